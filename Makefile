@@ -1,0 +1,69 @@
+# deltajoin: `make demo` and `make test` need Python 3.11 and the package registries, nothing else.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# A Spark, an Airflow or a Python path of the surrounding machine must not leak into ours.
+unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_SUBMIT_ARGS PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON
+unexport AIRFLOW_HOME AIRFLOW_CONFIG DBT_PROFILES_DIR DBT_PROJECT_DIR PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/share/deltajoin/env.stamp
+PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
+
+.PHONY: help env demo test check accept bench clean
+
+help:
+	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
+	@echo 'make demo    real flights, day by day, through Airflow and dbt'
+	@echo 'make test    all tests'
+	@echo 'make check   lint, types, import order, pure tests (within a minute)'
+	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
+	@echo 'make bench   time runs against full rebuilds'
+	@echo 'make clean   remove .venv and everything that was made'
+
+env: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo '[env 1/4] Python 3.11'
+	@python="$$(command -v python3.11 || command -v python3 || true)"; \
+	if [ -z "$$python" ] || ! "$$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then \
+	  echo "deltajoin needs Python 3.11 as python3.11 or python3; found: $${python:-none} $$("$$python" --version 2>&1 || true)" >&2; \
+	  exit 1; \
+	fi; \
+	echo "          $$python"; \
+	rm -f $(STAMP); \
+	"$$python" -m venv $(VENV)
+	@echo '[env 2/4] uv, the installer'
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	@echo '[env 3/4] Spark, Delta, dbt, Airflow and tools, about 190 packages: half a minute to some minutes'
+	@$(VENV)/bin/uv pip install --quiet --python $(PY) -c constraints.txt -e '.[spark,dbt,airflow,java,dev]'
+	@echo '[env 4/4] Delta jars, once'
+	@$(PY) -m deltajoin.runtime.session fetch-jars
+	@touch $(STAMP)
+
+demo: env
+	@$(PY) examples/flights/demo.py
+
+test: env
+	@$(PY) -m pytest -q --durations=15
+
+check: env
+	@$(VENV)/bin/ruff check
+	@$(VENV)/bin/ruff format --check
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports
+	@$(PY) -m pytest -q -m 'not spark' tests/unit $(wildcard tests/property)
+	@$(PY) -m pytest -q --doctest-modules $(PURE)
+
+accept: env
+	@$(PY) -m pytest -q -m 'not spark' --accept tests/unit
+	@git status --short tests/fixtures
+
+bench: env
+	@$(PY) examples/flights/bench.py
+
+clean:
+	rm -rf $(VENV) .demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis metastore_db derby.log spark-warehouse target logs

