@@ -1,0 +1,25 @@
+"""What the Delta logs say, without Spark: source tables, their changes, the target's history, the ledger."""
+
+from __future__ import annotations
+
+from deltajoin.catalog.changes import Changes, read_changes
+from deltajoin.catalog.files import normalise
+from deltajoin.catalog.schema import Column, schema_hash
+from deltajoin.catalog.store import Store
+from deltajoin.catalog.table import Consumed, TableState, load_table
+from deltajoin.catalog.target import TargetCommit, TargetState, load_target
+
+__all__ = [
+    "Changes",
+    "Column",
+    "Consumed",
+    "Store",
+    "TableState",
+    "TargetCommit",
+    "TargetState",
+    "load_table",
+    "load_target",
+    "normalise",
+    "read_changes",
+    "schema_hash",
+]

@@ -1,0 +1,176 @@
+"""Where a table's files are: one small view of a folder, on local disk or in an object store.
+
+Rule: local paths and `file:` URIs are served by the standard library alone; any other scheme goes through
+deltalake's own filesystem, so that its credentials and environment variables apply. A location is normalised
+once (`normalise`), and everything above compares and prints that form only. Nothing here knows Delta.
+
+Put-if-absent is atomic on local disk (a finished temporary file is linked to its name: a kill at any
+instruction leaves either nothing or the whole text). Object stores behind deltalake offer no conditional
+write from Python: there `put_if_absent` looks first and writes then, and the caller reads back who won.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+
+def normalise(location: str) -> str:
+    """An absolute local path, or a URI of another scheme; never a trailing slash.
+
+    Example:
+        >>> normalise("file:///data/a%20b/"), normalise("s3://bucket/t/")
+        ('/data/a b', 's3://bucket/t')
+    """
+    if location.startswith("file:"):
+        location = unquote(urlsplit(location).path)
+    elif "://" in location:
+        return location.rstrip("/")
+    return os.path.abspath(os.path.expanduser(location))
+
+
+class Files(Protocol):
+    """A folder: relative names with forward slashes in, text out; a missing file is None."""
+
+    def read_text(self, rel: str) -> str | None: ...
+    def write_text(self, rel: str, text: str) -> None: ...
+    def put_if_absent(self, rel: str, text: str) -> bool: ...
+    def exists(self, rel: str) -> bool: ...
+    def list(self, rel: str) -> tuple[str, ...]: ...
+
+
+def open_files(root: str) -> Files:
+    """The folder at `root` (any form that `normalise` takes); it need not exist."""
+    root = normalise(root)
+    return RemoteFiles(root) if "://" in root else LocalFiles(root)
+
+
+class LocalFiles:
+    """A folder on this machine."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    def read_text(self, rel: str) -> str | None:
+        try:
+            return (self._root / rel).read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+
+    def exists(self, rel: str) -> bool:
+        return (self._root / rel).exists()
+
+    def list(self, rel: str) -> tuple[str, ...]:
+        """Names in a folder, sorted; unfinished writes (names with a leading dot) are not shown."""
+        try:
+            return tuple(sorted(n for n in os.listdir(self._root / rel) if not n.startswith(".")))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    def write_text(self, rel: str, text: str) -> None:
+        path = self._root / rel
+        finished = _write_aside(path, text)
+        try:
+            os.replace(finished, path)
+        except OSError:
+            finished.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+    def put_if_absent(self, rel: str, text: str) -> bool:
+        path = self._root / rel
+        if path.exists():
+            return False
+        finished = _write_aside(path, text)
+        try:
+            return _claim(finished, path)
+        finally:
+            finished.unlink(missing_ok=True)
+
+
+def _claim(finished: Path, path: Path) -> bool:
+    try:
+        os.link(finished, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        return _claim_under_lock(finished, path)
+    _sync_folder(path.parent)
+    return True
+
+
+def _claim_under_lock(finished: Path, path: Path) -> bool:
+    """For file systems without links: look and rename under a lock that a killed process lets go of."""
+    import fcntl
+
+    with open(path.with_name(f".{path.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            return False
+        os.replace(finished, path)
+        _sync_folder(path.parent)
+        return True
+
+
+def _write_aside(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+    except BaseException:
+        os.unlink(name)
+        raise
+    return Path(name)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class RemoteFiles:
+    """A folder in an object store, seen through deltalake."""
+
+    def __init__(self, root: str) -> None:
+        from deltalake._internal import DeltaFileSystemHandler
+
+        self._handler: Any = DeltaFileSystemHandler(root)
+
+    def read_text(self, rel: str) -> str | None:
+        try:
+            stream = self._handler.open_input_file(rel)
+        except FileNotFoundError:
+            return None
+        try:
+            return bytes(stream.read(stream.size())).decode()
+        finally:
+            stream.close()
+
+    def exists(self, rel: str) -> bool:
+        return bool(self._handler.get_file_info([rel])[0].type.value)
+
+    def list(self, rel: str) -> tuple[str, ...]:
+        found = self._handler.get_file_info_selector(rel, True, False)
+        names = (str(info.base_name) for info in found)
+        return tuple(sorted(n for n in names if not n.startswith(".")))
+
+    def write_text(self, rel: str, text: str) -> None:
+        stream = self._handler.open_output_stream(rel, None)
+        stream.write(text.encode())
+        stream.close()
+
+    def put_if_absent(self, rel: str, text: str) -> bool:
+        if self.exists(rel):
+            return False
+        self.write_text(rel, text)
+        return True

@@ -1,0 +1,49 @@
+"""Whether the files still exist that a run has to read: the change feed's and the previous version's.
+
+Rule: prove it before the run starts; Spark finds a vacuumed file only when an executor opens it. The feed
+reads a commit's change files where it has some, else its added and removed files. The previous version
+needs every file that left the table since then, also through OPTIMIZE, unless it came after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from deltajoin.catalog.files import Files, open_files
+from deltajoin.catalog.log import Action, Commit, commit_versions, file_key, paths_of
+
+
+def first_lost_file(files: Files, commits: Sequence[Commit]) -> str | None:
+    """A needed file that is gone, or None; `commits` are those after the previous version."""
+    seen: set[str] = set()
+    for action in _needed(commits):
+        for path in paths_of(action):
+            if path not in seen and not _exists(files, path):
+                return path
+            seen.add(path)
+    return None
+
+
+def log_reaches(files: Files, version: int) -> bool:
+    """Whether the version can be rebuilt: all commits since a checkpoint, or since the first, are there."""
+    commits, checkpoints = commit_versions(files)
+    start = max((c for c in checkpoints if c <= version), default=-1)
+    return set(range(start + 1, version + 1)) <= set(commits)
+
+
+def _needed(commits: Sequence[Commit]) -> Iterator[Action]:
+    added: set[tuple[str, str]] = set()
+    for commit in commits:
+        if commit.changes:
+            yield from commit.changes
+        else:
+            yield from (a for a in commit.adds + commit.removes if a.get("dataChange"))
+        yield from (r for r in commit.removes if file_key(r) not in added)
+        added.update(file_key(a) for a in commit.adds)
+
+
+def _exists(files: Files, path: str) -> bool:
+    if "://" in path:
+        folder, _, name = path.rpartition("/")
+        return open_files(folder).exists(name)
+    return files.exists(path)

@@ -1,0 +1,91 @@
+"""Delta schema JSON -> columns with Spark DDL types, and what must stay equal for a column to be the same.
+
+Rule: types are spelled as Spark's DDL prints them (`bigint`, `decimal(10,2)`, `struct<a:int>`), in schema
+order and with the exact spelling of names. A column's *identity* also holds its physical names: under
+column mapping, a renamed or dropped and re-added column is another column with the same name and type.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_SPELLING = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as Spark sees it; `type` is DDL text."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+def columns_of(schema_json: str) -> tuple[Column, ...]:
+    """The columns of a Delta `schemaString`.
+
+    Example:
+        >>> columns_of('{"type":"struct","fields":[{"name":"Id","type":"long","nullable":true}]}')
+        (Column(name='Id', type='bigint', nullable=True),)
+    """
+    return tuple(
+        Column(f["name"], ddl_type(f["type"]), bool(f.get("nullable", True)))
+        for f in json.loads(schema_json)["fields"]
+    )
+
+
+def identities_of(schema_json: str) -> dict[str, str]:
+    """Column name -> a text that is equal exactly for the same column: type and physical names."""
+    return {f["name"]: _identity(f) for f in json.loads(schema_json)["fields"]}
+
+
+def schema_hash(columns: Iterable[Column]) -> str:
+    """16 hexadecimal digits over names and types, in order."""
+    text = json.dumps([[c.name, c.type] for c in columns], ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def ddl_type(delta_type: str | Mapping[str, Any]) -> str:
+    """Spark DDL text of a Delta type.
+
+    Example:
+        >>> ddl_type({"type": "map", "keyType": "string", "valueType": "long"})
+        'map<string,bigint>'
+    """
+    if isinstance(delta_type, str):
+        return _SPELLING.get(delta_type, delta_type.replace(" ", ""))
+    kind = delta_type["type"]
+    if kind == "array":
+        return f"array<{ddl_type(delta_type['elementType'])}>"
+    if kind == "map":
+        return f"map<{ddl_type(delta_type['keyType'])},{ddl_type(delta_type['valueType'])}>"
+    fields = (f"{_quoted(f['name'])}:{ddl_type(f['type'])}" for f in delta_type["fields"])
+    return f"struct<{','.join(fields)}>"
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN_NAME.match(name) else "`" + name.replace("`", "``") + "`"
+
+
+def _identity(field: Mapping[str, Any]) -> str:
+    physical = (field.get("metadata") or {}).get(_PHYSICAL_NAME, field["name"])
+    return f"{physical}={_type_identity(field['type'])}"
+
+
+def _type_identity(delta_type: str | Mapping[str, Any]) -> str:
+    if isinstance(delta_type, str):
+        return ddl_type(delta_type)
+    kind = delta_type["type"]
+    if kind == "array":
+        return f"array<{_type_identity(delta_type['elementType'])}>"
+    if kind == "map":
+        key, value = delta_type["keyType"], delta_type["valueType"]
+        return f"map<{_type_identity(key)},{_type_identity(value)}>"
+    return f"struct<{','.join(f['name'] + ':' + _identity(f) for f in delta_type['fields'])}>"

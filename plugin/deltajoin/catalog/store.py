@@ -1,0 +1,40 @@
+"""The ledger's folder beside a target: `<target location>/_deltajoin/`.
+
+Rule: a name is visible only with its whole text, and a name taken by `put_if_absent` is never taken twice
+(on local disk; see `files.py` for object stores). Delta leaves the folder alone: its name starts with an
+underscore, so that reads, overwrites, CREATE TABLE and VACUUM of Delta 4.4 and of delta-rs pass it by
+(checked with both, `tests/unit/test_catalog_store.py`).
+"""
+
+from __future__ import annotations
+
+from deltajoin.catalog.files import normalise, open_files
+
+FOLDER = "_deltajoin"
+
+
+class Store:
+    """Small texts under `<location>/_deltajoin`, by relative names such as `plans/00000001.json`."""
+
+    def __init__(self, location: str) -> None:
+        self.location = normalise(location)
+        self._files = open_files(f"{self.location}/{FOLDER}")
+
+    def read_text(self, rel: str) -> str | None:
+        """The whole text, or None when the name is not there."""
+        return self._files.read_text(rel)
+
+    def write_text(self, rel: str, text: str) -> None:
+        """Set the text, atomically; folders are made as needed."""
+        self._files.write_text(rel, text)
+
+    def put_if_absent(self, rel: str, text: str) -> bool:
+        """Take a free name with its text; False, and nothing changed, when it is taken."""
+        return self._files.put_if_absent(rel, text)
+
+    def list(self, rel_dir: str) -> tuple[str, ...]:
+        """The names in a folder, sorted, without unfinished writes; empty when there is no folder."""
+        return self._files.list(rel_dir)
+
+    def exists(self, rel: str) -> bool:
+        return self._files.exists(rel)

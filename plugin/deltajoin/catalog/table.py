@@ -1,0 +1,171 @@
+"""A source table at its newest version: identity, schema, size, properties. No Spark.
+
+Rule: deltalake loads the snapshot; nothing is guessed. `rows` is the sum of the files' record counts less
+what deletion vectors remove, and None as soon as one file has no count. The version found here is the one
+that a run freezes: callers load each source once and pin it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltajoin.catalog.files import normalise, open_files
+from deltajoin.catalog.schema import Column, columns_of, schema_hash
+from deltajoin.errors import DeltaJoinError
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+FEED_PROPERTY = "delta.enableChangeDataFeed"
+MAPPING_PROPERTY = "delta.columnMapping.mode"
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One version of a Delta table; `bytes` and `files` count the active data files."""
+
+    name: str
+    location: str
+    table_id: str
+    version: int
+    columns: tuple[Column, ...]
+    rows: int | None
+    bytes: int | None
+    files: int
+    change_feed: bool
+    column_mapping: str
+    properties: tuple[tuple[str, str], ...]
+
+    @property
+    def schema_hash(self) -> str:
+        """16 hexadecimal digits over column names and types, in order."""
+        return schema_hash(self.columns)
+
+
+@dataclass(frozen=True)
+class Consumed:
+    """What the last committed epoch consumed of a source."""
+
+    table_id: str
+    version: int
+    columns: tuple[Column, ...]
+
+
+def load_table(name: str, location: str) -> TableState:
+    """The newest version of a source table.
+
+    `name` is the source's name in the model; errors point at it. Raises SOURCE_MISSING, SOURCE_NOT_DELTA,
+    SOURCE_UNREADABLE.
+    """
+    location = normalise(location)
+    where = f"{name}: {location}"
+    _look_before_opening(location, where)
+    try:
+        table = open_table(location)
+        metadata = table.metadata()
+        columns = columns_of(table.schema().to_json())
+        rows, size, files = _size(table, location)
+    except Exception as failure:
+        raise _refusal(failure, where) from failure
+    properties = _properties(metadata.configuration)
+    return TableState(
+        name=name,
+        location=location,
+        table_id=str(metadata.id),
+        version=table.version(),
+        columns=columns,
+        rows=rows,
+        bytes=size,
+        files=files,
+        change_feed=feed_is_on(properties),
+        column_mapping=properties.get(MAPPING_PROPERTY, "none").lower(),
+        properties=tuple(sorted(properties.items())),
+    )
+
+
+def open_table(location: str, version: int | None = None) -> DeltaTable:
+    """deltalake's view of a version (default: the newest)."""
+    from deltalake import DeltaTable
+
+    return DeltaTable(location, version=version)
+
+
+def feed_is_on(properties: Mapping[str, str]) -> bool:
+    """Whether a table with these properties records its changes."""
+    return str(properties.get(FEED_PROPERTY, "false")).lower() == "true"
+
+
+def _properties(configuration: Mapping[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in configuration.items() if value is not None}
+
+
+def _size(table: DeltaTable, location: str) -> tuple[int | None, int, int]:
+    actions = table.get_add_actions(flatten=True)
+    counts = actions.column("num_records").to_pylist()
+    size = sum(actions.column("size_bytes").to_pylist())
+    if any(count is None for count in counts):
+        return None, size, len(counts)
+    features = table.protocol().reader_features or []
+    masked = _masked_rows(table, location) if "deletionVectors" in features else 0
+    return sum(counts) - masked, size, len(counts)
+
+
+def _masked_rows(table: DeltaTable, location: str) -> int:
+    """Rows that deletion vectors remove: from the version's checksum file, else by reading the vectors."""
+    checksum = open_files(location).read_text(f"_delta_log/{table.version():020d}.crc")
+    if checksum is not None:
+        count = json.loads(checksum).get("numDeletedRecordsOpt")
+        if count is not None:
+            return int(count)
+    batches: Any = table.deletion_vectors()
+    return sum(
+        kept.count(False)
+        for batch in batches
+        for kept in batch.column("selection_vector").to_pylist()
+    )
+
+
+def _look_before_opening(location: str, where: str) -> None:
+    if "://" in location or os.path.isdir(os.path.join(location, "_delta_log")):
+        return
+    if os.path.isdir(location) and os.listdir(location):
+        raise _not_delta(where)
+    if os.path.isfile(location):
+        raise _not_delta(where)
+    raise _missing(where)
+
+
+def _refusal(failure: Exception, where: str) -> DeltaJoinError:
+    from deltalake.exceptions import TableNotFoundError
+
+    if isinstance(failure, TableNotFoundError):
+        return _missing(where) if "://" in where else _not_delta(where)
+    reason = " ".join(str(failure).split())[:300].rstrip(".")
+    return DeltaJoinError(
+        "SOURCE_UNREADABLE",
+        f"the Delta log cannot be read: {reason}",
+        where=where,
+        remedy="Repair the table, or drop the table feature that deltalake does not know.",
+    )
+
+
+def _missing(where: str) -> DeltaJoinError:
+    return DeltaJoinError(
+        "SOURCE_MISSING",
+        "there is no table at this location",
+        where=where,
+        remedy="Check the path of this source in the model, or create the table first.",
+    )
+
+
+def _not_delta(where: str) -> DeltaJoinError:
+    return DeltaJoinError(
+        "SOURCE_NOT_DELTA",
+        "the location holds files but no Delta log",
+        where=where,
+        remedy="Convert it with CONVERT TO DELTA, or point the source at a Delta table.",
+    )

@@ -1,0 +1,120 @@
+"""The target table and its own history: what deltajoin committed, and what others did.
+
+Rule: the truth about epochs is the target's commits, newest first, as far back as the log has files. Spark and
+delta-rs both keep a writer's text under `commitInfo.userMetadata` (delta-rs: a custom key of that name).
+A folder that holds only the ledger is no target yet: a plan is frozen there before the first commit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from deltajoin.catalog.files import normalise, open_files
+from deltajoin.catalog.log import Commit, commit_versions, read_commit
+from deltajoin.catalog.schema import Column, columns_of
+from deltajoin.catalog.store import FOLDER
+from deltajoin.catalog.table import open_table
+from deltajoin.errors import DeltaJoinError
+
+
+@dataclass(frozen=True)
+class TargetCommit:
+    """One commit of the target; `metrics` as the writer spelled them (Spark writes strings)."""
+
+    version: int
+    timestamp_ms: int
+    operation: str
+    metrics: Mapping[str, Any]
+    user_metadata: str | None
+    data_change: bool
+
+
+@dataclass(frozen=True)
+class TargetState:
+    """The target's newest version and its commits, newest first."""
+
+    location: str
+    table_id: str
+    version: int
+    columns: tuple[Column, ...]
+    properties: tuple[tuple[str, str], ...]
+    commits: tuple[TargetCommit, ...]
+    _opened: Any = field(default=None, repr=False, compare=False)
+
+    def transaction(self, app_id: str) -> int | None:
+        """The highest `txnVersion` that this application committed, up to this version."""
+        table = self._opened or open_table(self.location, self.version)
+        found: int | None = table.transaction_version(app_id)
+        return found
+
+
+def load_target(location: str) -> TargetState | None:
+    """The target, or None when nothing is there; TARGET_NOT_DELTA, TARGET_UNREADABLE otherwise."""
+    from deltalake.exceptions import TableNotFoundError
+
+    location = normalise(location)
+    if not _has_log(location):
+        return None
+    try:
+        table = open_table(location)
+        metadata = table.metadata()
+        columns = columns_of(table.schema().to_json())
+        commits = _commits(location, table.version())
+    except TableNotFoundError:
+        return None
+    except Exception as failure:
+        reason = " ".join(str(failure).split())[:300].rstrip(".")
+        raise DeltaJoinError(
+            "TARGET_UNREADABLE",
+            f"the target's Delta log cannot be read: {reason}",
+            where=location,
+            remedy="Repair the table, or choose another target.",
+        ) from failure
+    properties = {k: v for k, v in metadata.configuration.items() if v is not None}
+    return TargetState(
+        location=location,
+        table_id=str(metadata.id),
+        version=table.version(),
+        columns=columns,
+        properties=tuple(sorted(properties.items())),
+        commits=commits,
+        _opened=table,
+    )
+
+
+def _has_log(location: str) -> bool:
+    if "://" in location or os.path.isdir(os.path.join(location, "_delta_log")):
+        return True
+    if not os.path.lexists(location):
+        return False
+    if os.path.isdir(location) and set(os.listdir(location)) <= {FOLDER}:
+        return False
+    raise DeltaJoinError(
+        "TARGET_NOT_DELTA",
+        "the target's location holds files that are not a Delta table",
+        where=location,
+        remedy="Choose an empty folder or an existing target of this model.",
+    )
+
+
+def _commits(location: str, newest: int) -> tuple[TargetCommit, ...]:
+    files = open_files(location)
+    versions, _ = commit_versions(files)
+    found = (read_commit(files, version) for version in reversed(versions) if version <= newest)
+    return tuple(_target_commit(commit) for commit in found if commit is not None)
+
+
+def _target_commit(commit: Commit) -> TargetCommit:
+    info = commit.info
+    text = info.get("userMetadata")
+    return TargetCommit(
+        version=commit.version,
+        timestamp_ms=int(info.get("inCommitTimestamp") or info.get("timestamp") or 0),
+        operation=str(info.get("operation") or ""),
+        metrics=dict(info.get("operationMetrics") or {}),
+        user_metadata=None if text is None else str(text),
+        data_change=commit.data_change,
+    )
