@@ -1,0 +1,132 @@
+"""Keys and options as read from dbt's graph and config; no dbt and no Spark needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from deltajoin.adapters.dbt.keys import keys_of
+from deltajoin.adapters.dbt.options import Options, read_options
+from deltajoin.errors import DeltaJoinError
+
+WHERE = "model.p.m"
+
+
+def model(name: str, table: str, **more: Any) -> dict[str, Any]:
+    return {"unique_id": f"model.p.{name}", "name": name, "relation_name": table, **more}
+
+
+def unique(of: str, column: str, **config: Any) -> dict[str, Any]:
+    return {
+        "resource_type": "test",
+        "test_metadata": {"name": "unique", "kwargs": {"column_name": column}},
+        "attached_node": of,
+        "depends_on": {"nodes": [of]},
+        "config": {"severity": "ERROR", "error_if": "!= 0", **config},
+    }
+
+
+def combination(of: str, **kwargs: Any) -> dict[str, Any]:
+    metadata = {"name": "unique_combination_of_columns", "kwargs": kwargs}
+    return {
+        "resource_type": "test",
+        "test_metadata": metadata,
+        "depends_on": {"nodes": [of]},
+        "config": {},
+    }
+
+
+def found(*nodes: dict[str, Any], tests: tuple[dict[str, Any], ...] = ()) -> Any:
+    graph = {
+        "nodes": {
+            **{node["unique_id"]: node for node in nodes},
+            **{f"test.{i}": test for i, test in enumerate(tests)},
+        },
+        "sources": {},
+    }
+    return keys_of((), [node["relation_name"] for node in nodes], graph, WHERE)
+
+
+def test_unique_tests_give_keys_also_of_quoted_columns() -> None:
+    a, b = model("a", "dw.a"), model("b", "`dw`.`b`")
+    tests = (unique("model.p.a", "id"), unique("model.p.b", "`The Id`"))
+    assert found(a, b, tests=tests) == {"dw.a": ("id",), "`dw`.`b`": ("The Id",)}
+
+
+def test_combination_tests_of_sources_give_composite_keys() -> None:
+    weather = model("weather", "raw.weather") | {"unique_id": "source.p.raw.weather"}
+    test = combination("source.p.raw.weather", combination_of_columns=["origin", "time_hour"])
+    assert found(weather, tests=(test,)) == {"raw.weather": ("origin", "time_hour")}
+
+
+def test_a_primary_key_goes_before_a_shorter_unique_key() -> None:
+    constraint = {"type": "primary_key", "columns": ["x", "y"]}
+    a = model("a", "dw.a", constraints=[constraint])
+    assert found(a, tests=(unique("model.p.a", "id"),)) == {"dw.a": ("x", "y")}
+
+
+def test_column_constraints_count() -> None:
+    a = model("a", "dw.a", columns={"id": {"constraints": [{"type": "unique"}]}})
+    assert found(a) == {"dw.a": ("id",)}
+
+
+@pytest.mark.parametrize(
+    "weak",
+    [
+        unique("model.p.a", "id", where="id > 3"),
+        unique("model.p.a", "id", severity="warn"),
+        unique("model.p.a", "id", error_if=">10"),
+        unique("model.p.a", "concat(x, y)"),
+        combination("model.p.a", column_list=["x", "y"], row_condition="x > 1"),
+    ],
+)
+def test_a_test_that_proves_no_key_gives_none(weak: dict[str, Any]) -> None:
+    assert found(model("a", "dw.a"), tests=(weak,)) == {}
+
+
+def test_config_names_relations_as_dbt_or_as_sql_does_and_wins() -> None:
+    graph = {
+        "nodes": {"model.p.a": model("a", "dw.a_v2"), "t": unique("model.p.a", "id")},
+        "sources": {
+            "source.p.raw.f": {
+                "unique_id": "source.p.raw.f",
+                "name": "f",
+                "source_name": "raw",
+                "relation_name": "lake.F",
+            }
+        },
+    }
+    tables = ["dw.a_v2", "lake.f", "other.g"]
+    declared = (("a", ("k",)), ("raw.f", ("x",)), ("g", ("y",)))
+    assert keys_of(declared, tables, graph, WHERE) == {
+        "dw.a_v2": ("k",),
+        "lake.f": ("x",),
+        "other.g": ("y",),
+    }
+
+
+def test_an_ambiguous_name_in_config_is_refused() -> None:
+    with pytest.raises(DeltaJoinError, match="AMBIGUOUS_KEYS: keys of 'f' fit a.f and b.f"):
+        keys_of((("f", ("x",)),), ["a.f", "b.f"], {}, WHERE)
+
+
+def test_options_are_read() -> None:
+    config = {"keys": {"f": "id", "g": ["a", "b"]}, "mode": "full"}
+    assert read_options(config, WHERE) == Options((("f", ("id",)), ("g", ("a", "b"))), "full")
+    assert read_options(None, WHERE) == Options()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"mdoe": "full"}, "UNKNOWN_OPTION: 'mdoe' .*Did you mean 'mode'"),
+        ({"mode": "fast"}, "INVALID_OPTION: mode is 'fast' .*incremental_strict"),
+        ({"keys": ["id"]}, "INVALID_OPTION: keys is a list"),
+        ({"keys": {"f": [1]}}, "INVALID_OPTION: keys of 'f'"),
+        ("full", "INVALID_OPTION: the config 'deltajoin' is a str"),
+    ],
+)
+def test_bad_options_are_refused(config: Any, message: str) -> None:
+    with pytest.raises(DeltaJoinError, match=message):
+        read_options(config, WHERE)
