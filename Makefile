@@ -8,6 +8,9 @@ SHELL := /bin/bash
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_SUBMIT_ARGS PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON
 unexport AIRFLOW_HOME AIRFLOW_CONFIG DBT_PROFILES_DIR DBT_PROJECT_DIR PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
+# uv trusts what the machine trusts, as pip does; where the machine lists nothing, its own list.
+export UV_SYSTEM_CERTS := $(if $(wildcard /etc/ssl/certs/*),true,false)
+
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp

