@@ -101,10 +101,13 @@ def test_java_reads_the_store_of_authorities(spark: SparkSession, tmp_path: Path
     authorities = java._machine_authorities()
     file = tmp_path / "cacerts"
     file.write_bytes(java._key_store(authorities))
-    jvm = spark._jvm
-    assert jvm
-    store = jvm.java.security.KeyStore.getInstance("JKS")
-    store.load(jvm.java.io.FileInputStream(str(file)), jvm.String("changeit").toCharArray())
+    gateway = spark.sparkContext._gateway
+    assert gateway
+    password = gateway.new_array(gateway.jvm.char, 8)
+    for place, letter in enumerate("changeit"):
+        password[place] = letter
+    store = gateway.jvm.java.security.KeyStore.getInstance("JKS")
+    store.load(gateway.jvm.java.io.FileInputStream(str(file)), password)
     assert store.size() == len(authorities)
 
 

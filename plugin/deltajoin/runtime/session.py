@@ -3,8 +3,8 @@
 Rule: what exists is used, what is missing is supplied from the Python environment, and nothing
 outside it is written. Java is what `java.py` finds; the Delta jars are those fetched once into
 `<sys.prefix>/share/deltajoin/jars`, else Spark resolves the package at each start. A caller stops
-the session that it started; until then `SparkSession.builder.getOrCreate()` elsewhere in the process
-(dbt-spark, for one) shares it. To hand a job to a spark-submit of this machine, take
+the session that it started; until then `SparkSession.builder.getOrCreate()` elsewhere in the
+process (dbt-spark, for one) shares it. To hand a job to a spark-submit of this machine, take
 `submit_conf()` and `submit_environment()`.
 """
 
