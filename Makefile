@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo '[env 1/4] Python 3.11'
 	@python="$$(command -v python3.11 || command -v python3 || true)"; \
 	if [ -z "$$python" ] || ! "$$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then \
-	  echo "deltajoin needs Python 3.11 as python3.11 or python3; found: $${python:-none} $$("$$python" --version 2>&1 || true)" >&2; \
+	  echo "deltajoin needs Python 3.11 as python3.11 or python3; found: $${python:-none} $$($${python:-true} --version 2>&1 || true)" >&2; \
 	  exit 1; \
 	fi; \
 	echo "          $$python"; \
