@@ -1,4 +1,4 @@
-"""What the Delta logs say, without Spark: source tables, their changes, the target's history, the ledger."""
+"""What the Delta logs say, without Spark: sources, their changes, the target, the ledger."""
 
 from __future__ import annotations
 

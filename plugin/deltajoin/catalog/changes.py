@@ -1,12 +1,14 @@
-"""What happened to a source since the last committed epoch, and whether its change feed can tell it.
+"""What happened to a source since the last committed epoch, and whether its feed can tell.
 
-Rule: walk the commits after the consumed version. Those that change no rows before the first one that does
-only move `previous`: that version holds exactly the consumed rows, so the change feed is read from
-`previous + 1` to `this`. Then look, in this order, for what makes an incremental run wrong or impossible:
-another table under the same path, a rollback, changed columns, a feed that was off, files or commits that
-are gone. A range without changed rows never raises the last two. No Spark, no data read.
+Rule: walk the commits after the consumed version. Those that change no rows before the first one
+that does only move `previous`: that version holds exactly the consumed rows, so the change feed is
+read from `previous + 1` to `this`. Then look, in this order, for what makes an incremental run
+wrong or impossible: another table under the same path, a rollback, changed columns, a feed that was
+off, files or commits that are gone. A range without changed rows never raises the last two. No
+Spark, no data read.
 
-The caller rebuilds in full, or refuses, when `problem` is set: `kind` and `rows` are then only a guess.
+The caller rebuilds in full, or refuses, when `problem` is set: `kind` and `rows` are then only a
+guess.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ Kind = Literal["none", "insert_only", "mutating"]
 
 @dataclass(frozen=True)
 class Changes:
-    """A source's change between two epochs; the feed's range is `previous + 1` to `this`, both included.
+    """A source's change; its feed is read from `previous + 1` to `this`, both included.
 
-    `rows` estimates changed rows, an updated row counted once. `problem` is None or one of SOURCE_RECREATED,
-    SOURCE_ROLLED_BACK, SOURCE_SCHEMA_CHANGED, NO_CHANGE_FEED, FEED_GAP, with `detail` for people.
+    `rows` estimates changed rows, an updated row counted once. `problem` is None or one of
+    SOURCE_RECREATED, SOURCE_ROLLED_BACK, SOURCE_SCHEMA_CHANGED, NO_CHANGE_FEED, FEED_GAP, with
+    `detail` for people.
     """
 
     kind: Kind

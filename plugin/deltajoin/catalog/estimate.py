@@ -1,8 +1,9 @@
 """How many rows a range of commits changed, from the log alone.
 
-Rule: inserts count the records of added files; MERGE, UPDATE and DELETE count what the writer measured, an
-updated row once; any other commit (overwrite, replace, restore) counts the records that came and went. One
-unknown count makes the whole unknown: an estimate that misses a part would pick the wrong strategy.
+Rule: inserts count the records of added files; MERGE, UPDATE and DELETE count what the writer
+measured, an updated row once; any other commit (overwrite, replace, restore) counts the records
+that came and went. One unknown count makes the whole unknown: an estimate that misses a part would
+pick the wrong strategy.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MEASURES = {
 
 
 def changed_rows(location: str, previous: int, commits: Sequence[Commit]) -> int | None:
-    """Changed rows over these commits, which follow the version `previous`; None if one is unknown."""
+    """Changed rows over commits that follow the version `previous`; None if one is unknown."""
     known = _Known(location, previous)
     total = 0
     for commit in commits:

@@ -1,12 +1,14 @@
 """Where a table's files are: one small view of a folder, on local disk or in an object store.
 
-Rule: local paths and `file:` URIs are served by the standard library alone; any other scheme goes through
-deltalake's own filesystem, so that its credentials and environment variables apply. A location is normalised
-once (`normalise`), and everything above compares and prints that form only. Nothing here knows Delta.
+Rule: local paths and `file:` URIs are served by the standard library alone; any other scheme goes
+through deltalake's own filesystem, so that its credentials and environment variables apply. A
+location is normalised once (`normalise`), and everything above compares and prints that form only.
+Nothing here knows Delta.
 
-Put-if-absent is atomic on local disk (a finished temporary file is linked to its name: a kill at any
-instruction leaves either nothing or the whole text). Object stores behind deltalake offer no conditional
-write from Python: there `put_if_absent` looks first and writes then, and the caller reads back who won.
+Put-if-absent is atomic on local disk (a finished temporary file is linked to its name: a kill at
+any instruction leaves either nothing or the whole text). Object stores behind deltalake offer no
+conditional write from Python: there `put_if_absent` looks first and writes then, and the caller
+reads back who won.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ def _claim(finished: Path, path: Path) -> bool:
 
 
 def _claim_under_lock(finished: Path, path: Path) -> bool:
-    """For file systems without links: look and rename under a lock that a killed process lets go of."""
+    """Without links: look and rename under a lock, which a killed process lets go of."""
     import fcntl
 
     with open(path.with_name(f".{path.name}.lock"), "w") as lock:

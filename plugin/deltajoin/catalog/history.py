@@ -1,9 +1,10 @@
 """What was in force at each commit of a range: identity, schema, partitioning, change feed.
 
-Rule: a table's metadata is that of its newest `metaData` action. Where a range has none, today's holds for
-all of it; else the metadata before the range is read from the snapshot there, and each action in the range
-replaces it from its own commit on. CREATE OR REPLACE and RESTORE give a table another id in the *same*
-history: a table was recreated only if the log's own past does not know the id that was consumed.
+Rule: a table's metadata is that of its newest `metaData` action. Where a range has none, today's
+holds for all of it; else the metadata before the range is read from the snapshot there, and each
+action in the range replaces it from its own commit on. CREATE OR REPLACE and RESTORE give a table
+another id in the *same* history: a table was recreated only if the log's own past does not know the
+id that was consumed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def metadata_over(before: InForce, commits: Sequence[Commit]) -> tuple[InForce, 
 
 
 def same_columns(old: InForce, new: InForce, used: frozenset[str]) -> str | None:
-    """None when all used columns (lower case) of `old` are the same ones in `new`, else what changed."""
+    """What changed of the used columns (lower case) from `old` to `new`, or None."""
     there = {name.lower(): identity for name, identity in new.identities.items()}
     for column in old.columns:
         name = column.name.lower()
@@ -70,7 +71,8 @@ def same_columns(old: InForce, new: InForce, used: frozenset[str]) -> str | None
 def feed_breaks(old: InForce, new: InForce) -> str | None:
     """Why Spark cannot read rows written under `old` through the schema of `new`, or None.
 
-    Its change feed takes added columns only: any dropped, renamed or retyped column, used or not, stops it.
+    Its change feed takes added columns only: any dropped, renamed or retyped column, used or not,
+    stops it.
     """
     nullable = {column.name: column.nullable for column in new.columns}
     for column in old.columns:

@@ -1,9 +1,9 @@
 """The commits of a Delta log, read from their JSON files.
 
-Rule: a commit is what its file says and nothing more; a commit without a file is None, never guessed.
-Whether a commit changed data is told by `dataChange` on its adds and removes, and by change files: OPTIMIZE,
-VACUUM, property changes and writes of nothing are no change. A row can leave a table only through a remove,
-so a changing commit without one only inserts.
+Rule: a commit is what its file says and nothing more; a commit without a file is None, never
+guessed. Whether a commit changed data is told by `dataChange` on its adds and removes, and by
+change files: OPTIMIZE, VACUUM, property changes and writes of nothing are no change. A row can
+leave a table only through a remove, so a changing commit without one only inserts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Commit:
 
 
 def read_commit(files: Files, version: int) -> Commit | None:
-    """The commit that made `version`, or None when its file is gone; `files` is the table's folder."""
+    """The commit that made a version, or None when its file is gone."""
     text = files.read_text(f"{LOG}/{version:020d}.json")
     return None if text is None else parse_commit(version, text)
 
@@ -64,8 +64,8 @@ def parse_commit(version: int, text: str) -> Commit:
                 found.setdefault(kind, []).append(body)
     return Commit(
         version=version,
-        info=(found.get("commitInfo") or [{}])[0],
-        metadata=(found.get("metaData") or [None])[0],
+        info=next(iter(found.get("commitInfo", ())), {}),
+        metadata=next(iter(found.get("metaData", ())), None),
         adds=tuple(found.get("add", ())),
         removes=tuple(found.get("remove", ())),
         changes=tuple(found.get("cdc", ())),
@@ -84,7 +84,7 @@ def commit_versions(files: Files) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def records(action: Action) -> int | None:
-    """The rows of an added or removed file that its deletion vector leaves, or None when it has no count."""
+    """Rows of a file that its deletion vector leaves, or None when it has no count."""
     match = _RECORDS.search(action.get("stats") or "")
     if match is None:
         return None

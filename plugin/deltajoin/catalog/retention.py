@@ -1,8 +1,9 @@
-"""Whether the files still exist that a run has to read: the change feed's and the previous version's.
+"""Whether the files that a run has to read still exist: the feed's and the previous version's.
 
-Rule: prove it before the run starts; Spark finds a vacuumed file only when an executor opens it. The feed
-reads a commit's change files where it has some, else its added and removed files. The previous version
-needs every file that left the table since then, also through OPTIMIZE, unless it came after.
+Rule: prove it before the run starts; Spark finds a vacuumed file only when an executor opens it.
+The feed reads a commit's change files where it has some, else its added and removed files. The
+previous version needs every file that left the table since then, also through OPTIMIZE, unless it
+came after.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def first_lost_file(files: Files, commits: Sequence[Commit]) -> str | None:
 
 
 def log_reaches(files: Files, version: int) -> bool:
-    """Whether the version can be rebuilt: all commits since a checkpoint, or since the first, are there."""
+    """Whether all commits from a checkpoint (or the first commit) to this version are there."""
     commits, checkpoints = commit_versions(files)
     start = max((c for c in checkpoints if c <= version), default=-1)
     return set(range(start + 1, version + 1)) <= set(commits)

@@ -1,8 +1,9 @@
-"""Delta schema JSON -> columns with Spark DDL types, and what must stay equal for a column to be the same.
+"""Delta schema JSON -> columns with Spark DDL types, and what makes two columns the same.
 
-Rule: types are spelled as Spark's DDL prints them (`bigint`, `decimal(10,2)`, `struct<a:int>`), in schema
-order and with the exact spelling of names. A column's *identity* also holds its physical names: under
-column mapping, a renamed or dropped and re-added column is another column with the same name and type.
+Rule: types are spelled as Spark's DDL prints them (`bigint`, `decimal(10,2)`, `struct<a:int>`), in
+schema order and with the exact spelling of names. A column's *identity* also holds its physical
+names: under column mapping, a renamed or dropped and re-added column is another column with the
+same name and type.
 """
 
 from __future__ import annotations

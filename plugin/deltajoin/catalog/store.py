@@ -1,9 +1,10 @@
 """The ledger's folder beside a target: `<target location>/_deltajoin/`.
 
-Rule: a name is visible only with its whole text, and a name taken by `put_if_absent` is never taken twice
-(on local disk; see `files.py` for object stores). Delta leaves the folder alone: its name starts with an
-underscore, so that reads, overwrites, CREATE TABLE and VACUUM of Delta 4.4 and of delta-rs pass it by
-(checked with both, `tests/unit/test_catalog_store.py`).
+Rule: a name is visible only with its whole text, and a name taken by `put_if_absent` is never taken
+twice (on local disk; see `files.py` for object stores). Delta leaves the folder alone: its name
+starts with an underscore, so reads, DataFrame writes, overwrites and VACUUM of Spark with Delta 4.4
+and of delta-rs pass it by (`tests/unit/test_catalog_store.py` checks both). Only Spark's plain
+CREATE TABLE delta.`path` refuses a folder that exists: create a target by a DataFrame write.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ FOLDER = "_deltajoin"
 
 
 class Store:
-    """Small texts under `<location>/_deltajoin`, by relative names such as `plans/00000001.json`."""
+    """Small texts under `<location>/_deltajoin`, by names such as `plans/00000001.json`."""
 
     def __init__(self, location: str) -> None:
         self.location = normalise(location)
@@ -33,7 +34,7 @@ class Store:
         return self._files.put_if_absent(rel, text)
 
     def list(self, rel_dir: str) -> tuple[str, ...]:
-        """The names in a folder, sorted, without unfinished writes; empty when there is no folder."""
+        """The names in a folder, sorted, without unfinished writes; () when it is not there."""
         return self._files.list(rel_dir)
 
     def exists(self, rel: str) -> bool:

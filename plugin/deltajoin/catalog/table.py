@@ -1,8 +1,8 @@
 """A source table at its newest version: identity, schema, size, properties. No Spark.
 
-Rule: deltalake loads the snapshot; nothing is guessed. `rows` is the sum of the files' record counts less
-what deletion vectors remove, and None as soon as one file has no count. The version found here is the one
-that a run freezes: callers load each source once and pin it.
+Rule: deltalake loads the snapshot; nothing is guessed. `rows` is the sum of the files' record
+counts less what deletion vectors remove, and None as soon as one file has no count. The version
+found here is the one that a run freezes: callers load each source once and pin it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Consumed:
 def load_table(name: str, location: str) -> TableState:
     """The newest version of a source table.
 
-    `name` is the source's name in the model; errors point at it. Raises SOURCE_MISSING, SOURCE_NOT_DELTA,
-    SOURCE_UNREADABLE.
+    `name` is the source's name in the model; errors point at it. Raises SOURCE_MISSING,
+    SOURCE_NOT_DELTA, SOURCE_UNREADABLE.
     """
     location = normalise(location)
     where = f"{name}: {location}"
@@ -115,7 +115,7 @@ def _size(table: DeltaTable, location: str) -> tuple[int | None, int, int]:
 
 
 def _masked_rows(table: DeltaTable, location: str) -> int:
-    """Rows that deletion vectors remove: from the version's checksum file, else by reading the vectors."""
+    """Rows that deletion vectors hide, by the version's checksum file, else by reading them."""
     checksum = open_files(location).read_text(f"_delta_log/{table.version():020d}.crc")
     if checksum is not None:
         count = json.loads(checksum).get("numDeletedRecordsOpt")

@@ -1,8 +1,9 @@
 """The target table and its own history: what deltajoin committed, and what others did.
 
-Rule: the truth about epochs is the target's commits, newest first, as far back as the log has files. Spark and
-delta-rs both keep a writer's text under `commitInfo.userMetadata` (delta-rs: a custom key of that name).
-A folder that holds only the ledger is no target yet: a plan is frozen there before the first commit.
+Rule: the truth about epochs is the target's commits, newest first, as far back as the log has
+files. Spark and delta-rs both keep a writer's text under `commitInfo.userMetadata` (delta-rs: a
+custom key of that name). A folder that holds only the ledger is no target yet: a plan is frozen
+there before the first commit.
 """
 
 from __future__ import annotations

@@ -1,0 +1,348 @@
+"""Commit kinds, the previous version, row estimates and every problem code, by delta-rs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from deltajoin.catalog import Changes, Consumed, load_table, read_changes
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+USED = ("id", "S")
+
+
+def rows(*ids: int, **more: object) -> pa.Table:
+    columns: dict[str, object] = {"Id": list(ids), "s": [f"v{i}" for i in ids], "n": list(ids)}
+    return pa.table(columns | more)
+
+
+class Source:
+    """A source with the change feed on, consumed at its version 1 (rows 1 to 6 in two files)."""
+
+    def __init__(self, path: Path, configuration: dict[str, str] | None = None) -> None:
+        self.path = path
+        write_deltalake(path, rows(1, 2, 3), configuration=configuration or FEED)
+        self.append(4, 5, 6)
+        self.consumed = self.consume()
+
+    def consume(self) -> Consumed:
+        table = load_table("s", str(self.path))
+        return Consumed(table.table_id, table.version, table.columns)
+
+    def append(self, *ids: int) -> None:
+        write_deltalake(self.path, rows(*ids), mode="append")
+
+    def overwrite(self, data: pa.Table) -> None:
+        write_deltalake(self.path, data, mode="overwrite", schema_mode="overwrite")
+
+    def delete(self, predicate: str | None = None) -> None:
+        DeltaTable(self.path).delete(predicate)
+
+    def update(self, predicate: str) -> None:
+        DeltaTable(self.path).update(updates={"n": "n + 1"}, predicate=predicate)
+
+    def merge(self, *ids: int) -> None:
+        merge = DeltaTable(self.path).merge(
+            rows(*ids, n=[-1] * len(ids)), 's."Id" = t."Id"', source_alias="s", target_alias="t"
+        )
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def optimize(self) -> None:
+        DeltaTable(self.path).optimize.compact()
+
+    def vacuum(self) -> None:
+        DeltaTable(self.path).vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+    def feed(self, state: str) -> None:
+        DeltaTable(self.path).alter.set_table_properties({"delta.enableChangeDataFeed": state})
+
+    def commit_file(self, version: int) -> Path:
+        return self.path / "_delta_log" / f"{version:020d}.json"
+
+    def actions(self, version: int, kind: str) -> list[dict[str, str]]:
+        lines = self.commit_file(version).read_text().splitlines()
+        return [json.loads(line)[kind] for line in lines if kind in json.loads(line)]
+
+    def changes(self, used: tuple[str, ...] = USED) -> Changes:
+        return read_changes(load_table("s", str(self.path)), self.consumed, used)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    return Source(tmp_path / "t")
+
+
+def told(changes: Changes) -> tuple[str, int, int, int | None, str | None]:
+    return changes.kind, changes.previous, changes.this, changes.rows, changes.problem
+
+
+def test_the_same_version_is_no_change(source: Source) -> None:
+    assert told(source.changes()) == ("none", 1, 1, 0, None)
+
+
+def test_compaction_vacuum_and_properties_are_no_change(source: Source) -> None:
+    source.optimize()
+    source.vacuum()
+    retention = {"delta.logRetentionDuration": "interval 9 days"}
+    DeltaTable(source.path).alter.set_table_properties(retention)
+    DeltaTable(source.path).create_checkpoint()
+    this = load_table("s", str(source.path)).version
+    assert this >= 5
+    assert told(source.changes()) == ("none", this, this, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("work", "kind", "estimate"),
+    [
+        (lambda s: s.append(7, 8), "insert_only", 2),
+        (lambda s: s.delete('"Id" = 1'), "mutating", 1),
+        (lambda s: s.update('"Id" < 3'), "mutating", 2),
+        (lambda s: s.merge(6, 7, 8), "mutating", 3),
+        (lambda s: s.merge(7, 8), "insert_only", 2),
+        (lambda s: s.delete(), "mutating", 6),
+        (lambda s: s.overwrite(rows(1, 2)), "mutating", 8),
+        (lambda s: (s.append(7), s.update('"Id" = 7')), "mutating", 2),
+        (lambda s: (s.append(7), s.overwrite(rows(1))), "mutating", 9),
+        (lambda s: (s.append(7), s.optimize(), s.append(8)), "insert_only", 2),
+    ],
+)
+def test_kinds_and_estimates(
+    source: Source, work: Callable[[Source], object], kind: str, estimate: int
+) -> None:
+    work(source)
+    this = load_table("s", str(source.path)).version
+    assert told(source.changes()) == (kind, 1, this, estimate, None)
+
+
+def test_previous_passes_leading_commits_without_changed_rows(source: Source) -> None:
+    source.optimize()
+    source.vacuum()
+    previous = load_table("s", str(source.path)).version
+    source.append(7)
+    source.optimize()
+    this = load_table("s", str(source.path)).version
+    assert told(source.changes()) == ("insert_only", previous, this, 1, None)
+    assert DeltaTable(source.path, version=previous).to_pyarrow_table().num_rows == 6
+
+
+def test_an_insert_without_counts_has_no_estimate(source: Source) -> None:
+    source.append(7)
+    file = source.commit_file(2)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        line.get("add", {}).pop("stats", None)
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    assert told(source.changes()) == ("insert_only", 1, 2, None, None)
+
+
+# --- another past -------------------------------------------------------------------------------
+
+
+def test_a_recreated_table_is_named_whatever_its_version(tmp_path: Path) -> None:
+    for appends in (0, 1, 3):
+        source = Source(tmp_path / str(appends))
+        shutil.rmtree(source.path)
+        write_deltalake(source.path, rows(1), configuration=FEED)
+        for _ in range(appends):
+            source.append(2)
+        changes = source.changes()
+        assert changes.problem == "SOURCE_RECREATED"
+        assert source.consumed.table_id in changes.detail
+
+
+def test_a_lower_version_is_a_rollback(source: Source) -> None:
+    source.commit_file(1).unlink()
+    assert source.changes().problem == "SOURCE_ROLLED_BACK"
+
+
+def test_restore_is_a_change_like_any_other(source: Source) -> None:
+    source.delete('"Id" = 1')
+    source.consumed = source.consume()
+    DeltaTable(source.path).restore(1)
+    assert told(source.changes()) == ("mutating", 2, 3, 5, None)
+
+
+# --- columns ------------------------------------------------------------------------------------
+
+
+def test_added_columns_are_fine(source: Source) -> None:
+    write_deltalake(source.path, rows(7, extra=[1]), mode="append", schema_mode="merge")
+    assert told(source.changes()) == ("insert_only", 1, 2, 1, None)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [rows(1).drop_columns(["s"]), rows(1).set_column(1, "s", [[5]])],
+    ids=["gone", "retyped"],
+)
+def test_a_used_column_gone_or_retyped_is_named(source: Source, data: pa.Table) -> None:
+    source.overwrite(data)
+    changes = source.changes()
+    assert changes.problem == "SOURCE_SCHEMA_CHANGED"
+    assert "'s'" in changes.detail
+    source.consumed = source.consume()
+    assert source.changes().problem is None
+
+
+def test_an_unused_column_dropped_in_the_first_change_is_fine(source: Source) -> None:
+    source.overwrite(rows(1).drop_columns(["n"]))
+    assert told(source.changes()) == ("mutating", 1, 2, 7, None)
+
+
+def test_an_unused_column_dropped_between_changes_stops_the_feed(source: Source) -> None:
+    source.append(7)
+    source.overwrite(rows(1).drop_columns(["n"]))
+    changes = source.changes()
+    assert changes.problem == "SOURCE_SCHEMA_CHANGED"
+    assert "'n'" in changes.detail
+
+
+def test_a_column_retyped_and_back_is_noticed(source: Source) -> None:
+    source.overwrite(rows(1).set_column(1, "s", [[5]]))
+    source.overwrite(rows(1))
+    assert source.changes().problem == "SOURCE_SCHEMA_CHANGED"
+
+
+def test_a_replacement_with_the_same_columns_is_fine(source: Source) -> None:
+    source.append(7)
+    source.overwrite(rows(1))
+    assert told(source.changes()) == ("mutating", 1, 3, 9, None)
+
+
+# --- the feed -----------------------------------------------------------------------------------
+
+
+def test_without_a_feed_only_changed_rows_matter(tmp_path: Path) -> None:
+    source = Source(tmp_path / "t", {"delta.appendOnly": "false"})
+    source.optimize()
+    assert told(source.changes()) == ("none", 2, 2, 0, None)
+    source.append(7)
+    changes = source.changes()
+    assert (changes.kind, changes.problem) == ("insert_only", "NO_CHANGE_FEED")
+    assert "version 3" in changes.detail
+
+
+def test_a_feed_switched_on_before_the_first_change_is_enough(tmp_path: Path) -> None:
+    source = Source(tmp_path / "t", {"delta.appendOnly": "false"})
+    source.feed("true")
+    source.append(7)
+    assert told(source.changes()) == ("insert_only", 2, 3, 1, None)
+
+
+def test_a_feed_switched_on_after_the_first_change_is_not(tmp_path: Path) -> None:
+    source = Source(tmp_path / "t", {"delta.appendOnly": "false"})
+    source.append(7)
+    source.feed("true")
+    source.append(8)
+    assert source.changes().problem == "NO_CHANGE_FEED"
+
+
+def test_a_pause_of_the_feed_is_noticed(source: Source) -> None:
+    source.append(7)
+    source.feed("false")
+    source.delete('"Id" = 1')
+    source.feed("true")
+    source.append(8)
+    changes = source.changes()
+    assert changes.problem == "NO_CHANGE_FEED"
+    assert "version 3" in changes.detail
+
+
+def test_a_pause_before_the_first_change_is_fine(source: Source) -> None:
+    source.feed("false")
+    source.optimize()
+    source.feed("true")
+    source.append(7)
+    assert told(source.changes()) == ("insert_only", 4, 5, 1, None)
+
+
+# --- what is gone -------------------------------------------------------------------------------
+
+
+def test_a_missing_commit_is_a_gap(source: Source) -> None:
+    source.append(7)
+    source.append(8)
+    DeltaTable(source.path).create_checkpoint()
+    source.commit_file(2).unlink()
+    changes = source.changes()
+    assert (changes.problem, changes.previous) == ("FEED_GAP", 1)
+    assert "version 2" in changes.detail
+
+
+def test_a_log_that_ends_after_the_previous_version_is_a_gap(source: Source) -> None:
+    source.append(7)
+    source.append(8)
+    DeltaTable(source.path).create_checkpoint()
+    source.commit_file(0).unlink()
+    assert source.changes().problem == "FEED_GAP"
+
+
+def test_a_checkpoint_at_the_previous_version_is_enough(source: Source) -> None:
+    DeltaTable(source.path).create_checkpoint()
+    source.append(7)
+    source.commit_file(0).unlink()
+    assert told(source.changes()) == ("insert_only", 1, 2, 1, None)
+
+
+@pytest.mark.parametrize("work", [lambda s: s.delete('"Id" = 1'), lambda s: s.update('"Id" = 1')])
+def test_a_vacuumed_feed_is_a_gap(source: Source, work: Callable[[Source], None]) -> None:
+    work(source)
+    source.vacuum()
+    assert source.changes().problem == "FEED_GAP"
+
+
+@pytest.mark.parametrize("kind", ["cdc", "remove"])
+def test_each_lost_file_is_named(source: Source, kind: str) -> None:
+    source.delete('"Id" = 1')
+    (lost,) = source.actions(2, kind)
+    (source.path / lost["path"]).unlink()
+    changes = source.changes()
+    assert changes.problem == "FEED_GAP"
+    assert lost["path"] in changes.detail
+
+
+def test_an_appended_file_that_compaction_and_vacuum_took_is_a_gap(source: Source) -> None:
+    source.append(7)
+    (added,) = source.actions(2, "add")
+    source.optimize()
+    assert source.changes().problem is None
+    (source.path / added["path"]).unlink()
+    assert source.changes().problem == "FEED_GAP"
+
+
+def test_a_file_of_the_previous_version_that_compaction_replaced_is_needed(source: Source) -> None:
+    source.append(7)
+    source.optimize()
+    (before,) = source.actions(1, "add")
+    (source.path / before["path"]).unlink()
+    changes = source.changes()
+    assert changes.problem == "FEED_GAP"
+    assert before["path"] in changes.detail
+
+
+def test_a_file_that_neither_feed_nor_previous_version_reads_may_be_gone(source: Source) -> None:
+    source.delete('"Id" = 1')
+    (between,) = source.actions(2, "add")
+    source.delete('"Id" = 2')
+    (source.path / between["path"]).unlink()
+    assert told(source.changes()) == ("mutating", 1, 3, 2, None)
+
+
+def test_encoded_partition_paths_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "t u"
+    data = pa.table({"Id": [1, 2, 3], "s": ["x y", "a/b%c", "ü=1"], "n": [1, 2, 3]})
+    write_deltalake(path, data, configuration=FEED, partition_by=["s"])
+    source = Source.__new__(Source)
+    source.path = path
+    source.consumed = source.consume()
+    source.update('"Id" > 1')
+    source.optimize()
+    assert told(source.changes()) == ("mutating", 0, 1, 2, None)
+    source.vacuum()
+    assert source.changes().problem == "FEED_GAP"
