@@ -9,6 +9,7 @@
 {% materialization delta_join, adapter='spark', supported_languages=['sql'] %}
   {%- set existing = load_relation(this) -%}
   {%- set full_refresh = should_full_refresh() -%}
+  {%- do deltajoin.warn_ignored_configs() -%}
 
   {{ deltajoin.run_hooks_outside(pre_hooks) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
@@ -26,14 +27,19 @@
   {%- do store_result('main', response=response) -%}
   {{ write(compiled_code) }}
 
-  {%- set target = this.incorporate(type=adapter.deltajoin_relation_type(this)) -%}
+  {%- set audit = response.deltajoin or {} -%}
+  {%- if flags.EMPTY and existing is not none -%}
+    {%- set target = existing -%}
+  {%- else -%}
+    {%- set target = this.incorporate(type='view' if audit.kind == 'bag' else 'table') -%}
+  {%- endif -%}
   {%- if existing is not none and existing.type != target.type -%}
     {%- do adapter.cache_dropped(existing) -%}
   {%- endif -%}
 
   {%- do apply_grants(target, config.get('grants'), should_revoke(existing, full_refresh)) -%}
   {%- do deltajoin.persist_docs_changed(target, model) -%}
-  {%- if existing is none or full_refresh -%}
+  {%- if target.type == 'table' and audit.strategy == 'full' and audit.epoch == 1 -%}
     {%- do persist_constraints(target, model) -%}
   {%- endif -%}
 

@@ -1,0 +1,1 @@
+"""The thin surfaces over the API: command line, Airflow, dbt."""

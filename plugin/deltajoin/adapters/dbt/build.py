@@ -1,0 +1,122 @@
+"""A dbt node and its compiled SQL become a deltajoin model, run in dbt's own Spark session.
+
+Only dbt-spark's `session` connection shares a process with Spark; over thrift, HTTP or ODBC there
+is no session to run in and the run is refused. The session is made by the recipe of dbt-spark's
+cursor, so that it is the same one; nothing is set on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltajoin.adapters.dbt.keys import keys_of
+from deltajoin.adapters.dbt.options import read_options
+from deltajoin.adapters.dbt.place import check_free, enter, place_of
+from deltajoin.errors import DeltaJoinError
+from deltajoin.model import Model, is_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FOREIGN = ("TARGET_FOREIGN",)
+
+
+def build(
+    node: Mapping[str, Any],
+    sql: str,
+    relation: Any,
+    graph: Mapping[str, Any],
+    *,
+    credentials: Any,
+    full_refresh: bool = False,
+    give_way: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """Run the node's model once and return its audit record as values.
+
+    `give_way` drops what stands at the target. When that is not deltajoin's own, it is called and
+    the run repeated, with `full_refresh` or where `--empty` made it; else the refusal stands.
+    Errors: those of `deltajoin.run`, and UNSUPPORTED_CONNECTION.
+    """
+    session = session_of(credentials)
+    model = model_of(node, sql, relation, graph, full_refresh=full_refresh)
+    try:
+        return _run(session, model, relation)
+    except DeltaJoinError as error:
+        if give_way is None or error.code not in _FOREIGN:
+            raise
+        if not (full_refresh or _made_empty(session, relation)):
+            raise
+    give_way()
+    return _run(session, model, relation)
+
+
+def _run(session: SparkSession, model: Model, relation: Any) -> dict[str, Any]:
+    from deltajoin.api import run
+
+    if not is_path(model.target):
+        return run(model, session).to_dict()
+    check_free(session, relation, model.target)
+    audit = run(model, session).to_dict()
+    enter(session, relation, audit)
+    return audit
+
+
+def model_of(
+    node: Mapping[str, Any],
+    sql: str,
+    relation: Any,
+    graph: Mapping[str, Any],
+    *,
+    full_refresh: bool = False,
+) -> Model:
+    """The deltajoin model of a dbt node: its unique id, its SQL, and the keys that dbt knows."""
+    from deltajoin.api import source_names
+
+    where = str(node["unique_id"])
+    options = read_options((node.get("config") or {}).get("deltajoin"), where)
+    tables = source_names(sql)
+    return Model(
+        name=where,
+        sql=sql,
+        sources={table: table for table in tables},
+        target=place_of(node, relation),
+        keys=keys_of(options.keys, tables, graph, where),
+        mode="full" if full_refresh else options.mode,
+    )
+
+
+def session_of(credentials: Any) -> SparkSession:
+    """The Spark session that dbt-spark uses for these credentials."""
+    method = str(getattr(credentials, "method", None) or credentials.type)
+    if method != "session":
+        raise DeltaJoinError(
+            "UNSUPPORTED_CONNECTION",
+            f"delta_join runs inside dbt's Spark session, and this profile connects by '{method}'",
+            where=f"profile output of type {credentials.type}",
+            remedy="Use method: session (a remote Spark Connect server goes into "
+            "server_side_parameters as spark.remote), or run the model by the CLI or Airflow.",
+        )
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.enableHiveSupport()
+    for name, value in credentials.server_side_parameters.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def describe(
+    node: Mapping[str, Any], sql: str, relation: Any, graph: Mapping[str, Any], *, credentials: Any
+) -> str:
+    """The plan of a run of the node now, as text; catalog names are located by dbt's session."""
+    from deltajoin.api import explain, plan
+    from deltajoin.runtime.target import locate
+
+    model = model_of(node, sql, relation, graph)
+    session = session_of(credentials)
+    return explain(plan(model, locate=lambda name: locate(session, name)))
+
+
+def _made_empty(session: SparkSession, relation: Any) -> bool:
+    properties = session.sql(f"show tblproperties {relation}").collect()
+    return any(row[0] == "deltajoin.empty" for row in properties)

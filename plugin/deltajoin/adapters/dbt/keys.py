@@ -1,0 +1,145 @@
+"""Unique keys of a model's relations: from its config first, else from what dbt already knows.
+
+A key comes, best first, from a primary-key constraint, else from a `unique` constraint or test or a
+test over a combination of columns (`combination_of_columns` or `column_list`, as in dbt_utils and
+dbt_expectations); the shortest wins, then the first by name. A test with a `where`, a warning
+severity or a threshold proves no key. The graph is dbt's `graph` variable; results are named as the
+tables stand in the compiled SQL, which is what `deltajoin.source_names` gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.names import split_dotted
+
+_COMBINATIONS = ("combination_of_columns", "column_list")
+_PLAIN = re.compile(r"[A-Za-z_]\w*|`[^`]+`")
+
+Node = Mapping[str, Any]
+
+
+def keys_of(
+    declared: Sequence[tuple[str, tuple[str, ...]]],
+    tables: Sequence[str],
+    graph: Mapping[str, Any],
+    where: str,
+) -> dict[str, tuple[str, ...]]:
+    """Key columns per table of the compiled SQL, for the tables that have a key.
+
+    Example:
+        >>> test = {"resource_type": "test", "column_name": "id", "attached_node": "model.p.a"}
+        >>> test["test_metadata"] = {"name": "unique", "kwargs": {"column_name": "id"}}
+        >>> model = {"unique_id": "model.p.a", "name": "a", "relation_name": "dw.a_v1"}
+        >>> graph = {"nodes": {"model.p.a": model, "test.p.t": test}, "sources": {}}
+        >>> keys_of((), ["dw.a_v1", "dw.b"], graph, "model m")
+        {'dw.a_v1': ('id',)}
+        >>> keys_of((("a", ("x", "y")),), ["dw.a_v1", "dw.b"], graph, "model m")
+        {'dw.a_v1': ('x', 'y')}
+    """
+    nodes = _nodes_by_table(graph)
+    keys: dict[str, tuple[str, ...]] = {}
+    for table in tables:
+        known = [key for node in nodes.get(_fold(table), ()) for key in _known_keys(node, graph)]
+        if known:
+            keys[table] = min(known)[2]
+    for relation, columns in declared:
+        keys[_find_table(relation, tables, nodes, where)] = columns
+    return {name: keys[name] for name in sorted(keys)}
+
+
+def _nodes_by_table(graph: Mapping[str, Any]) -> dict[tuple[str, ...], list[Node]]:
+    nodes: dict[tuple[str, ...], list[Node]] = {}
+    for section in ("nodes", "sources"):
+        for _, node in sorted(graph.get(section, {}).items()):
+            deferred = node.get("defer_relation") or {}
+            for name in {node.get("relation_name"), deferred.get("relation_name")} - {None, ""}:
+                nodes.setdefault(_fold(str(name)), []).append(node)
+    return nodes
+
+
+def _known_keys(node: Node, graph: Mapping[str, Any]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    for name, column in (node.get("columns") or {}).items():
+        for constraint in column.get("constraints") or ():
+            yield from _rank(constraint.get("type"), [name])
+    for constraint in node.get("constraints") or ():
+        yield from _rank(constraint.get("type"), constraint.get("columns"))
+    for test in graph.get("nodes", {}).values():
+        if _proves(test) and _tested(test) == node.get("unique_id"):
+            yield from _rank("unique", _tested_columns(test))
+
+
+def _rank(kind: Any, columns: Any) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    if str(kind) not in ("primary_key", "unique") or not isinstance(columns, list | tuple):
+        return
+    if columns and all(isinstance(name, str) and _PLAIN.fullmatch(name) for name in columns):
+        names = tuple(name.strip("`") for name in columns)
+        yield (0 if kind == "primary_key" else 1, len(names), names)
+
+
+def _proves(test: Node) -> bool:
+    config = test.get("config") or {}
+    return (
+        test.get("resource_type") == "test"
+        and bool(test.get("test_metadata"))
+        and not config.get("where")
+        and not config.get("limit")
+        and str(config.get("severity") or "error").lower() == "error"
+        and str(config.get("error_if") or "!= 0").replace(" ", "") in ("!=0", ">0")
+    )
+
+
+def _tested(test: Node) -> str | None:
+    if test.get("attached_node"):
+        return str(test["attached_node"])
+    upstream = (test.get("depends_on") or {}).get("nodes") or []
+    return str(upstream[0]) if len(upstream) == 1 else None
+
+
+def _tested_columns(test: Node) -> Any:
+    metadata = test["test_metadata"]
+    arguments = metadata.get("kwargs") or {}
+    if metadata.get("name") == "unique":
+        column = arguments.get("column_name") or test.get("column_name")
+        return [column] if column else None
+    if "unique" not in str(metadata.get("name")):
+        return None
+    conditional = arguments.get("row_condition") or arguments.get("quote_columns")
+    found = next((arguments[name] for name in _COMBINATIONS if arguments.get(name)), None)
+    return None if conditional else found
+
+
+def _find_table(
+    relation: str,
+    tables: Sequence[str],
+    nodes: Mapping[tuple[str, ...], Sequence[Node]],
+    where: str,
+) -> str:
+    exact = [table for table in tables if _fold(table) == _fold(relation)]
+    called = [
+        table
+        for table in tables
+        if any(relation in _names(node) for node in nodes.get(_fold(table), ()))
+    ]
+    last = [table for table in tables if _fold(table)[-1:] == _fold(relation)]
+    found = exact or called or last
+    if len(found) > 1:
+        raise DeltaJoinError(
+            "AMBIGUOUS_KEYS",
+            f"keys of '{relation}' fit {' and '.join(found)}",
+            where=where,
+            remedy="Name the relation in full.",
+        )
+    return found[0] if found else relation
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    name = str(node.get("name"))
+    return (name, f"{node.get('source_name')}.{name}", str(node.get("unique_id")))
+
+
+def _fold(name: str) -> tuple[str, ...]:
+    return tuple(part.lower() for part in split_dotted(name))

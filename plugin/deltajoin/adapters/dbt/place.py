@@ -1,0 +1,75 @@
+"""Where a delta_join table lies: where the catalog puts it, or under dbt-spark's `location_root`.
+
+With `location_root` the target is the folder `<location_root>/<alias>` and the catalog only points
+to it: by a table, or for rows without a key by a view over a table of distinct rows. A catalog that
+forgets (in memory, or a new one) is then no loss: the next run finds the epochs in the folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltajoin.catalog.files import normalise
+from deltajoin.errors import DeltaJoinError
+from deltajoin.names import quote, quote_dotted
+from deltajoin.runtime import target as targets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PLAIN = re.compile(r"\w+")
+
+
+def place_of(node: Mapping[str, Any], relation: Any) -> str:
+    """The target of a node's model: the relation's dotted name, or its folder."""
+    root = (node.get("config") or {}).get("location_root")
+    if root:
+        return f"{str(root).rstrip('/')}/{relation.identifier}"
+    return ".".join(p if _PLAIN.fullmatch(p) else quote(p) for p in name_parts(relation))
+
+
+def name_parts(relation: Any) -> tuple[str, ...]:
+    """The relation's name as Spark's catalog knows it."""
+    return tuple(part for part in (relation.schema, relation.identifier) if part)
+
+
+def check_free(spark: SparkSession, relation: Any, folder: str) -> None:
+    """Refuse to put the folder's table where the catalog has another one.
+
+    Raises:
+        DeltaJoinError: TARGET_FOREIGN.
+    """
+    for kind in ("keyed", "bag"):
+        name = targets.backing_name({"name_parts": name_parts(relation), "kind": kind})
+        if not spark.catalog.tableExists(name) or _is_view(spark, name):
+            continue
+        found = targets.locate(spark, name)
+        if found is not None and normalise(found) != normalise(folder):
+            raise DeltaJoinError(
+                "TARGET_FOREIGN",
+                f"'{name}' is a table in {found}, not in the model's location_root",
+                where=folder,
+                remedy="Drop it, or run once with --full-refresh, which drops it.",
+            )
+
+
+def enter(spark: SparkSession, relation: Any, audit: Mapping[str, Any]) -> None:
+    """Make the folder's table known to the catalog under the relation's name."""
+    parts, kind = name_parts(relation), str(audit["kind"])
+    name = quote_dotted(parts)
+    backing = targets.backing_name({"name_parts": parts, "kind": kind})
+    if spark.catalog.tableExists(name) and _is_view(spark, name) != (kind == "bag"):
+        spark.sql(f"drop {'table' if kind == 'bag' else 'view'} {name}")
+    folder = str(audit["location"]).replace("\\", "\\\\").replace("'", "\\'")
+    spark.sql(f"create table if not exists {backing} using delta location '{folder}'")
+    if kind == "bag":
+        columns = list(audit["columns"])
+        targets.show_bag(
+            spark, {"name_parts": parts, "kind": kind, "columns": columns, "place": name}
+        )
+
+
+def _is_view(spark: SparkSession, name: str) -> bool:
+    return bool(spark.catalog.getTable(name).tableType == "VIEW")
