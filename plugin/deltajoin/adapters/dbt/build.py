@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.adapters.dbt.keys import keys_of
 from deltajoin.adapters.dbt.options import read_options
-from deltajoin.adapters.dbt.place import check_free, enter, place_of
+from deltajoin.adapters.dbt.place import check_free, enter, name_parts, place_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
+from deltajoin.names import quote_dotted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FOREIGN = ("TARGET_FOREIGN",)
+_FOREIGN = ("TARGET_NOT_OURS", "TARGET_OF_OTHER_MODEL", "TARGET_NOT_DELTA", "HISTORY_LOST")
 
 
 def build(
@@ -43,12 +44,23 @@ def build(
     try:
         return _run(session, model, relation)
     except DeltaJoinError as error:
-        if give_way is None or error.code not in _FOREIGN:
+        if give_way is None or not _is_foreign(error, relation):
             raise
         if not (full_refresh or _made_empty(session, relation)):
-            raise
+            remedy = (
+                f"{error.remedy or ''} Or run once with --full-refresh, which drops it.".strip()
+            )
+            raise DeltaJoinError(
+                error.code, error.message, where=error.where, remedy=remedy
+            ) from error
     give_way()
     return _run(session, model, relation)
+
+
+def _is_foreign(error: DeltaJoinError, relation: Any) -> bool:
+    """Whether what stands at the target, and not a source, made the run refuse."""
+    view = error.code == "NOT_DELTA" and error.where == quote_dotted(name_parts(relation))
+    return view or error.code in _FOREIGN
 
 
 def _run(session: SparkSession, model: Model, relation: Any) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def check_free(spark: SparkSession, relation: Any, folder: str) -> None:
     """Refuse to put the folder's table where the catalog has another one.
 
     Raises:
-        DeltaJoinError: TARGET_FOREIGN.
+        DeltaJoinError: TARGET_NOT_OURS.
     """
     for kind in ("keyed", "bag"):
         name = targets.backing_name({"name_parts": name_parts(relation), "kind": kind})
@@ -48,7 +48,7 @@ def check_free(spark: SparkSession, relation: Any, folder: str) -> None:
         found = targets.locate(spark, name)
         if found is not None and normalise(found) != normalise(folder):
             raise DeltaJoinError(
-                "TARGET_FOREIGN",
+                "TARGET_NOT_OURS",
                 f"'{name}' is a table in {found}, not in the model's location_root",
                 where=folder,
                 remedy="Drop it, or run once with --full-refresh, which drops it.",

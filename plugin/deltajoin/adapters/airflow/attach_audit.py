@@ -1,0 +1,66 @@
+"""Hang one run's audit record on its task, wherever Airflow shows or passes on such things.
+
+XCom `deltajoin_audit` has the whole record. The log has one group per lookup path and a summary;
+the events of the outlet assets and, from Airflow 3.3, the task state store have the summary. All of
+these are copies: the record itself lies beside the target, the epoch in the target's own commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltajoin.audit.render import path_lines, render_text
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+XCOM_KEY = "deltajoin_audit"
+STATE_KEY = "deltajoin.audit"
+_IN_SUMMARY = (
+    "model",
+    "target",
+    "strategy",
+    "reason",
+    "epoch",
+    "frontier",
+    "plan_hash",
+    "target_version",
+    "rows",
+    "seconds",
+)
+
+
+def attach_audit(
+    record: Mapping[str, Any], context: Context, outlets: Sequence[Any], log: logging.Logger
+) -> str:
+    """Attach the record (as plain values); gives the one-paragraph summary."""
+    for path in record["paths"]:
+        log.info("::group::lookup path %s", path["text"])
+        for line in path_lines(path):
+            log.info("%s", line)
+        log.info("::endgroup::")
+    told = tell(record)
+    for line in told.splitlines():
+        log.info("%s", line)
+    summary = summarise(record)
+    context["ti"].xcom_push(key=XCOM_KEY, value=dict(record))
+    for outlet in outlets:
+        context["outlet_events"][outlet].extra["deltajoin"] = summary
+    store: Any = context.get("task_state_store")
+    if store is not None:
+        store.set(STATE_KEY, summary)
+    return told
+
+
+def summarise(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record without the steps of its paths: small enough for an asset event."""
+    summary = {key: record[key] for key in _IN_SUMMARY}
+    summary["paths"] = [path["text"] for path in record["paths"]]
+    return summary
+
+
+def tell(record: Mapping[str, Any]) -> str:
+    """The record without its paths, in a few lines for people."""
+    return f"deltajoin {render_text({**record, 'paths': ()})}"

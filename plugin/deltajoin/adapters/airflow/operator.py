@@ -1,0 +1,198 @@
+"""`DeltaJoinOperator`: one task keeps one target table equal to its join query.
+
+A DAG file that uses it parses without Spark, deltalake or sqlglot: they load in `execute`. Nothing
+that reaches Spark is a template field, so that no run conf, XCom or variable can become SQL, a path
+or a Spark setting; the template fields are outputs, set by `execute` for the "Rendered" tab.
+A retry is safe: the epoch of a killed attempt is committed once, whichever attempt gets there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from deltajoin.errors import DeltaJoinError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from deltajoin.adapters.airflow.submit import InProcess, SparkSubmit
+    from deltajoin.model import Model
+
+RETRYABLE = frozenset(
+    {
+        "COMMIT_MISSING",
+        "CONCURRENT_RUN",
+        "SOURCE_FILES_MISSING",
+        "SOURCE_UNREADABLE",
+        "SPARK_FAILED",
+    }
+)
+"""Codes that another attempt can heal; all others fail the task at once."""
+SUBMISSIONS = ("in_process", "spark_submit")
+
+
+class DeltaJoinOperator(BaseOperator):
+    """Bring `target` to equal `sql` over the sources as they are now, and attach the audit record.
+
+    :param sql: the query, or a file that ends in `.sql` (relative to the DAG file).
+    :param model: instead of sql, sources, target, keys: a `deltajoin.Model` or its `.yml` file.
+    :param sources: table name as the SQL writes it -> Delta path or catalog name.
+    :param target: Delta path of the target.
+    :param keys: table name -> columns that are unique in it.
+    :param mode: `auto`, `incremental`, `incremental_strict` or `full`.
+    :param model_name: name of the epochs in the target; the last part of `target` by default.
+    :param submit: `in_process` runs Spark in the task; `spark_submit` plans in the task, without a
+        JVM, and submits the generated job. A run without changes starts no Spark in either.
+    :param conn_id: for `spark_submit`, the Spark connection; it alone names the master.
+    :param conf: Spark settings of the session or of the submitted job.
+    :param submit_options: further arguments of `SparkSubmitHook`, such as `driver_memory`.
+    :param keep_session: for `in_process`, leave a session that this task has started running.
+    """
+
+    template_fields: Sequence[str] = ("audit_summary", "generated_sql", "generated_job")
+    template_fields_renderers = {"generated_sql": "sql", "generated_job": "python"}
+    overwrite_rtif_after_execution = True
+    ui_color = "#dbe9f6"
+
+    def __init__(
+        self,
+        *,
+        sql: str | Path | None = None,
+        model: Model | str | Path | None = None,
+        sources: Mapping[str, str] | None = None,
+        target: str | None = None,
+        keys: Mapping[str, Sequence[str]] | None = None,
+        mode: str | None = None,
+        model_name: str | None = None,
+        submit: str = "in_process",
+        conn_id: str = "spark_default",
+        conf: Mapping[str, str] | None = None,
+        submit_options: Mapping[str, Any] | None = None,
+        keep_session: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.sql = sql
+        self.model = model
+        self.sources = sources
+        self.target = target
+        self.keys = keys
+        self.mode = mode
+        self.model_name = model_name
+        self.submit = submit
+        self.conn_id = conn_id
+        self.conf = conf
+        self.submit_options = submit_options
+        self.keep_session = keep_session
+        self.audit_summary = ""
+        self.generated_sql = ""
+        self.generated_job = ""
+        self._submission: InProcess | SparkSubmit | None = None
+        self._refuse_wrong_arguments()
+
+    def execute(self, context: Context) -> None:
+        """Plan, run, attach the audit; what no retry can heal fails the task at once."""
+        from airflow.sdk.exceptions import AirflowFailException
+
+        from deltajoin.adapters.airflow.attach_audit import attach_audit
+
+        try:
+            record = self._run()
+        except DeltaJoinError as error:
+            self.log.error("deltajoin %s: %s", error.code, error.message)
+            self.log.error("where: %s", error.where or "-")
+            self.log.error("remedy: %s", error.remedy or "-")
+            if error.code in RETRYABLE:
+                raise
+            raise AirflowFailException(str(error)) from error
+        self.audit_summary = attach_audit(record, context, self.outlets, self.log)
+
+    def on_kill(self) -> None:
+        """End what the run has started."""
+        if self._submission is not None:
+            self._submission.kill()
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Sources, target and the audit summary, for the OpenLineage provider."""
+        from deltajoin.adapters.airflow.lineage import operator_lineage
+
+        return operator_lineage(self._model(), self.audit_summary)
+
+    def _run(self) -> Mapping[str, Any]:
+        from deltajoin.adapters.airflow.submit import InProcess, SparkSubmit, show_plan
+
+        model = self._model()
+        if self.submit == "spark_submit":
+            self._submission = SparkSubmit(
+                self.conn_id, dict(self.conf or {}), dict(self.submit_options or {})
+            )
+        else:
+            self._submission = InProcess(dict(self.conf or {}), self.keep_session)
+        with self._submission as submission:
+            plan = submission.plan(model)
+            self.generated_sql, self.generated_job = show_plan(plan)
+            return submission.run(model, plan).to_dict()
+
+    def _model(self) -> Model:
+        from deltajoin.model import Model, load_model
+
+        if self.model is not None:
+            if isinstance(self.model, Model):
+                return self.model
+            return load_model(self._beside_dag(self.model))
+        sql, target = str(self.sql), str(self.target)
+        if isinstance(self.sql, Path) or sql.rstrip().endswith(".sql"):
+            sql = self._beside_dag(sql.strip()).read_text(encoding="utf-8")
+        return Model(
+            name=self.model_name or target.rstrip("/").rsplit("/", 1)[-1],
+            sql=sql,
+            sources=dict(self.sources or {}),
+            target=target,
+            keys=dict(self.keys or {}),
+            mode=self.mode or "auto",
+        )
+
+    def _beside_dag(self, file: str | Path) -> Path:
+        found = Path(self.dag.fileloc).parent / file if self.has_dag() else Path(file)
+        if not found.is_file():
+            raise DeltaJoinError(
+                "FILE_MISSING",
+                f"{file} is not a file",
+                where=f"task {self.task_id}",
+                remedy="Name it relative to the folder of the DAG file, or absolutely.",
+            )
+        return found
+
+    def _refuse_wrong_arguments(self) -> None:
+        single = {
+            "sql": self.sql,
+            "sources": self.sources,
+            "target": self.target,
+            "keys": self.keys,
+            "mode": self.mode,
+            "model_name": self.model_name,
+        }
+        if self.model is not None:
+            problem = [
+                f"{name} beside model" for name, value in single.items() if value is not None
+            ]
+        else:
+            needed = ("sql", "sources", "target")
+            problem = [f"no {name}" for name in needed if single[name] is None]
+        if self.submit not in SUBMISSIONS:
+            problem.append(f"submit={self.submit!r}")
+        for name in ("sql", "target", "mode", "model_name"):
+            if single[name] is not None and not isinstance(single[name], str | Path):
+                problem.append(f"{name} is not text")
+        if problem:
+            raise DeltaJoinError(
+                "OPERATOR_ARGUMENTS",
+                "; ".join(problem),
+                where=f"task {self.task_id}",
+                remedy="Give either model, or sql, sources and target; "
+                f"submit is one of {', '.join(SUBMISSIONS)}.",
+            )

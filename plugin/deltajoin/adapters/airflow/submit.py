@@ -1,0 +1,163 @@
+"""The two ways in which a task runs a plan: Spark in the task, or spark-submit of the job.
+
+Both plan without a JVM and start Spark only for a plan that has work. A submission is a context:
+leaving it gives back what it has opened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Self
+
+from deltajoin import api
+from deltajoin.errors import DeltaJoinError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltajoin import AuditRecord, Model, Plan
+
+
+class InProcess:
+    """Spark in the task's own process: the session that is there, else one on this machine."""
+
+    def __init__(self, conf: Mapping[str, str], keep_session: bool) -> None:
+        self._conf = conf
+        self._keep_session = keep_session
+        self._started: SparkSession | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._keep_session:
+            self.kill()
+
+    def plan(self, model: Model) -> Plan:
+        """Plan; only tables that are catalog names need a session for that."""
+        from deltajoin.runtime.target import locate
+
+        return api.plan(model, locate=lambda name: locate(self._session(), name))
+
+    def run(self, model: Model, plan: Plan) -> AuditRecord:
+        """Execute the plan; a session starts when the plan asks for one."""
+        return api.run(model, self._session, plan=plan)
+
+    def kill(self) -> None:
+        """Stop the session that this run has started."""
+        if self._started is not None:
+            self._started.stop()
+            self._started = None
+
+    def _session(self) -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        from deltajoin.runtime.session import local_session
+
+        running = SparkSession.getActiveSession()
+        if running is not None:
+            return running
+        self._started = local_session(f"deltajoin {id(self)}", conf=self._conf)
+        return self._started
+
+
+class SparkSubmit:
+    """spark-submit of the generated job; the master comes from the Airflow connection alone."""
+
+    def __init__(self, conn_id: str, conf: Mapping[str, str], options: Mapping[str, Any]) -> None:
+        self._conn_id = conn_id
+        self._conf = conf
+        self._options = options
+        self._hook: Any = None
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def plan(self, model: Model) -> Plan:
+        """Plan; a catalog name can't be looked up here, where there is no Spark."""
+        return api.plan(model)
+
+    def run(self, model: Model, plan: Plan) -> AuditRecord:
+        """Freeze the plan, submit its job, and read the audit from the target's commit."""
+        if plan.strategy == "noop":
+            return api.run(model, _no_session, plan=plan)
+        from airflow.exceptions import AirflowException
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+        from airflow.sdk import BaseHook
+
+        from deltajoin.emit.job import write_job
+
+        BaseHook.get_connection(self._conn_id)  # the hook would take a missing one for YARN
+        plan = api.freeze(plan)
+        folder = Path(self._open.enter_context(TemporaryDirectory(prefix="deltajoin-")))
+        files = write_job(plan, folder)
+        options = {"name": f"deltajoin {model.name} {plan.epoch}", **self._options}
+        self._hook = SparkSubmitHook(
+            conn_id=self._conn_id,
+            conf=self._settings(),
+            py_files=str(files.py_files),
+            **options,
+        )
+        try:
+            self._hook.submit(str(files.job))
+        except AirflowException as error:
+            raise failure(str(error)) from error
+        return api.finish(plan)
+
+    def kill(self) -> None:
+        """Kill spark-submit and the driver that it has started."""
+        if self._hook is not None:
+            self._hook.on_kill()
+
+    def _settings(self) -> dict[str, str]:
+        from deltajoin.runtime.session import submit_conf
+
+        ours = submit_conf()
+        if {"spark.jars", "spark.jars.packages"} & set(self._conf) or {
+            "jars",
+            "packages",
+        } & set(self._options):
+            ours.pop("spark.jars", None)
+            ours.pop("spark.jars.packages", None)
+        # Without it, spark-submit to a standalone cluster returns before the job has run.
+        return {"spark.standalone.submit.waitAppCompletion": "true", **ours, **self._conf}
+
+
+def _no_session() -> SparkSession:
+    raise AssertionError("a plan without work has asked for a Spark session")
+
+
+def failure(text: str) -> DeltaJoinError:
+    """The error that the job printed, if its line is in the text; else that Spark failed."""
+    from deltajoin.runtime.job import RESULT_PREFIX
+
+    for line in text.splitlines():
+        _, found, result = line.partition(RESULT_PREFIX)
+        if found:
+            return DeltaJoinError(**json.loads(result)["error"])
+    return DeltaJoinError(
+        "SPARK_FAILED", text, remedy="Read what spark-submit logged above; another attempt is safe."
+    )
+
+
+def show_plan(plan: Plan) -> tuple[str, str]:
+    """The statements of the plan, and its job, as text; empty for a plan without work."""
+    from deltajoin.emit.job import job_source
+    from deltajoin.emit.sql import build_program
+
+    if plan.strategy == "noop":
+        return "", ""
+    program = build_program(plan)
+    parts = [(feed.view, feed.sql) for feed in program.feeds]
+    parts += [(part.view, part.sql) for path in program.paths for part in path.statements]
+    ends = {"to_write": program.fold, "merge": program.merge, "full": program.full}
+    parts += [(name, sql) for name, sql in ends.items() if sql is not None]
+    return "\n\n".join(f"-- {name}\n{sql};" for name, sql in parts), job_source(plan)

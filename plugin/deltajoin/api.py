@@ -1,0 +1,270 @@
+"""The public functions: plan, run, read, explain; and freeze and finish for external submission.
+
+    plan -> (no-op: done) -> freeze in the ledger -> execute in Spark -> audit from the commit
+
+`plan` needs no Spark when sources and target are paths. Catalog names are located by a function
+(`locate`), which `run` makes from its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from deltajoin.audit.ledger import Ledger
+from deltajoin.audit.record import AuditRecord, build_record, from_commit
+from deltajoin.audit.render import render_plan
+from deltajoin.catalog import TargetState, load_table, load_target, normalise
+from deltajoin.delta.build import Inputs, build_plan
+from deltajoin.delta.history import committed_record
+from deltajoin.delta.plan import DeltaPlan
+from deltajoin.errors import DeltaJoinError
+from deltajoin.model import Model, is_path
+from deltajoin.names import quote_dotted, split_dotted
+from deltajoin.sql.dialect import parse
+from deltajoin.sql.tables import resolve_tables, source_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["explain", "finish", "freeze", "plan", "read", "run", "source_names"]
+
+Locate = Callable[[str], str | None]
+OnStep = Callable[[str, dict[str, Any]], None]
+BACKING_SUFFIX = "__deltajoin"
+
+
+def plan(model: Model, *, locate: Locate | None = None) -> DeltaPlan:
+    """Plan a run of the model as of now, from the Delta logs, without Spark.
+
+    Args:
+        locate: catalog name (parts in backticks) -> Delta folder, or None if there is no table.
+
+    Raises:
+        DeltaJoinError: whatever rules the model or its tables out.
+    """
+    names = resolve_tables(parse(model.sql), model.sources)
+    tables = {name: load_table(name, _source(model, name, locate)) for name in names}
+    location, target = _load_target(model, locate)
+    return build_plan(model, Inputs(tables, target, location))
+
+
+def _source(model: Model, name: str, locate: Locate | None) -> str:
+    place = model.sources[name]
+    if is_path(place):
+        return place
+    found = _locate(place, locate)
+    if found is None:
+        raise DeltaJoinError(
+            "SOURCE_MISSING",
+            f"the catalog has no table '{place}'",
+            where=f"source {name}",
+            remedy="Create it, or correct its name in sources.",
+        )
+    return found
+
+
+def _load_target(model: Model, locate: Locate | None) -> tuple[str | None, TargetState | None]:
+    if is_path(model.target):
+        location: str | None = normalise(model.target)
+    else:
+        *schema, last = split_dotted(model.target)
+        location = _locate(quote_dotted((*schema, last + BACKING_SUFFIX)), locate)
+        if location is None:
+            location = _locate(model.target, locate)
+    return location, load_target(location) if location else None
+
+
+def _locate(name: str, locate: Locate | None) -> str | None:
+    if locate is None:
+        raise DeltaJoinError(
+            "CATALOG_NAME",
+            f"'{name}' is a catalog name, which only a Spark session can locate",
+            where=name,
+            remedy="Give the table's path, or run with a Spark session.",
+        )
+    return locate(quote_dotted(split_dotted(name)))
+
+
+def explain(planned: DeltaPlan) -> str:
+    """The plan for people: strategy and reason, keys, orders, lookup paths."""
+    return render_plan(planned.to_dict())
+
+
+def freeze(planned: DeltaPlan) -> DeltaPlan:
+    """Write the plan to the target's ledger, as `run` does before any work.
+
+    A target that does not exist yet has no folder; its plan is frozen as soon as it has.
+    """
+    if planned.strategy != "noop" and planned.target.exists and planned.target.location:
+        Ledger(planned.target.location).freeze(planned.to_dict())
+    return planned
+
+
+def run(
+    model: Model,
+    spark: SparkSession | Callable[[], SparkSession],
+    *,
+    on_step: OnStep | None = None,
+    plan: DeltaPlan | None = None,
+) -> AuditRecord:
+    """Bring the target to its query over the sources as they are now.
+
+    Args:
+        spark: a session, or a function that starts one; it is called only when there is work.
+        on_step: called with the name of each step when it is done: planned, target_created (first
+            run only), plan_frozen, changes_materialised, before_merge, after_merge, verified, audit_written.
+        plan: a plan made just before, instead of planning anew.
+
+    Raises:
+        DeltaJoinError: with nothing committed, except COMMIT_MISSING.
+    """
+    step = on_step or (lambda name, info: None)
+    sessions = _Sessions(spark)
+    planned = plan or _plan(model, sessions)
+    step("planned", {"strategy": planned.strategy, "reason": planned.reason})
+    if planned.strategy == "noop":
+        return _noop(planned)
+    from deltajoin.emit.job import describe_job
+    from deltajoin.runtime.execute import execute
+
+    job = describe_job(planned)
+    frozen = {"epoch": planned.epoch, "plan_hash": job["plan"]["plan_hash"]}
+
+    def passed(name: str, info: dict[str, Any]) -> None:
+        step(name, info)
+        if name == "target_created":
+            Ledger(normalise(info["location"])).freeze(job["plan"])
+            step("plan_frozen", frozen)
+
+    if planned.target.exists:
+        freeze(planned)
+        step("plan_frozen", frozen)
+    commit = execute(sessions.get(), job, passed)
+    record = build_record(
+        commit["record"],
+        commit["version"],
+        commit["timestamp_ms"],
+        commit["metrics"],
+        normalise(commit["location"]),
+    )
+    Ledger(normalise(commit["location"])).write(record)
+    step("audit_written", {"epoch": record.epoch})
+    return record
+
+
+def _plan(model: Model, sessions: _Sessions) -> DeltaPlan:
+    return plan(model, locate=sessions.locate)
+
+
+def _noop(planned: DeltaPlan) -> AuditRecord:
+    """The finding that nothing changed; also heals an audit file that a killed run left out."""
+    location = planned.target.location
+    state = load_target(location) if location else None
+    if state is None:
+        raise AssertionError("a no-op has a target")
+    Ledger(state.location).rebuild(state)
+    last = _last_record(state)
+    return AuditRecord(
+        model=planned.model,
+        target=planned.target.place,
+        strategy="noop",
+        reason=planned.reason,
+        detail=planned.detail,
+        epoch=planned.epoch,
+        frontier=planned.frontier(),
+        paths=(),
+        plan_hash=planned.hash,
+        fingerprint=planned.fingerprint,
+        kind=last.kind,
+        key=last.key,
+        columns=last.columns,
+        rows={"inserted": 0, "updated": 0, "deleted": 0},
+        mode=planned.mode,
+        settings=last.settings,
+        warnings=planned.warnings,
+        target_version=state.version,
+        location=state.location,
+    )
+
+
+def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
+    """The audit record of a plan that an external submission ran, read from the target's commit.
+
+    Raises:
+        DeltaJoinError: COMMIT_MISSING if the epoch is not committed, CONCURRENT_RUN if another
+            plan committed it.
+    """
+    if planned.strategy == "noop":
+        return _noop(planned)
+    location = planned.target.location
+    if location is None:
+        name = planned.target.name_parts
+        location = _locate(quote_dotted(name), locate)
+    state = load_target(location) if location else None
+    for commit in state.commits if state else ():
+        record = committed_record(commit.user_metadata)
+        if state is None or record is None or record["epoch"] != planned.epoch:
+            continue
+        if record["plan_hash"] != planned.hash:
+            raise DeltaJoinError(
+                "CONCURRENT_RUN",
+                f"epoch {planned.epoch} was committed by another plan",
+                where=planned.target.place,
+                remedy="Run again to consume what came later.",
+            )
+        audit = from_commit(commit, state.location)
+        Ledger(state.location).write(audit)
+        return audit
+    raise DeltaJoinError(
+        "COMMIT_MISSING",
+        f"the target's history does not show epoch {planned.epoch}",
+        where=planned.target.place,
+        remedy="Look at the job's log, then run again.",
+    )
+
+
+def read(model: Model, spark: SparkSession) -> DataFrame:
+    """What a user selects from: the target's rows, a bag with its duplicates.
+
+    Raises:
+        DeltaJoinError: TARGET_MISSING before the first run.
+    """
+    from deltajoin.runtime.target import read_target
+
+    location, state = _load_target(model, _Sessions(spark).locate)
+    if state is None:
+        raise DeltaJoinError(
+            "TARGET_MISSING", "the target does not exist yet", where=model.target, remedy="Run it."
+        )
+    last = _last_record(state)
+    return read_target(
+        spark, {"location": location, "kind": last.kind, "columns": list(last.columns)}
+    )
+
+
+def _last_record(state: TargetState) -> AuditRecord:
+    for commit in state.commits:
+        if committed_record(commit.user_metadata) is not None:
+            return from_commit(commit, state.location)
+    raise DeltaJoinError(
+        "TARGET_MISSING", "the target holds no epoch yet", where=state.location, remedy="Run it."
+    )
+
+
+class _Sessions:
+    """A session that is started at its first use."""
+
+    def __init__(self, spark: SparkSession | Callable[[], SparkSession]) -> None:
+        self._spark = spark
+        self._started: SparkSession | None = None
+
+    def get(self) -> SparkSession:
+        if self._started is None:
+            self._started = self._spark() if callable(self._spark) else self._spark
+        return self._started
+
+    def locate(self, name: str) -> str | None:
+        from deltajoin.runtime.target import locate
+
+        return locate(self.get(), name)

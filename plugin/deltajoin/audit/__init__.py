@@ -1,0 +1,1 @@
+"""The audit record of each epoch: derived from the commit, kept in the ledger, verified, shown."""

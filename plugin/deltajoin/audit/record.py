@@ -1,0 +1,90 @@
+"""The audit record: what an epoch read, why, and what it wrote.
+
+It is derived from the target's commit alone, whose metadata carries it; so it can't disagree with
+the data and can be rebuilt when its file is lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from deltajoin.catalog.target import TargetCommit
+from deltajoin.delta.history import committed_record
+
+
+@dataclass(frozen=True)
+class AuditRecord:
+    """One epoch of one model, or the finding that nothing had changed (`noop`).
+
+    `rows` counts target rows inserted, updated, deleted. `seconds` is the run's own time up to its
+    commit. `frontier` maps a source to the version consumed.
+    """
+
+    model: str
+    target: str
+    strategy: str
+    reason: str
+    detail: str
+    epoch: int
+    frontier: Mapping[str, Mapping[str, Any]]
+    paths: tuple[Mapping[str, Any], ...]
+    plan_hash: str
+    fingerprint: str
+    kind: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: Mapping[str, int]
+    mode: str
+    settings: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+    format: int = 1
+    target_version: int | None = None
+    run_id: str | None = None
+    started_at: str | None = None
+    committed_at: str | None = None
+    seconds: float | None = None
+    location: str | None = field(default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain values, keys sorted."""
+        content = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        plain: dict[str, Any] = json.loads(json.dumps(content, sort_keys=True, default=list))
+        return plain
+
+
+def from_commit(commit: TargetCommit, location: str) -> AuditRecord:
+    """The audit record of one of our commits."""
+    record = committed_record(commit.user_metadata)
+    if record is None:
+        raise ValueError(f"version {commit.version} carries no record")
+    return build_record(record, commit.version, commit.timestamp_ms, commit.metrics, location)
+
+
+def build_record(
+    record: Mapping[str, Any],
+    version: int,
+    timestamp_ms: int,
+    metrics: Mapping[str, Any],
+    location: str,
+) -> AuditRecord:
+    """The audit record from a commit's metadata, version, time and metrics."""
+    rows = dict(record["rows"])
+    if not rows:
+        rows = {"inserted": int(metrics.get("numOutputRows") or 0), "updated": 0, "deleted": 0}
+    names = set(AuditRecord.__dataclass_fields__)
+    known = {name: value for name, value in record.items() if name in names}
+    known |= {
+        "rows": rows,
+        "paths": tuple(record["paths"]),
+        "key": tuple(record["key"]),
+        "columns": tuple(record["columns"]),
+        "warnings": tuple(record["warnings"]),
+        "target_version": version,
+        "committed_at": datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(),
+        "location": location,
+    }
+    return AuditRecord(**known)

@@ -1,0 +1,271 @@
+"""Model + table states -> DeltaPlan. No Spark, no clock, no randomness.
+
+    bind the SQL -> keys -> row identity -> what changed -> strategy -> orders -> lookup paths
+
+Caller: loads the states (`api.plan`); everything here is a function of its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deltajoin.catalog import Changes, Column, Consumed, TableState, TargetState, read_changes
+from deltajoin.delta.epochs import SourceVersion, epoch_order, lookup_paths
+from deltajoin.delta.history import LastEpoch, last_epoch
+from deltajoin.delta.identity import target_key
+from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
+from deltajoin.delta.strategy import Obstacle, Situation, decide
+from deltajoin.errors import DeltaJoinError
+from deltajoin.graph import JoinGraph
+from deltajoin.model import Model, is_path
+from deltajoin.names import split_dotted
+from deltajoin.planner.cardinality import Statistics
+from deltajoin.planner.search import full_order
+from deltajoin.sql.bind import BoundQuery, bind
+
+Keys = dict[str, tuple[str, ...]]
+_NOT_GROUPABLE = ("map<", "variant", "interval")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a plan is made from: source states, the target's state and where it is."""
+
+    tables: Mapping[str, TableState]
+    target: TargetState | None
+    location: str | None
+
+
+def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
+    """The plan for running this model now.
+
+    Raises:
+        DeltaJoinError: whatever `bind`, `resolve_keys`, `last_epoch` and `decide` refuse.
+    """
+    tables = inputs.tables
+    query = bind(model.sql, {name: _names(table.columns) for name, table in tables.items()})
+    keys = resolve_keys(model, tables)
+    graph, operator = _groupable(query, tables)
+    target = _target(model, inputs, graph, keys, tables)
+    mark = fingerprint(graph, query.canonical, target.key, target.kind)
+    last = last_epoch(inputs.target, model.name, model.target)
+    sources, obstacles = _versions(tables, graph, last, inputs.target)
+    decision = decide(
+        Situation(
+            mode=model.mode,
+            first_run=last is None,
+            model_changed=_model_changed(last, mark, model),
+            operator=operator,
+            sources=obstacles,
+            changed=tuple(s.source for s in sources if s.changed),
+            share=_share(sources),
+        )
+    )
+    statistics = Statistics(rows={s.source: s.rows for s in sources}, keys=keys)
+    order = epoch_order(graph, statistics) if graph else ()
+    versions = {s.source: s for s in sources}
+    live = graph is not None and decision.strategy == "incremental"
+    return DeltaPlan(
+        model=model.name,
+        fingerprint=mark,
+        sql=model.sql,
+        mode=model.mode,
+        strategy=decision.strategy,
+        reason=decision.reason,
+        detail=decision.detail,
+        epoch=_epoch(last, decision.strategy),
+        target=target,
+        sources=sources,
+        keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
+        graph=graph,
+        epoch_order=order,
+        full_order=full_order(graph, statistics) if graph else None,
+        paths=lookup_paths(graph, statistics, order, versions) if graph and live else (),
+        settings=_settings(last, decision.strategy),
+        warnings=_warnings(tables, statistics),
+    )
+
+
+def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
+
+
+def resolve_keys(model: Model, tables: Mapping[str, TableState]) -> Keys:
+    """Declared keys in schema spelling, for the sources that the query reads.
+
+    Raises:
+        DeltaJoinError: UNKNOWN_KEY for a table or column that is not there.
+    """
+    spelled = {name.lower(): name for name in model.sources}
+    keys: Keys = {}
+    for table, columns in sorted(model.keys.items()):
+        source = spelled.get(table.lower())
+        if source is None or not columns:
+            raise _unknown_key(table, "is not among the sources, or its key has no column")
+        if source not in tables:
+            continue
+        schema = {name.lower(): name for name in _names(tables[source].columns)}
+        missing = [column for column in columns if column.lower() not in schema]
+        if missing:
+            raise _unknown_key(table, f"has no column {', '.join(missing)}")
+        keys[source] = tuple(dict.fromkeys(schema[column.lower()] for column in columns))
+    return keys
+
+
+def _unknown_key(table: str, message: str) -> DeltaJoinError:
+    return DeltaJoinError(
+        "UNKNOWN_KEY", f"keys: '{table}' {message}", where=table, remedy="Correct the keys."
+    )
+
+
+def _groupable(
+    query: BoundQuery, tables: Mapping[str, TableState]
+) -> tuple[JoinGraph | None, Obstacle | None]:
+    """The graph when its rows can be consolidated, else what stands against it."""
+    if query.reason is not None:
+        reason = query.reason
+        return None, Obstacle(reason.code, reason.message, reason.where, reason.remedy)
+    graph = query.graph
+    assert graph is not None  # noqa: S101 - a bound query has a graph or a reason
+    for relation in graph.relations:
+        types = {c.name: c.type for c in tables[relation.source].columns}
+        for name in relation.columns:
+            if any(mark in types[name] for mark in _NOT_GROUPABLE):
+                return None, Obstacle(
+                    "COLUMN_TYPE",
+                    f"rows with a column of type {types[name]} can't be compared",
+                    f"{relation.source}.{name}",
+                    "Leave the column out, or convert it to a struct, array or string.",
+                )
+    return graph, None
+
+
+def _target(
+    model: Model,
+    inputs: Inputs,
+    graph: JoinGraph | None,
+    keys: Keys,
+    tables: Mapping[str, TableState],
+) -> Target:
+    if any(table.location == inputs.location for table in tables.values()):
+        raise DeltaJoinError(
+            "TARGET_IS_SOURCE",
+            "the target is one of the model's sources",
+            where=model.target,
+            remedy="Choose another target.",
+        )
+    types = {(n, c.name): c.type for n, table in tables.items() for c in table.columns}
+    key = target_key(graph, keys, types) if graph else ()
+    kind = "plain" if graph is None else "keyed" if key else "bag"
+    return Target(
+        place=model.target,
+        name_parts=() if is_path(model.target) else split_dotted(model.target),
+        location=inputs.location,
+        exists=inputs.target is not None,
+        kind=kind,
+        columns=tuple(p.name for p in graph.projections) if graph else (),
+        key=key,
+    )
+
+
+def _versions(
+    tables: Mapping[str, TableState],
+    graph: JoinGraph | None,
+    last: LastEpoch | None,
+    target: TargetState | None,
+) -> tuple[tuple[SourceVersion, ...], tuple[Obstacle, ...]]:
+    frontier = last.record["frontier"] if last else {}
+    obstacles: list[Obstacle] = [last.foreign] if last and last.foreign else []
+    versions: list[SourceVersion] = []
+    for name, table in sorted(tables.items()):
+        used = graph.used_columns(name) if graph else _names(table.columns)
+        columns = tuple((c.name, c.type) for c in table.columns if c.name in used)
+        changes: Changes | None = None
+        if name in frontier:
+            changes = read_changes(table, _consumed(frontier[name]), used)
+            if changes.problem:
+                obstacles.append(_source_obstacle(name, table, changes.problem, changes.detail))
+        elif not table.change_feed and graph is not None and last is None:
+            detail = "the table has no change feed"
+            obstacles.append(_source_obstacle(name, table, "NO_CHANGE_FEED", detail))
+        versions.append(
+            SourceVersion(
+                source=name,
+                location=table.location,
+                table_id=table.table_id,
+                version=table.version,
+                previous=changes.previous if changes else None,
+                columns=columns,
+                rows=table.rows,
+                change_rows=changes.rows if changes else None,
+            )
+        )
+    return tuple(versions), tuple(obstacles)
+
+
+def _consumed(entry: Mapping[str, object]) -> Consumed:
+    columns = entry["columns"]
+    assert isinstance(columns, list)  # noqa: S101 - our own record
+    return Consumed(
+        table_id=str(entry["id"]),
+        version=int(str(entry["version"])),
+        columns=tuple(Column(str(name), str(kind), True) for name, kind in columns),
+    )
+
+
+_REMEDIES = {
+    "NO_CHANGE_FEED": "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
+    "FEED_GAP": "Run more often than the table's retention, or run once with mode full.",
+    "SOURCE_RECREATED": "Run once with mode full.",
+    "SOURCE_ROLLED_BACK": "Run once with mode full.",
+    "SOURCE_SCHEMA_CHANGED": "Adapt the model if need be, then run once with mode full.",
+}
+
+
+def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Obstacle:
+    return Obstacle(code, f"source '{name}': {detail}", f"{name}: {table.location}", _REMEDIES[code])
+
+
+def _model_changed(last: LastEpoch | None, mark: str, model: Model) -> Obstacle | None:
+    if last is None or last.record["fingerprint"] == mark:
+        return None
+    return Obstacle(
+        "MODEL_CHANGED",
+        "the model's definition differs from the one that the target was built with",
+        model.name,
+        "Run once with mode full, or restore the definition.",
+    )
+
+
+def _share(sources: tuple[SourceVersion, ...]) -> float | None:
+    changed = [s for s in sources if s.changed]
+    if any(s.rows is None for s in sources) or any(s.change_rows is None for s in changed):
+        return None
+    total = sum(s.rows or 0 for s in sources)
+    return sum(s.change_rows or 0 for s in changed) / max(1, total)
+
+
+def _epoch(last: LastEpoch | None, strategy: str) -> int:
+    done = int(last.record["epoch"]) if last else 0
+    return done if strategy == "noop" else done + 1
+
+
+def _settings(last: LastEpoch | None, strategy: str) -> tuple[tuple[str, str], ...] | None:
+    if last is None or strategy == "full":
+        return None
+    return tuple(sorted((str(k), str(v)) for k, v in last.record["settings"].items()))
+
+
+def _warnings(tables: Mapping[str, TableState], statistics: Statistics) -> tuple[str, ...]:
+    found = [
+        f"{name} has no change feed: every change of it rebuilds in full"
+        for name, table in sorted(tables.items())
+        if not table.change_feed
+    ]
+    found += [
+        f"{name} has no row count in its log: 1,000 rows assumed"
+        for name in sorted(tables)
+        if statistics.rows.get(name) is None
+    ]
+    return tuple(found)

@@ -1,0 +1,139 @@
+"""The DeltaPlan: everything a run will read and write, as one frozen value with a hash.
+
+A plan is canonical: the same inputs give the same bytes. It is made without Spark, frozen in the
+target's ledger before any work, and its hash is what the commit is checked against.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from deltajoin.delta.epochs import LookupPath, SourceVersion
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.search import JoinOrder
+
+FORMAT = 1
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no spaces.
+
+    Example:
+        >>> canonical_json({"b": 1, "a": (2, "é")})
+        '{"a":[2,"é"],"b":1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where rows go.
+
+    `place` is what the user gave, `location` the Delta folder (None until a catalog creates it).
+    `name_parts` are empty for a path. `kind`: keyed (one row per key), bag (distinct rows with a
+    multiplicity), plain (rebuilt only; columns are known to Spark alone).
+    """
+
+    place: str
+    name_parts: tuple[str, ...]
+    location: str | None
+    exists: bool
+    kind: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DeltaPlan:
+    """A run that could be made now.
+
+    `graph` is None for a query that is only rebuilt; `settings` are None before the first epoch,
+    when the session's are taken over.
+    """
+
+    model: str
+    fingerprint: str
+    sql: str
+    mode: str
+    strategy: str
+    reason: str
+    detail: str
+    epoch: int
+    target: Target
+    sources: tuple[SourceVersion, ...]
+    keys: tuple[tuple[str, tuple[str, ...]], ...]
+    graph: JoinGraph | None
+    epoch_order: tuple[str, ...]
+    full_order: JoinOrder | None
+    paths: tuple[LookupPath, ...]
+    settings: tuple[tuple[str, str], ...] | None
+    warnings: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain values; `plan_hash` is over all the others."""
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "model": self.model,
+            "fingerprint": self.fingerprint,
+            "sql": self.sql,
+            "mode": self.mode,
+            "strategy": self.strategy,
+            "reason": self.reason,
+            "detail": self.detail,
+            "epoch": self.epoch,
+            "target": asdict(self.target),
+            "frontier": self.frontier(),
+            "keys": {source: list(columns) for source, columns in self.keys},
+            "graph": None if self.graph is None else asdict(self.graph),
+            "epoch_order": list(self.epoch_order),
+            "full_order": None if self.full_order is None else asdict(self.full_order),
+            "paths": [path.to_dict() for path in self.paths],
+            "settings": None if self.settings is None else dict(self.settings),
+            "warnings": list(self.warnings),
+        }
+        plain: dict[str, Any] = json.loads(canonical_json(content))
+        plain["plan_hash"] = digest(plain)
+        return plain
+
+    def frontier(self) -> dict[str, dict[str, Any]]:
+        """Source -> location, table id, version, previous version and columns consumed."""
+        return {
+            s.source: {
+                "location": s.location,
+                "id": s.table_id,
+                "version": s.version,
+                "previous": s.previous,
+                "schema": digest(s.columns)[:16],
+                "columns": [list(column) for column in s.columns],
+                "rows": s.rows,
+            }
+            for s in self.sources
+        }
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the plan's canonical JSON."""
+        value: str = self.to_dict()["plan_hash"]
+        return value
+
+
+def fingerprint(
+    graph: JoinGraph | None, canonical_sql: str, key: tuple[str, ...], kind: str
+) -> str:
+    """Identity of the model's meaning: differs when the target's rows or shape could differ."""
+    meaning: Any = canonical_sql
+    if graph is not None:
+        meaning = {
+            "relations": sorted((r.name, r.source) for r in graph.relations),
+            "predicates": sorted(p.sql for p in graph.predicates),
+            "projections": [(p.name, p.sql) for p in graph.projections],
+        }
+    return digest({"format": FORMAT, "meaning": meaning, "key": key, "kind": kind})

@@ -1,0 +1,89 @@
+"""No-op, incremental or full: one decision with one reason.
+
+The first rule that applies wins, in this order:
+
+    nothing there yet                   full         FIRST_RUN
+    the model's definition changed      full         MODEL_CHANGED        strict: refused
+    mode full                           full         FULL_REQUESTED
+    a source can't give its change      full         the source's code    strict: refused
+    no source changed                   noop         NO_CHANGE
+    an operator is not kept             full         the operator's code  strict: refused
+    mode auto, over 20 % of rows        full         CHANGE_TOO_LARGE
+    otherwise                           incremental  CHANGES
+
+`incremental` differs from `auto` by never rebuilding for size; `incremental_strict` never rebuilds
+after the first run. Under strict, a model that could never run incrementally is refused at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deltajoin.errors import DeltaJoinError
+
+LARGEST_SHARE = 0.20
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Something that rules out an incremental run: code, text, place, remedy."""
+
+    code: str
+    message: str
+    where: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The strategy of a run and its reason."""
+
+    strategy: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the decision depends on."""
+
+    mode: str
+    first_run: bool
+    model_changed: Obstacle | None
+    operator: Obstacle | None
+    sources: tuple[Obstacle, ...]
+    changed: tuple[str, ...]
+    share: float | None
+
+
+def decide(now: Situation) -> Decision:
+    """Choose the strategy.
+
+    Raises:
+        DeltaJoinError: under incremental_strict, the code of what rules out an incremental run.
+    """
+    obstacles = [o for o in (now.model_changed, *now.sources, now.operator) if o is not None]
+    if now.mode == "incremental_strict" and obstacles:
+        raise _refusal(obstacles[0])
+    if now.first_run:
+        return Decision("full", "FIRST_RUN", "the target holds no epoch yet")
+    if now.model_changed:
+        return Decision("full", now.model_changed.code, now.model_changed.message)
+    if now.mode == "full":
+        return Decision("full", "FULL_REQUESTED", "mode full")
+    if now.sources:
+        return Decision("full", now.sources[0].code, now.sources[0].message)
+    if not now.changed:
+        return Decision("noop", "NO_CHANGE", "no source changed since the last epoch")
+    if now.operator:
+        return Decision("full", now.operator.code, f"{now.operator.message} ({now.operator.where})")
+    if now.mode == "auto" and now.share is not None and now.share > LARGEST_SHARE:
+        text = f"{now.share:.0%} of the rows changed, more than {LARGEST_SHARE:.0%}"
+        return Decision("full", "CHANGE_TOO_LARGE", text)
+    return Decision("incremental", "CHANGES", "changed: " + ", ".join(now.changed))
+
+
+def _refusal(obstacle: Obstacle) -> DeltaJoinError:
+    return DeltaJoinError(
+        obstacle.code, obstacle.message, where=obstacle.where, remedy=obstacle.remedy
+    )

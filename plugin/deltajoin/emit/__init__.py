@@ -1,0 +1,1 @@
+"""DeltaPlan -> Spark SQL -> job source."""

@@ -1,0 +1,66 @@
+"""Small constructors of SQL trees; every emitted statement is built from these."""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+
+from deltajoin.graph import ColumnRef
+from deltajoin.sql.dialect import Verbatim
+
+
+def column(name: str, table: str | None = None) -> exp.Column:
+    """A quoted column."""
+    return exp.column(
+        exp.to_identifier(name, quoted=True),
+        table=exp.to_identifier(table, quoted=True) if table else None,
+    )
+
+
+def call(name: str, *args: exp.Expression) -> exp.Anonymous:
+    """A function call whose name is kept."""
+    return exp.Anonymous(this=name, expressions=list(args))
+
+
+def string(value: str) -> exp.Literal:
+    """A string literal."""
+    return exp.Literal.string(value)
+
+
+def number(value: int) -> exp.Literal:
+    """A number literal."""
+    return exp.Literal.number(value)
+
+
+def named(node: exp.Expression, name: str) -> exp.Alias:
+    """`node AS name`, quoted."""
+    return exp.alias_(node, name, quoted=True)
+
+
+def table(view: str, alias: str | None = None) -> exp.Table:
+    """A view under an alias."""
+    node = exp.Table(this=exp.to_identifier(view, quoted=True))
+    if alias:
+        node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    return node
+
+
+def fail(code: str) -> exp.Expression:
+    """An expression of any type that stops the statement with one of our codes."""
+    return call("raise_error", string(f"deltajoin:{code}"))
+
+
+def expression(sql: str, rename: dict[ColumnRef, tuple[str, str]] | None = None) -> exp.Expression:
+    """Parse an expression of the graph; `rename` moves columns: (rel, col) -> (table, column)."""
+    holder = exp.Paren(this=sqlglot.parse_one(sql, dialect=Verbatim))
+    for node in list(holder.find_all(exp.Column)):
+        if rename and (node.table, node.name) in rename:
+            table_name, name = rename[(node.table, node.name)]
+            node.replace(column(name, table_name))
+    parsed: exp.Expression = holder.this
+    return parsed
+
+
+def pretty(node: exp.Expression) -> str:
+    """Spark SQL over several lines."""
+    return node.sql(dialect=Verbatim, identify=True, normalize_functions=False, pretty=True)

@@ -1,0 +1,145 @@
+"""DeltaPlan -> the source of a PySpark job, and the zip it needs.
+
+The job is readable and deterministic: a header that says what it does, the plan as one literal,
+every statement as its own named constant, one `main`. It imports only pyspark, the standard library
+and `deltajoin.runtime` (shipped by `--py-files`). In-process runs execute the same description.
+
+No text is pasted into code: names come from `slug`, every value is a literal that is proven to
+evaluate back to itself, the frame is built as a syntax tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import zipfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from pprint import pformat
+from typing import Any
+
+from deltajoin.delta.plan import DeltaPlan
+from deltajoin.emit.sql import build_program
+from deltajoin.names import UniqueNames, slug
+
+_SHIPPED = ("__init__.py", "errors.py", "runtime")
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """What `spark-submit --py-files <py_files> <job>` needs."""
+
+    job: Path
+    py_files: Path
+
+
+def describe_job(plan: DeltaPlan) -> dict[str, Any]:
+    """What the runtime executes: the plan's values and its statements, as plain values."""
+    return {"plan": plan.to_dict(), "program": asdict(build_program(plan))}
+
+
+def job_source(plan: DeltaPlan) -> str:
+    """The source text of the job; the same plan gives the same bytes."""
+    job = describe_job(plan)
+    names = UniqueNames(("PLAN", "PROGRAM"))
+    constants: list[tuple[str, str]] = []
+
+    def constant(wanted: str, sql: str) -> ast.expr:
+        name = names.take(slug(wanted).upper())
+        constants.append((name, sql))
+        return ast.Name(name, ast.Load())
+
+    program = _expression(job["program"], constant)
+    parts = [_literal_text(_header(plan)), _source(_imports())]
+    parts += [f"{name} = {_literal_text(sql)}" for name, sql in constants]
+    parts.append(f"PLAN = {_literal(job['plan'])}")
+    parts.append("PROGRAM = " + ast.unparse(program))
+    parts.append(_source(_main()))
+    return "\n\n".join(parts) + "\n"
+
+
+def write_job(plan: DeltaPlan, folder: Path) -> JobFiles:
+    """Write `job.py` and `deltajoin.zip` into a folder, readable by the owner only."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = JobFiles(folder / "job.py", folder / "deltajoin.zip")
+    files.job.write_text(job_source(plan), encoding="utf-8")
+    _write_zip(files.py_files)
+    files.job.chmod(0o600)
+    return files
+
+
+def _write_zip(path: Path) -> None:
+    package = Path(__file__).resolve().parent.parent
+    shipped = [p for name in _SHIPPED for p in _python_files(package / name)]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(shipped):
+            info = zipfile.ZipInfo(str(Path("deltajoin") / file.relative_to(package)), _EPOCH)
+            archive.writestr(info, file.read_bytes())
+
+
+def _python_files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else list(path.rglob("*.py"))
+
+
+def _header(plan: DeltaPlan) -> str:
+    lines = [
+        f"deltajoin job: {_one_line(plan.model)}, epoch {plan.epoch}, {plan.strategy}.",
+        "",
+        f"Reason: {plan.reason} ({_one_line(plan.detail)}).",
+        f"Plan:   {plan.hash}",
+        *(f"Path:   {_one_line(path.text)}" for path in plan.paths),
+        "",
+        "Run: spark-submit --py-files deltajoin.zip job.py",
+    ]
+    return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _literal_text(text: str) -> str:
+    """A string literal, over several lines where that is safe."""
+    candidate = f'"""{text}"""'
+    try:
+        safe = ast.literal_eval(candidate) == text
+    except (SyntaxError, ValueError):
+        safe = False
+    return candidate if safe else repr(text)
+
+
+def _literal(value: Any) -> str:
+    text = pformat(value, width=100, sort_dicts=True)
+    if ast.literal_eval(text) != value:
+        raise AssertionError("a literal must evaluate back to its value")
+    return text
+
+
+def _expression(value: Any, constant: Any, name: str = "") -> ast.expr:
+    """A value as a syntax tree, with every statement's text lifted into a named constant."""
+    if isinstance(value, dict):
+        label = str(value.get("view") or name)
+        return ast.Dict(
+            [ast.Constant(key) for key in value],
+            [
+                constant(label if key == "sql" else key, item)
+                if key in ("sql", "fold", "merge", "full", "key_check") and item is not None
+                else _expression(item, constant, key)
+                for key, item in value.items()
+            ],
+        )
+    if isinstance(value, (list, tuple)):
+        return ast.List([_expression(item, constant, name) for item in value], ast.Load())
+    return ast.Constant(value)
+
+
+def _imports() -> str:
+    return "from deltajoin.runtime.job import main"
+
+
+def _main() -> str:
+    return "if __name__ == '__main__':\n    main(PLAN, PROGRAM)"
+
+
+def _source(text: str) -> str:
+    return ast.unparse(ast.parse(text))

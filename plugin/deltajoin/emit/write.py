@@ -1,0 +1,165 @@
+"""Net, fold and MERGE: from weighted path rows to what is written.
+
+Net: sum the weights by full row, drop zeros. Keyed: fold to one row per key with an operation.
+The statements themselves stop what would be silently wrong, before anything is committed:
+
+    two new rows of one key, or an insert that finds its key in the target     KEY_VIOLATED
+    an update or delete that finds no row; a multiplicity below zero            TARGET_DRIFT
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from sqlglot import exp
+
+from deltajoin.delta.plan import Target
+from deltajoin.emit.ast import call, column, fail, named, number, pretty, string, table
+from deltajoin.names import COUNT, OPERATION, WEIGHT
+
+PATH_ROWS, TO_WRITE = "path_rows", "to_write"
+
+
+def count_sql(select: exp.Select, target: Target) -> str:
+    """Distinct rows of a query with their multiplicity."""
+    columns = [column(name) for name in target.columns]
+    counted = (
+        exp.select(*columns, named(call("count", number(1)), COUNT))
+        .from_(select.subquery("query"))
+        .group_by(*[c.copy() for c in columns])
+    )
+    return pretty(counted)
+
+
+def _net(target: Target) -> exp.Select:
+    columns = [column(name) for name in target.columns]
+    weight = call("sum", column(WEIGHT))
+    return (
+        exp.select(*columns, named(weight, WEIGHT))
+        .from_(table(PATH_ROWS))
+        .group_by(*[c.copy() for c in columns])
+        .having(exp.NEQ(this=weight.copy(), expression=number(0)))
+    )
+
+
+def fold_sql(target: Target) -> str:
+    """Path rows -> rows to write: per key with an operation, or per distinct row with a weight."""
+    if target.kind == "bag":
+        return pretty(_net(target))
+    key = [column(name) for name in target.key]
+    rest = [name for name in target.columns if name not in target.key]
+    weight = column(WEIGHT)
+    positive = exp.GT(this=weight, expression=number(0))
+    plus = call("sum", call("greatest", weight.copy(), number(0)))
+    minus = call("sum", call("greatest", exp.Neg(this=weight.copy()), number(0)))
+    folded = exp.select(*key, named(plus, "plus"), named(minus, "minus"))
+    if rest:
+        row = call("struct", *[column(name) for name in rest])
+        new = exp.Filter(this=call("any_value", row), expression=exp.Where(this=positive))
+        folded = folded.select(named(new, "new"))
+    folded = folded.from_(_net(target).subquery("net")).group_by(*[k.copy() for k in key])
+    operation = (
+        exp.case()
+        .when(exp.GT(this=column("plus"), expression=number(1)), fail("KEY_VIOLATED"))
+        .when(exp.GT(this=column("minus"), expression=number(1)), fail("TARGET_DRIFT"))
+        .when(exp.EQ(this=column("minus"), expression=number(0)), string("insert"))
+        .when(exp.EQ(this=column("plus"), expression=number(0)), string("delete"))
+        .else_(string("update"))
+    )
+    values = [column(name) for name in target.key]
+    values += [named(_field("new", name), name) for name in rest]
+    outer = exp.select(*values, named(operation, OPERATION)).from_(folded.subquery("folded"))
+    return pretty(outer)
+
+
+def _field(struct: str, name: str) -> exp.Dot:
+    return exp.Dot(this=column(struct), expression=exp.to_identifier(name, quoted=True))
+
+
+def merge_sql(target: Target) -> str:
+    """The one MERGE of an incremental run.
+
+    Keyed targets match on the key, bags on the whole row, both null-safely.
+    """
+    matched = target.key if target.kind == "keyed" else target.columns
+    on = reduce(
+        exp.and_,
+        (
+            exp.NullSafeEQ(this=column(name, "t"), expression=column(name, "s"))
+            for name in matched
+        ),
+    )
+    whens = _keyed_whens(target) if target.kind == "keyed" else _bag_whens(target)
+    into = exp.Table(
+        this=exp.to_identifier(target.location, quoted=True),
+        db=exp.to_identifier("delta", quoted=False),
+        alias=exp.TableAlias(this=exp.to_identifier("t")),
+    )
+    merge = exp.Merge(
+        this=into, using=table(TO_WRITE, "s"), on=on, whens=exp.Whens(expressions=whens)
+    )
+    return pretty(merge)
+
+
+def _keyed_whens(target: Target) -> list[exp.When]:
+    rest = [name for name in target.columns if name not in target.key]
+    watched = rest[0] if rest else target.key[0]
+    stop = exp.Update(expressions=[_set(watched, fail("KEY_VIOLATED"))])
+    whens = [
+        _when(True, _operation("insert"), stop),
+        _when(True, _operation("delete"), exp.Var(this="DELETE")),
+    ]
+    if rest:
+        update = exp.Update(expressions=[_set(name, column(name, "s")) for name in rest])
+        whens.append(_when(True, None, update))
+    drift = exp.Insert(
+        this=exp.Tuple(expressions=[column(target.key[0])]),
+        expression=exp.Tuple(expressions=[fail("TARGET_DRIFT")]),
+    )
+    not_insert = exp.NEQ(this=column(OPERATION, "s"), expression=string("insert"))
+    whens.append(_when(False, not_insert, drift))
+    whens.append(_when(False, None, _insert(target.columns, target.columns)))
+    return whens
+
+
+def _bag_whens(target: Target) -> list[exp.When]:
+    after = exp.Add(this=column(COUNT, "t"), expression=column(WEIGHT, "s"))
+    drift = fail("TARGET_DRIFT")
+    inserted = exp.GT(this=column(WEIGHT, "s"), expression=number(0))
+    return [
+        _when(True, exp.EQ(this=after, expression=number(0)), exp.Var(this="DELETE")),
+        _when(
+            True,
+            exp.GT(this=after.copy(), expression=number(0)),
+            exp.Update(expressions=[_set(COUNT, after.copy())]),
+        ),
+        _when(True, None, exp.Update(expressions=[_set(COUNT, drift)])),
+        _when(False, inserted, _insert((*target.columns, COUNT), (*target.columns, WEIGHT))),
+        _when(
+            False,
+            None,
+            exp.Insert(
+                this=exp.Tuple(expressions=[column(COUNT)]),
+                expression=exp.Tuple(expressions=[drift.copy()]),
+            ),
+        ),
+    ]
+
+
+def _operation(value: str) -> exp.EQ:
+    return exp.EQ(this=column(OPERATION, "s"), expression=string(value))
+
+
+def _set(name: str, value: exp.Expression) -> exp.EQ:
+    return exp.EQ(this=column(name), expression=value)
+
+
+def _insert(into: tuple[str, ...], values: tuple[str, ...]) -> exp.Insert:
+    return exp.Insert(
+        this=exp.Tuple(expressions=[column(name) for name in into]),
+        expression=exp.Tuple(expressions=[column(name, "s") for name in values]),
+    )
+
+
+def _when(matched: bool, condition: exp.Expression | None, then: exp.Expression) -> exp.When:
+    return exp.When(matched=matched, condition=condition, then=then)

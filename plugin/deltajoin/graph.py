@@ -1,0 +1,131 @@
+"""What is joined: relations, predicates, projections. Nothing here says in which order.
+
+A relation is one occurrence of a table (a table used twice is two relations). Every conjunct of
+every inner ON, USING and WHERE is one predicate:
+
+    filter    touches one relation            f.dep_delay > 15
+    edge      equates columns of two          f.tailnum = p.tailnum
+    residual  anything else over several      a.x <= b.y,  a.x + b.y > c.z
+    constant  touches none                    1 = 1
+
+Expressions are Spark SQL text whose columns are always `relation`.`column` in backticks, so a
+predicate can be placed anywhere those relations are bound. Caller: build with `sql.bind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+ColumnRef = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One occurrence of a source table; `columns` are those the query uses."""
+
+    name: str
+    source: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """One conjunct; `left` and `right` are set for an edge only."""
+
+    sql: str
+    kind: str
+    refs: tuple[ColumnRef, ...]
+    left: ColumnRef | None = None
+    right: ColumnRef | None = None
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        """Names of the relations it touches."""
+        return frozenset(relation for relation, _ in self.refs)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """One output column; `column` is set when it is a plain column of a relation."""
+
+    name: str
+    sql: str
+    refs: tuple[ColumnRef, ...]
+    column: ColumnRef | None = None
+
+
+@dataclass(frozen=True)
+class JoinGraph:
+    """A bound select-project-join query."""
+
+    relations: tuple[Relation, ...]
+    predicates: tuple[Predicate, ...]
+    projections: tuple[Projection, ...]
+
+    @cached_property
+    def by_name(self) -> dict[str, Relation]:
+        """Relation by its name."""
+        return {relation.name: relation for relation in self.relations}
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the source tables, sorted, each once."""
+        return tuple(sorted({relation.source for relation in self.relations}))
+
+    def used_columns(self, source: str) -> tuple[str, ...]:
+        """Columns of a source that any of its relations uses, in first-use order."""
+        columns = (c for r in self.relations if r.source == source for c in r.columns)
+        return tuple(dict.fromkeys(columns))
+
+    def decidable(self, bound: frozenset[str], new: str) -> tuple[Predicate, ...]:
+        """Predicates that become decidable when `new` joins what is bound (filters included)."""
+        after = bound | {new}
+        return tuple(p for p in self.predicates if new in p.relations and p.relations <= after)
+
+    def neighbours(self, bound: frozenset[str]) -> tuple[str, ...]:
+        """Relations outside `bound` that share a predicate with it, sorted."""
+        reached: set[str] = set()
+        for predicate in self.predicates:
+            if predicate.relations & bound:
+                reached |= predicate.relations
+        return tuple(sorted(reached - bound))
+
+    def components(self) -> tuple[tuple[str, ...], ...]:
+        """Connected groups of relations, sorted; a planable graph has exactly one."""
+        left = {relation.name for relation in self.relations}
+        groups: list[tuple[str, ...]] = []
+        while left:
+            group = frozenset({min(left)})
+            while grown := self.neighbours(group):
+                group |= frozenset(grown)
+            groups.append(tuple(sorted(group)))
+            left -= group
+        return tuple(groups)
+
+    @cached_property
+    def equivalence(self) -> dict[ColumnRef, frozenset[ColumnRef]]:
+        """Column -> all columns that the edges equate with it, itself included."""
+        classes: dict[ColumnRef, frozenset[ColumnRef]] = {}
+        for predicate in self.predicates:
+            if predicate.left is None or predicate.right is None:
+                continue
+            merged = _class(classes, predicate.left) | _class(classes, predicate.right)
+            classes.update(dict.fromkeys(merged, merged))
+        return classes
+
+    def equated(self, column: ColumnRef) -> frozenset[ColumnRef]:
+        """The equivalence class of a column."""
+        return _class(self.equivalence, column)
+
+
+def _class(
+    classes: dict[ColumnRef, frozenset[ColumnRef]], column: ColumnRef
+) -> frozenset[ColumnRef]:
+    return classes.get(column, frozenset({column}))
+
+
+def refs_of(columns: Iterable[ColumnRef]) -> tuple[ColumnRef, ...]:
+    """Sorted, distinct column references."""
+    return tuple(sorted(set(columns)))

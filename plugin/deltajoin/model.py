@@ -1,0 +1,151 @@
+"""What a user declares: one query, where its tables are, where the result goes, which keys hold.
+
+A model is read from Python, from CLI options or from a YAML file; all three end here, so that the
+checks on names and modes stand once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.names import MAX_SQL_BYTES, check_text
+
+MODES = ("auto", "incremental", "incremental_strict", "full")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A multi-table join to keep as a Delta table.
+
+    Args:
+        name: identity of the model; its epochs are counted under this name.
+        sql: one Spark SQL SELECT.
+        sources: table name as written in the SQL -> Delta path or catalog name.
+        target: Delta path or catalog name of the result.
+        keys: table name -> columns that are unique in it (checked at every run).
+        mode: auto | incremental | incremental_strict | full.
+
+    Raises:
+        DeltaJoinError: UNKNOWN_MODE, INVALID_MODEL, VARIABLE_SUBSTITUTION, INVALID_NAME.
+    """
+
+    name: str
+    sql: str
+    sources: Mapping[str, str]
+    target: str
+    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    mode: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_text(self.sql, "sql")
+        if len(self.sql.encode()) > MAX_SQL_BYTES:
+            raise _invalid(f"the SQL is longer than {MAX_SQL_BYTES} bytes")
+        for label, text in (("name", self.name), ("target", self.target)):
+            check_text(text, label)
+            if not text.strip():
+                raise _invalid(f"'{label}' is empty")
+        for table, place in self.sources.items():
+            check_text(table, f"sources: {table}")
+            check_text(place, f"sources: {table}")
+        if isinstance(self.keys, str) or any(isinstance(c, str) for c in self.keys.values()):
+            raise _invalid("'keys' maps a table name to a list of columns")
+        for table, columns in self.keys.items():
+            for text in (table, *columns):
+                check_text(text, f"keys: {table}")
+        if self.mode not in MODES:
+            raise DeltaJoinError(
+                "UNKNOWN_MODE",
+                f"mode '{self.mode}' is not known",
+                where=self.name,
+                remedy="Use one of: " + ", ".join(MODES) + ".",
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as plain values, in canonical order."""
+        return {
+            "name": self.name,
+            "sql": self.sql,
+            "sources": dict(sorted(self.sources.items())),
+            "target": self.target,
+            "keys": {table: list(columns) for table, columns in sorted(self.keys.items())},
+            "mode": self.mode,
+        }
+
+
+def is_path(place: str) -> bool:
+    """True for a Delta path, False for a catalog name.
+
+    Example:
+        >>> is_path("/data/flights"), is_path("s3://b/t"), is_path("./t"), is_path("db.flights")
+        (True, True, True, False)
+    """
+    return "/" in place or "\\" in place or place.startswith(".")
+
+
+def load_model(path: str | Path) -> Model:
+    """Read a model from YAML; relative paths in it are relative to the file.
+
+    Keys: name (default: the file's stem), sql or sql_file, sources, target, keys, mode.
+
+    Raises:
+        DeltaJoinError: MODEL_FILE (missing, not YAML), INVALID_MODEL (unknown or missing keys).
+    """
+    import yaml
+
+    file = Path(path)
+    try:
+        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = str(error).splitlines()[0]
+        raise DeltaJoinError(
+            "MODEL_FILE", f"cannot read the model file: {reason}", where=str(file)
+        ) from error
+    known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode"}
+    if not isinstance(data, dict) or set(data) - known:
+        extra = sorted(map(str, set(data) - known)) if isinstance(data, dict) else ["no mapping"]
+        raise _invalid(f"unexpected in {file}: {', '.join(extra)}", known=known)
+    if ("sql" in data) == ("sql_file" in data):
+        raise _invalid(f"{file} needs exactly one of 'sql' and 'sql_file'", known=known)
+    if "sql_file" in data:
+        data["sql"] = _read_sql(file.parent / str(data.pop("sql_file")))
+    sources, keys = data.get("sources"), data.get("keys") or {}
+    if not isinstance(sources, dict) or not isinstance(keys, dict) or "target" not in data:
+        raise _invalid(f"{file} needs 'sources' (a mapping) and 'target'", known=known)
+    return Model(
+        name=str(data.get("name", file.stem)),
+        sql=str(data["sql"]),
+        sources={str(t): _beside(file, str(p)) for t, p in sources.items()},
+        target=_beside(file, str(data["target"])),
+        keys={str(t): tuple(_columns(t, c)) for t, c in keys.items()},
+        mode=str(data.get("mode", "auto")),
+    )
+
+
+def _columns(table: object, columns: object) -> list[str]:
+    if isinstance(columns, str):
+        return [part.strip() for part in columns.split(",")]
+    if isinstance(columns, list):
+        return [str(column) for column in columns]
+    raise _invalid(f"keys of '{table}' must be a list of columns")
+
+
+def _read_sql(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DeltaJoinError("MODEL_FILE", f"cannot read the SQL: {error}") from error
+
+
+def _beside(file: Path, place: str) -> str:
+    if not is_path(place) or "://" in place or place.startswith("file:"):
+        return place
+    return str((file.parent / place).resolve())
+
+
+def _invalid(message: str, known: set[str] | None = None) -> DeltaJoinError:
+    remedy = "Allowed: " + ", ".join(sorted(known)) + "." if known else None
+    return DeltaJoinError("INVALID_MODEL", message, remedy=remedy)

@@ -1,0 +1,1 @@
+"""In which order relations are joined: cardinality, cost, exact search, beam beyond."""

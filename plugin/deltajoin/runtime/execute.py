@@ -1,0 +1,243 @@
+"""One run inside Spark: read the changes, evaluate, net, the one commit, verify.
+
+    full         key check -> one overwrite
+    incremental  changes -> union of live paths -> net and fold -> one MERGE
+
+The commit carries model and epoch as Delta's transaction id, so a second commit of the epoch can't
+happen, and the whole record as its metadata. Delta skips a repeated transaction silently: what the
+history says afterwards decides who committed the epoch.
+
+Caller: gives a job (`emit.job.describe_job`) and a session; gets the record of the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime import target as targets
+from deltajoin.runtime.failures import explained
+from deltajoin.runtime.lookup import PathRun, start_paths, union_paths
+from deltajoin.runtime.own_session import commit_marks, own_session, read_settings
+from deltajoin.runtime.read import Counter, materialise_changes, open_scans
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OnStep = Callable[[str, dict[str, Any]], None]
+METADATA_KEY = "deltajoin"
+_OPERATIONS = {"insert": "inserted", "update": "updated", "delete": "deleted"}
+
+
+def execute(
+    spark: SparkSession, job: dict[str, Any], on_step: OnStep | None = None
+) -> dict[str, Any]:
+    """Run a plan and commit its epoch.
+
+    Returns:
+        {"record": what the commit carries, "version", "timestamp_ms", "metrics", "location"}.
+
+    Raises:
+        DeltaJoinError: KEY_VIOLATED, TARGET_DRIFT, CONCURRENT_RUN, SOURCE_FILES_MISSING,
+            SPARK_ANALYSIS, SPARK_FAILED; nothing is committed then.
+    """
+    return _Run(spark, job, on_step or (lambda name, info: None)).execute()
+
+
+class _Run:
+    def __init__(self, spark: SparkSession, job: dict[str, Any], on_step: OnStep) -> None:
+        self.plan: dict[str, Any] = job["plan"]
+        self.program: dict[str, Any] = job["program"]
+        self.target: dict[str, Any] = dict(self.plan["target"])
+        self.on_step = on_step
+        self.started = time.time()
+        self.run_id = uuid.uuid4().hex
+        self.caller = spark
+        self.spark = own_session(spark, self.plan["settings"])
+
+    def execute(self) -> dict[str, Any]:
+        if self.plan["strategy"] == "full":
+            self._rebuild()
+        else:
+            self._merge()
+        self.on_step("after_merge", {})
+        commit = self._verify()
+        self.on_step("verified", {"version": commit["version"]})
+        return commit
+
+    # full -------------------------------------------------------------------------------------
+
+    def _rebuild(self) -> None:
+        open_scans(self.spark, self.program["scans"])
+        self._check_keys()
+        with explained(f"query of {self.plan['model']}"):
+            rows = self.spark.sql(self.program["full"])
+        if not self.target["columns"]:
+            self.target["columns"] = list(rows.columns)
+        if not self.target["exists"]:
+            self._create(rows)
+        self.on_step("changes_materialised", {})
+        metadata = self._metadata({}, None)
+        self.on_step("before_merge", {})
+        with explained(f"write of {self.target['place']}"):
+            (
+                rows.write.format("delta")
+                .mode("overwrite")
+                .option("overwriteSchema", "true")
+                .option("txnAppId", _app(self.plan))
+                .option("txnVersion", str(self.plan["epoch"]))
+                .option("userMetadata", metadata)
+                .save(self.target["location"])
+            )
+
+    def _create(self, rows: DataFrame) -> None:
+        targets.create_target(self.spark, self.target, rows, self.plan["model"])
+        if self.target["name_parts"]:
+            name = targets.backing_name(self.target)
+            self.target["location"] = targets.locate(self.spark, name)
+            if self.target["kind"] == "bag":
+                targets.show_bag(self.spark, self.target)
+        self.on_step("target_created", {"location": self.target["location"]})
+
+    def _check_keys(self) -> None:
+        if self.program["key_check"] is None:
+            return
+        with explained("check of the declared keys"):
+            found = self.spark.sql(self.program["key_check"]).collect()
+        if found:
+            names = ", ".join(sorted(row["source"] for row in found))
+            raise DeltaJoinError(
+                "KEY_VIOLATED",
+                f"the declared key is not unique in: {names}",
+                where=names,
+                remedy="Remove the duplicates, correct the key, or declare no key.",
+            )
+
+    # incremental ------------------------------------------------------------------------------
+
+    def _merge(self) -> None:
+        change_rows = materialise_changes(self.spark, self.program["feeds"])
+        self.on_step("changes_materialised", {"rows": change_rows})
+        open_scans(self.spark, self.program["scans"])
+        with explained("lookup paths"):
+            runs = start_paths(self.spark, self.program["paths"], change_rows)
+            counts = self._fold(runs)
+        metadata = self._metadata(counts, runs)
+        self.on_step("before_merge", {"rows": counts})
+        marks = commit_marks(self.spark, _app(self.plan), self.plan["epoch"], metadata)
+        with explained(f"merge into {self.target['place']}"), marks:
+            self.spark.sql(self.program["merge"])
+
+    def _fold(self, runs: list[PathRun]) -> dict[str, int]:
+        rows = union_paths(runs)
+        if rows is None:
+            rows = self._no_rows()
+        rows.createOrReplaceTempView("path_rows")
+        keyed = self.target["kind"] == "keyed"
+        column = "__deltajoin_operation" if keyed else "__deltajoin_weight"
+        counted = (
+            {name: f"count_if({column} = '{name}')" for name in _OPERATIONS}
+            if keyed
+            else {
+                "insert": f"coalesce(sum(greatest({column}, 0)), 0)",
+                "delete": f"coalesce(sum(greatest(-{column}, 0)), 0)",
+            }
+        )
+        counter = Counter("to_write", counted)
+        folded = counter.watch(self.spark.sql(self.program["fold"])).localCheckpoint(eager=True)
+        folded.createOrReplaceTempView("to_write")
+        found = counter.read()
+        return {done: found.get(name, 0) for name, done in _OPERATIONS.items()}
+
+    def _no_rows(self) -> DataFrame:
+        from pyspark.sql import functions
+
+        table = self.spark.table(targets.by_location(self.target["location"])).limit(0)
+        columns = [targets.quoted(name) for name in self.target["columns"]]
+        weight = functions.lit(0).cast("bigint").alias("__deltajoin_weight")
+        return table.select(*columns, weight)
+
+    # the record, and what the history says ----------------------------------------------------
+
+    def _metadata(self, counts: dict[str, int], runs: list[PathRun] | None) -> str:
+        plan = self.plan
+        reports = {report["driver"]: report for report in (run.report() for run in runs or [])}
+        record = {
+            "format": plan["format"],
+            "model": plan["model"],
+            "target": self.target["place"],
+            "epoch": plan["epoch"],
+            "strategy": plan["strategy"],
+            "reason": plan["reason"],
+            "detail": plan["detail"],
+            "mode": plan["mode"],
+            "plan_hash": plan["plan_hash"],
+            "fingerprint": plan["fingerprint"],
+            "frontier": plan["frontier"],
+            "paths": [_path_record(path, reports.get(path["driver"])) for path in plan["paths"]],
+            "kind": self.target["kind"],
+            "key": self.target["key"],
+            "columns": self.target["columns"],
+            "rows": counts,
+            "settings": plan["settings"] or read_settings(self.spark),
+            "warnings": plan["warnings"],
+            "run_id": self.run_id,
+            "started_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
+            "seconds": round(time.time() - self.started, 3),
+        }
+        return json.dumps({METADATA_KEY: record}, sort_keys=True, ensure_ascii=False)
+
+    def _verify(self) -> dict[str, Any]:
+        table = targets.by_location(self.target["location"])
+        with explained(f"history of {self.target['place']}"):
+            history = self.spark.sql(f"DESCRIBE HISTORY {table} LIMIT 20").collect()
+        for row in history:
+            record = _record_of(row["userMetadata"])
+            if record is None or record["epoch"] != self.plan["epoch"]:
+                continue
+            if record["run_id"] == self.run_id:
+                return {
+                    "record": record,
+                    "version": int(row["version"]),
+                    "timestamp_ms": int(row["timestamp"].timestamp() * 1000),
+                    "metrics": dict(row["operationMetrics"] or {}),
+                    "location": self.target["location"],
+                }
+            raise DeltaJoinError(
+                "CONCURRENT_RUN",
+                f"epoch {self.plan['epoch']} was committed by another run",
+                where=self.target["place"],
+                remedy="Nothing is lost; run again to consume what came later.",
+            )
+        raise DeltaJoinError(
+            "COMMIT_MISSING",
+            f"the target's history does not show epoch {self.plan['epoch']}",
+            where=self.target["place"],
+            remedy="Run again.",
+        )
+
+
+def _app(plan: dict[str, Any]) -> str:
+    return f"deltajoin:{plan['model']}"
+
+
+def _path_record(path: dict[str, Any], report: dict[str, Any] | None) -> dict[str, Any]:
+    out = report["lookup_rows"] if report else {}
+    return {
+        **path,
+        "change_rows": report["change_rows"] if report else None,
+        "rows_out": report["rows_out"] if report else None,
+        "steps": [{**step, "rows_out": out.get(step["relation"])} for step in path["steps"]],
+    }
+
+
+def _record_of(metadata: str | None) -> dict[str, Any] | None:
+    if not metadata or f'"{METADATA_KEY}"' not in metadata:
+        return None
+    record = json.loads(metadata).get(METADATA_KEY)
+    return record if isinstance(record, dict) and "epoch" in record else None

@@ -1,0 +1,71 @@
+"""Spark's and Delta's exceptions as our errors: a code, the place, what to do.
+
+Messages of Spark can carry row values, so only their first line is kept, shortened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from deltajoin.errors import DeltaJoinError
+
+_OURS = {
+    "KEY_VIOLATED": (
+        "a declared key is not unique: two rows of the result have the same key",
+        "Find the duplicates in the changed sources, correct the key, or declare no keys.",
+    ),
+    "TARGET_DRIFT": (
+        "the target does not hold the rows that the last epoch left",
+        "Something else wrote to it; run once with mode full.",
+    ),
+}
+_CONCURRENT = re.compile(r"DELTA_CONCURRENT|Concurrent\w+Exception|DELTA_METADATA_CHANGED|"
+                         r"MetadataChangedException|ProtocolChangedException|"
+                         r"DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException")
+_GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|DELTA_MISSING_CHANGE_DATA|"
+                   r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSION_NOT_CONTIGUOUS|"
+                   r"DELTA_CANNOT_CREATE_LOG|DELTA_LOG_FILE_NOT_FOUND|does not exist")
+
+
+@contextmanager
+def explained(where: str) -> Iterator[None]:
+    """Turn what Spark raises inside into a `DeltaJoinError`."""
+    try:
+        yield
+    except DeltaJoinError:
+        raise
+    except Exception as error:
+        raise translate(error, where) from error
+
+
+def translate(error: Exception, where: str) -> DeltaJoinError:
+    """The `DeltaJoinError` for an exception of a Spark statement."""
+    text = f"{type(error).__name__}: {error}"
+    for code, (message, remedy) in _OURS.items():
+        if f"deltajoin:{code}" in text:
+            return DeltaJoinError(code, message, where=where, remedy=remedy)
+    if _CONCURRENT.search(text):
+        return DeltaJoinError(
+            "CONCURRENT_RUN",
+            "another writer committed to the target during this run; nothing was written",
+            where=where,
+            remedy="Run again: the next run starts from what the other one committed.",
+        )
+    if _GONE.search(text):
+        return DeltaJoinError(
+            "SOURCE_FILES_MISSING",
+            f"a file that this run needs is gone: {_first_line(error)}",
+            where=where,
+            remedy="Run again; if it stays, run once with mode full.",
+        )
+    code = "SPARK_ANALYSIS" if "AnalysisException" in text or "ParseException" in text else (
+        "SPARK_FAILED"
+    )
+    return DeltaJoinError(code, _first_line(error), where=where, remedy="See Spark's log.")
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:300]

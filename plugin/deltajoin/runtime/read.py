@@ -1,0 +1,71 @@
+"""Pinned reads: a table at a version, its change feed, the consolidated change of each source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deltajoin.runtime.failures import explained
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Counter:
+    """Counts the rows that pass a point of a query while it runs, without a job of its own."""
+
+    def __init__(self, name: str, columns: dict[str, str] | None = None) -> None:
+        from pyspark.sql import Observation
+
+        self._observation = Observation(name)
+        self._columns = columns or {"rows": "count(1)"}
+
+    def watch(self, frame: DataFrame) -> DataFrame:
+        """The frame with the counter attached."""
+        from pyspark.sql import functions
+
+        counted = [functions.expr(sql).alias(name) for name, sql in self._columns.items()]
+        return frame.observe(self._observation, *counted)
+
+    def read(self) -> dict[str, int]:
+        """What was counted; zeros where Spark proved the point unreachable. Call after an action."""
+        found = self._observation.get
+        return {name: int(found.get(name) or 0) for name in self._columns}
+
+
+def open_scans(spark: SparkSession, scans: list[dict[str, Any]]) -> None:
+    """Register each pinned source version under its view name."""
+    for scan in scans:
+        with explained(f"{scan['location']} version {scan['version']}"):
+            frame = (
+                spark.read.format("delta")
+                .option("versionAsOf", str(scan["version"]))
+                .load(scan["location"])
+            )
+            frame.createOrReplaceTempView(_view(scan["view"]))
+
+
+def materialise_changes(spark: SparkSession, feeds: list[dict[str, Any]]) -> dict[str, int]:
+    """Read, consolidate and materialise the change of every source.
+
+    Returns: view name -> rows of the consolidated change.
+    """
+    rows: dict[str, int] = {}
+    for feed in feeds:
+        with explained(f"change feed of {feed['source']} {feed['first']}..{feed['last']}"):
+            raw = (
+                spark.read.format("delta")
+                .option("readChangeFeed", "true")
+                .option("startingVersion", str(feed["first"]))
+                .option("endingVersion", str(feed["last"]))
+                .load(feed["location"])
+            )
+            raw.createOrReplaceTempView(_view(feed["raw_view"]))
+            counter = Counter(feed["view"])
+            change = counter.watch(spark.sql(feed["sql"])).localCheckpoint(eager=True)
+            change.createOrReplaceTempView(_view(feed["view"]))
+            rows[feed["view"]] = counter.read()["rows"]
+    return rows
+
+
+def _view(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,108 @@
+"""The target table: create it, mark it as ours, show a bag through a view.
+
+A new target is created empty with our properties first, so that it has a folder (for the ledger)
+and an owner before any row is written. A bag in a catalog is a backing table under a view.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime.failures import explained
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BACKING_SUFFIX = "__deltajoin"
+COUNT = "__deltajoin_count"
+FORMAT = 1
+_SPECIAL = set(" ,;{}()\n\t=")
+
+
+def quoted(name: str) -> str:
+    """An identifier in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def by_location(location: str) -> str:
+    """A Delta folder as a table name."""
+    return "delta." + quoted(location)
+
+
+def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, model: str) -> None:
+    """Create the empty target with the columns of `rows` and our properties."""
+    name = by_location(target["location"]) if target["location"] else backing_name(target)
+    with explained(f"create {target['place']}"):
+        writer = rows.limit(0).writeTo(name).using("delta")
+        properties = {
+            "deltajoin.model": model,
+            "deltajoin.format": str(FORMAT),
+            "delta.enableChangeDataFeed": "true",
+            "delta.enableDeletionVectors": "true",
+        }
+        if any(_SPECIAL & set(column) for column in rows.columns):
+            properties["delta.columnMapping.mode"] = "name"
+        for key, value in properties.items():
+            writer = writer.tableProperty(key, value)
+        writer.create()
+
+
+def backing_name(target: dict[str, Any]) -> str:
+    """The catalog table that holds the rows: the target itself, or the table under its view."""
+    parts = list(target["name_parts"])
+    if target["kind"] == "bag":
+        parts[-1] += BACKING_SUFFIX
+    return ".".join(quoted(part) for part in parts)
+
+
+def show_bag(spark: SparkSession, target: dict[str, Any]) -> None:
+    """Put the view over a catalog bag's backing table."""
+    name = ".".join(quoted(part) for part in target["name_parts"])
+    with explained(f"view {target['place']}"):
+        spark.sql(f"CREATE OR REPLACE VIEW {name} AS " + _bag_sql(target, backing_name(target)))
+
+
+def _bag_sql(target: dict[str, Any], table: str) -> str:
+    columns = ", ".join(quoted(column) for column in target["columns"])
+    return (
+        f"SELECT {columns} FROM {table} "
+        f"LATERAL VIEW explode(sequence(1, CAST({quoted(COUNT)} AS INT))) "
+        "`__deltajoin_copies` AS `__deltajoin_copy`"
+    )
+
+
+def read_target(spark: SparkSession, target: dict[str, Any]) -> DataFrame:
+    """What a user selects from."""
+    table = by_location(target["location"])
+    if target["kind"] == "bag":
+        return spark.sql(_bag_sql(target, table))
+    return spark.table(table)
+
+
+def locate(spark: SparkSession, name: str) -> str | None:
+    """The Delta folder of a catalog table; None when there is no such table.
+
+    Raises:
+        DeltaJoinError: NOT_DELTA for a view or a table of another format.
+    """
+    from pyspark.errors import AnalysisException
+
+    if not spark.catalog.tableExists(name):
+        return None
+    try:
+        rows = spark.sql(f"DESCRIBE DETAIL {name}").select("format", "location").collect()
+    except AnalysisException as error:
+        raise _not_delta(name) from error
+    if not rows or rows[0]["format"] != "delta":
+        raise _not_delta(name)
+    return str(rows[0]["location"])
+
+
+def _not_delta(name: str) -> DeltaJoinError:
+    return DeltaJoinError(
+        "NOT_DELTA",
+        f"'{name}' is not a Delta table",
+        where=name,
+        remedy="Use a Delta table; views are not inlined yet.",
+    )

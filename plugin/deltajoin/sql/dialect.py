@@ -1,0 +1,82 @@
+"""Spark SQL that comes out as it went in.
+
+sqlglot knows many functions and rewrites them to a common form; a planner that promises equal rows
+must not. `Verbatim` parses every function call except the few with a syntax of their own as an
+anonymous call, so that its text survives. Spark's doubled quote inside a string is honoured.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+
+from deltajoin.errors import DeltaJoinError
+
+_OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
+
+
+class Verbatim(Spark):
+    """Spark's dialect without sqlglot's function rewriting."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+
+    class Parser(Spark.Parser):
+        FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
+        NO_PAREN_FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
+        FUNCTION_PARSERS: ClassVar[dict] = {  # type: ignore[type-arg]
+            name: parse
+            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
+            if name in _OWN_SYNTAX
+        }
+
+
+def parse(sql: str) -> exp.Query:
+    """Parse exactly one query.
+
+    Raises:
+        DeltaJoinError: SQL_PARSE_ERROR with line and column; NOT_A_QUERY for anything but a query.
+    """
+    try:
+        statements = [s for s in sqlglot.parse(sql, dialect=Verbatim) if s is not None]
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        where = f"line {first.get('line')}, column {first.get('col')}" if first else None
+        message = str(first.get("description") or "the SQL can't be parsed")
+        raise _unparsable(message, where) from error
+    except TokenError as error:
+        raise _unparsable(str(error).splitlines()[0], None) from error
+    except RecursionError as error:
+        raise _unparsable("the SQL is nested too deeply", None) from error
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+        raise DeltaJoinError(
+            "NOT_A_QUERY",
+            "a model is exactly one SELECT",
+            where="line 1",
+            remedy="Remove other statements.",
+        )
+    query = statements[0]
+    while isinstance(query, exp.Subquery):
+        query = query.unnest()
+    return query
+
+
+def _unparsable(message: str, where: str | None) -> DeltaJoinError:
+    return DeltaJoinError("SQL_PARSE_ERROR", message, where=where, remedy="Write Spark SQL.")
+
+
+def text(node: exp.Expression) -> str:
+    """Spark SQL of a node on one line, every identifier in backticks."""
+    return node.sql(dialect=Verbatim, identify=True, normalize_functions=False, comments=False)
+
+
+def place(node: exp.Expression) -> str | None:
+    """`line N` of the first token known under a node, for error messages."""
+    lines = [
+        int(n.meta["line"]) for n in node.walk() if "line" in n.meta and n.meta["line"] is not None
+    ]
+    return f"line {min(lines)}" if lines else None

@@ -1,0 +1,109 @@
+"""Table references of a query: which are CTEs, which are sources, where they stand in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from sqlglot import exp
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.names import quote, split_dotted
+from deltajoin.sql.dialect import parse, place
+
+
+def find_cte(table: exp.Table) -> exp.CTE | None:
+    """The CTE that a table name refers to, by SQL's lexical scoping; None for a real table."""
+    if len(table.parts) != 1:
+        return None
+    node: exp.Expression = table
+    while (parent := node.parent) is not None:
+        ctes = parent.args.get("with_") if isinstance(parent, exp.Query) else None
+        for cte in ctes.expressions if ctes else []:
+            if _inside(table, cte):
+                break
+            if cte.alias.lower() == table.name.lower():
+                found: exp.CTE = cte
+                return found
+        node = parent
+    return None
+
+
+def _inside(node: exp.Expression, ancestor: exp.Expression) -> bool:
+    current: exp.Expression | None = node
+    while current is not None:
+        if current is ancestor:
+            return True
+        current = current.parent
+    return False
+
+
+def _real_tables(query: exp.Query) -> list[exp.Table]:
+    return [
+        table
+        for table in query.find_all(exp.Table)
+        if isinstance(table.this, exp.Identifier) and find_cte(table) is None
+    ]
+
+
+def source_names(sql: str) -> tuple[str, ...]:
+    """Names of the tables that a query reads, CTE names excluded, sorted.
+
+    They are the keys that `Model.sources` needs; parts are joined by dots.
+
+    Example:
+        >>> source_names("WITH c AS (SELECT * FROM db.t) SELECT * FROM c JOIN `u` USING (k)")
+        ('db.t', 'u')
+    """
+    names = {".".join(p.name for p in table.parts) for table in _real_tables(parse(sql))}
+    return tuple(sorted(names))
+
+
+def table_key(table: exp.Table, sources: Collection[str]) -> str:
+    """The source that a table reference means; case and backticks don't matter.
+
+    Raises:
+        DeltaJoinError: UNKNOWN_TABLE, TIME_TRAVEL.
+    """
+    if table.args.get("version") or table.args.get("when"):
+        raise DeltaJoinError(
+            "TIME_TRAVEL",
+            f"'{table.name}' is pinned to a version in the SQL",
+            where=place(table),
+            remedy="Remove VERSION AS OF; each run pins its own versions.",
+        )
+    parts = tuple(part.name.lower() for part in table.parts)
+    for source in sorted(sources):
+        if source.lower() == ".".join(parts) or _lowered(source) == parts:
+            return source
+    raise DeltaJoinError(
+        "UNKNOWN_TABLE",
+        f"'{'.'.join(p.name for p in table.parts)}' is not among the model's sources",
+        where=place(table),
+        remedy="Declare it in sources; known: " + (", ".join(sorted(sources)) or "none") + ".",
+    )
+
+
+def _lowered(source: str) -> tuple[str, ...]:
+    return tuple(part.lower() for part in split_dotted(source))
+
+
+def resolve_tables(query: exp.Query, sources: Collection[str]) -> tuple[str, ...]:
+    """The sources that a query reads, sorted; unknown tables are refused."""
+    return tuple(sorted({table_key(table, sources) for table in _real_tables(query)}))
+
+
+def replace_tables(sql: str, views: Mapping[str, str]) -> str:
+    """The query's own text with every source name replaced by a view, and nothing else changed.
+
+    A reference without alias gets the table's name as alias, so that qualified columns still bind.
+    """
+    edits: list[tuple[int, int, str]] = []
+    for table in _real_tables(parse(sql)):
+        identifiers = [part for part in table.parts if isinstance(part, exp.Identifier)]
+        start = min(int(part.meta["start"]) for part in identifiers)
+        end = max(int(part.meta["end"]) for part in identifiers) + 1
+        view = quote(views[table_key(table, views)])
+        edits.append((start, end, view if table.alias else f"{view} AS {quote(table.name)}"))
+    for start, end, replacement in sorted(edits, reverse=True):
+        sql = sql[:start] + replacement + sql[end:]
+    return sql
