@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FIXTURES = Path(__file__).parent / "fixtures"
+
+# Sessions of tests are short, also those in processes that tests start: compile quickly.
+os.environ.setdefault("DELTAJOIN_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
