@@ -151,7 +151,7 @@ class _Run:
         counter = Counter("to_write", counted)
         folded = counter.watch(self.spark.sql(self.program["fold"])).localCheckpoint(eager=True)
         folded.createOrReplaceTempView("to_write")
-        found = counter.read()
+        found = counter.read() or {}
         return {done: found.get(name, 0) for name, done in _OPERATIONS.items()}
 
     def _no_rows(self) -> DataFrame:

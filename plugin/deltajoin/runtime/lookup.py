@@ -22,14 +22,21 @@ class PathRun:
     counters: list[tuple[str, Counter]] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
-        """Rows into the path, out of each lookup, and out of the path. Call after the action."""
-        out = {relation: counter.read()["rows"] for relation, counter in self.counters}
+        """Rows into the path, out of each lookup, and out of the path. Call after the action.
+
+        A lookup that Spark never reached (an empty one beside it) has no count; the path's end then
+        had no rows.
+        """
+        out: dict[str, int | None] = {}
+        for relation, counter in self.counters:
+            counted = counter.read()
+            out[relation] = counted["rows"] if counted else None
         last = list(out.values())[-1] if out else self.change_rows
         return {
             "driver": self.driver,
             "change_rows": self.change_rows,
             "lookup_rows": out,
-            "rows_out": last if self.frame is not None else 0,
+            "rows_out": (last or 0) if self.frame is not None else 0,
         }
 
 
