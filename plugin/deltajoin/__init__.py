@@ -1,6 +1,6 @@
 """deltajoin: multi-table joins as incremental Delta Lake tables that stay equal to their query.
 
-The public names load lazily, so that `import deltajoin` costs nothing in a DAG file or on a cluster.
+The public names load lazily: `import deltajoin` costs nothing in a DAG file or on a cluster.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.audit.ledger import Ledger
-from deltajoin.audit.record import AuditRecord, build_record, from_commit
+from deltajoin.audit.record import AuditRecord, from_commit
 from deltajoin.audit.render import render_plan
 from deltajoin.catalog import TargetState, load_table, load_target, normalise
 from deltajoin.delta.build import Inputs, build_plan
@@ -113,7 +113,8 @@ def run(
     Args:
         spark: a session, or a function that starts one; it is called only when there is work.
         on_step: called with the name of each step when it is done: planned, target_created (first
-            run only), plan_frozen, changes_materialised, before_merge, after_merge, verified, audit_written.
+            run only), plan_frozen, changes_materialised, before_merge, after_merge, verified,
+            audit_written.
         plan: a plan made just before, instead of planning anew.
 
     Raises:
@@ -141,14 +142,7 @@ def run(
         freeze(planned)
         step("plan_frozen", frozen)
     commit = execute(sessions.get(), job, passed)
-    record = build_record(
-        commit["record"],
-        commit["version"],
-        commit["timestamp_ms"],
-        commit["metrics"],
-        normalise(commit["location"]),
-    )
-    Ledger(normalise(commit["location"])).write(record)
+    record = _write_audit(normalise(commit["location"]), planned)
     step("audit_written", {"epoch": record.epoch})
     return record
 
@@ -201,6 +195,10 @@ def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
     if location is None:
         name = planned.target.name_parts
         location = _locate(quote_dotted(name), locate)
+    return _write_audit(location, planned)
+
+
+def _write_audit(location: str | None, planned: DeltaPlan) -> AuditRecord:
     state = load_target(location) if location else None
     for commit in state.commits if state else ():
         record = committed_record(commit.user_metadata)

@@ -1,7 +1,7 @@
 """The one error family: a stable code, the place, and what to do about it.
 
-Every refusal and every failure that a user can act on is a `DeltaJoinError`. The code is part of the
-public interface (UPPER_SNAKE, listed in `plugin/docs/codes.md`); the message may change.
+Every refusal and every failure that a user can act on is a `DeltaJoinError`. The code is part of
+the public interface (UPPER_SNAKE, listed in `plugin/docs/codes.md`); the message may change.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ class DeltaJoinError(Exception):
     """A refusal or failure with a code, a place and a remedy.
 
     Example:
-        >>> str(DeltaJoinError("UNKNOWN_TABLE", "'x' has no source", where="line 2", remedy="Add it."))
-        "UNKNOWN_TABLE: 'x' has no source (at line 2). Add it."
+        >>> str(DeltaJoinError("UNKNOWN_TABLE", "no source", where="line 2", remedy="Add it."))
+        'UNKNOWN_TABLE: no source (at line 2). Add it.'
         >>> DeltaJoinError("LIMIT", "LIMIT is not kept").to_dict()["where"] is None
         True
     """

@@ -61,20 +61,13 @@ def from_commit(commit: TargetCommit, location: str) -> AuditRecord:
     record = committed_record(commit.user_metadata)
     if record is None:
         raise ValueError(f"version {commit.version} carries no record")
-    return build_record(record, commit.version, commit.timestamp_ms, commit.metrics, location)
-
-
-def build_record(
-    record: Mapping[str, Any],
-    version: int,
-    timestamp_ms: int,
-    metrics: Mapping[str, Any],
-    location: str,
-) -> AuditRecord:
-    """The audit record from a commit's metadata, version, time and metrics."""
     rows = dict(record["rows"])
     if not rows:
-        rows = {"inserted": int(metrics.get("numOutputRows") or 0), "updated": 0, "deleted": 0}
+        rows = {
+            "inserted": int(commit.metrics.get("numOutputRows") or 0),
+            "updated": 0,
+            "deleted": 0,
+        }
     names = set(AuditRecord.__dataclass_fields__)
     known = {name: value for name, value in record.items() if name in names}
     known |= {
@@ -83,8 +76,8 @@ def build_record(
         "key": tuple(record["key"]),
         "columns": tuple(record["columns"]),
         "warnings": tuple(record["warnings"]),
-        "target_version": version,
-        "committed_at": datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(),
+        "target_version": commit.version,
+        "committed_at": datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC).isoformat(),
         "location": location,
     }
     return AuditRecord(**known)

@@ -59,8 +59,8 @@ def render_text(record: Mapping[str, Any]) -> str:
 
 def _frontier(frontier: Mapping[str, Mapping[str, Any]]) -> str:
     def one(source: str, at: Mapping[str, Any]) -> str:
-        moved = at["previous"] is not None and at["previous"] != at["version"]
-        return f"{source}@{at['previous']}→{at['version']}" if moved else f"{source}@{at['version']}"
+        before, now = at["previous"], at["version"]
+        return f"{source}@{now}" if before in (None, now) else f"{source}@{before}→{now}"
 
     return ", ".join(one(source, at) for source, at in sorted(frontier.items()))
 

@@ -30,6 +30,16 @@ class Finding:
         return asdict(self)
 
 
+def history(state: TargetState) -> tuple[dict[str, Any], ...]:
+    """The audit records that the target's commits carry, oldest epoch first, as plain values."""
+    records = [
+        from_commit(commit, state.location).to_dict()
+        for commit in state.commits
+        if committed_record(commit.user_metadata) is not None
+    ]
+    return tuple(sorted(records, key=lambda record: (record["epoch"], record["target_version"])))
+
+
 def verify(state: TargetState) -> tuple[Finding, ...]:
     """All disagreements between ledger and history, oldest epoch first."""
     ledger = Ledger(state.location)

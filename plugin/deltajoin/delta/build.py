@@ -224,7 +224,9 @@ _REMEDIES = {
 
 
 def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Obstacle:
-    return Obstacle(code, f"source '{name}': {detail}", f"{name}: {table.location}", _REMEDIES[code])
+    return Obstacle(
+        code, f"source '{name}': {detail}", f"{name}: {table.location}", _REMEDIES[code]
+    )
 
 
 def _model_changed(last: LastEpoch | None, mark: str, model: Model) -> Obstacle | None:

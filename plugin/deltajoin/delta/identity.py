@@ -47,9 +47,7 @@ def _independent(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def _closure(
-    graph: JoinGraph, keys: Keys, types: Types, start: frozenset[str]
-) -> frozenset[str]:
+def _closure(graph: JoinGraph, keys: Keys, types: Types, start: frozenset[str]) -> frozenset[str]:
     known = start
     grew = True
     while grew:

@@ -17,7 +17,7 @@ def column(name: str, table: str | None = None) -> exp.Column:
     )
 
 
-def call(name: str, *args: exp.Expression) -> exp.Anonymous:
+def call(name: str, *args: exp.Expr) -> exp.Anonymous:
     """A function call whose name is kept."""
     return exp.Anonymous(this=name, expressions=list(args))
 
@@ -27,12 +27,12 @@ def string(value: str) -> exp.Literal:
     return exp.Literal.string(value)
 
 
-def number(value: int) -> exp.Literal:
+def number(value: int) -> exp.Expr:
     """A number literal."""
     return exp.Literal.number(value)
 
 
-def named(node: exp.Expression, name: str) -> exp.Alias:
+def named(node: exp.Expr, name: str) -> exp.Expr:
     """`node AS name`, quoted."""
     return exp.alias_(node, name, quoted=True)
 
@@ -45,22 +45,22 @@ def table(view: str, alias: str | None = None) -> exp.Table:
     return node
 
 
-def fail(code: str) -> exp.Expression:
+def fail(code: str) -> exp.Expr:
     """An expression of any type that stops the statement with one of our codes."""
     return call("raise_error", string(f"deltajoin:{code}"))
 
 
-def expression(sql: str, rename: dict[ColumnRef, tuple[str, str]] | None = None) -> exp.Expression:
+def expression(sql: str, rename: dict[ColumnRef, tuple[str, str]] | None = None) -> exp.Expr:
     """Parse an expression of the graph; `rename` moves columns: (rel, col) -> (table, column)."""
     holder = exp.Paren(this=sqlglot.parse_one(sql, dialect=Verbatim))
     for node in list(holder.find_all(exp.Column)):
         if rename and (node.table, node.name) in rename:
             table_name, name = rename[(node.table, node.name)]
             node.replace(column(name, table_name))
-    parsed: exp.Expression = holder.this
+    parsed: exp.Expr = holder.this
     return parsed
 
 
-def pretty(node: exp.Expression) -> str:
+def pretty(node: exp.Expr) -> str:
     """Spark SQL over several lines."""
     return node.sql(dialect=Verbatim, identify=True, normalize_functions=False, pretty=True)

@@ -14,7 +14,6 @@ applies every predicate that became decidable. Rows are netted before they are f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 from sqlglot import exp
 
@@ -161,9 +160,9 @@ def path_program(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgra
     travelling = _Travelling(graph, order)
     driver_filters = [p.sql for p in graph.decidable(frozenset(), path.driver)]
     driver_filters += [p.sql for p in graph.predicates if p.kind == "constant"]
-    first = exp.select(
-        *travelling.columns(1, new=path.driver), column(WEIGHT, path.driver)
-    ).from_(table(views.changes(path.source), path.driver))
+    first = exp.select(*travelling.columns(1, new=path.driver), column(WEIGHT, path.driver)).from_(
+        table(views.changes(path.source), path.driver)
+    )
     if driver_filters:
         first = first.where(*[expression(sql) for sql in driver_filters])
     statements = [Statement(f"{prefix}_0", pretty(first), path.driver)]
@@ -178,7 +177,7 @@ def path_program(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgra
             .from_(table(statements[-1].view, stream))
             .join(
                 table(views.scan(step.source, step.version).view, step.relation),
-                on=reduce(exp.and_, (expression(sql, rename) for sql in step.on)),
+                on=exp.and_(*(expression(sql, rename) for sql in step.on)),
             )
         )
         before = path.steps[position - 2].estimated_rows if position > 1 else path.estimated_rows
@@ -215,11 +214,9 @@ class _Travelling:
                 refs |= set(predicate.refs)
         return {ref for ref in refs if ref[0] in bound}
 
-    def columns(
-        self, position: int, *, new: str, stream: str | None = None
-    ) -> list[exp.Expression]:
+    def columns(self, position: int, *, new: str, stream: str | None = None) -> list[exp.Expr]:
         """Output columns once `position` relations are bound, of which `new` is the last."""
-        out: list[exp.Expression] = []
+        out: list[exp.Expr] = []
         for relation, name in sorted(self._needed_after(position)):
             travelled = self._names[relation, name]
             if relation == new:
@@ -228,9 +225,7 @@ class _Travelling:
                 out.append(column(travelled, stream))
         return out
 
-    def rename(
-        self, bound: tuple[str, ...], stream: str
-    ) -> dict[ColumnRef, tuple[str, str]]:
+    def rename(self, bound: tuple[str, ...], stream: str) -> dict[ColumnRef, tuple[str, str]]:
         """Where the columns of bound relations are found in the stream."""
         return {ref: (stream, name) for ref, name in self._names.items() if ref[0] in bound}
 
@@ -257,9 +252,7 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
     select = exp.select(*outputs).from_(scan(order[0]))
     for position, relation in enumerate(order[1:], start=1):
         on = graph.decidable(frozenset(order[:position]), relation)
-        select = select.join(
-            scan(relation), on=reduce(exp.and_, (expression(p.sql) for p in on))
-        )
+        select = select.join(scan(relation), on=exp.and_(*(expression(p.sql) for p in on)))
     filters = [p for p in graph.predicates if p.kind == "constant"]
     filters += graph.decidable(frozenset(), order[0])
     if filters:
@@ -280,5 +273,5 @@ def _key_check(plan: DeltaPlan, views: Views) -> str | None:
             .having(exp.GT(this=call("count", number(1)), expression=number(1)))
         )
         checks.append(duplicates.limit(1).subquery())
-    selects = [exp.select(column("source")).from_(check) for check in checks]
-    return pretty(reduce(lambda a, b: exp.union(a, b, distinct=False), selects))
+    selects: list[exp.Query] = [exp.select(column("source")).from_(check) for check in checks]
+    return pretty(exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0])

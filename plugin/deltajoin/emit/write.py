@@ -9,8 +9,6 @@ The statements themselves stop what would be silently wrong, before anything is 
 
 from __future__ import annotations
 
-from functools import reduce
-
 from sqlglot import exp
 
 from deltajoin.delta.plan import Target
@@ -66,7 +64,7 @@ def fold_sql(target: Target) -> str:
         .when(exp.EQ(this=column("plus"), expression=number(0)), string("delete"))
         .else_(string("update"))
     )
-    values = [column(name) for name in target.key]
+    values: list[exp.Expr] = [column(name) for name in target.key]
     values += [named(_field("new", name), name) for name in rest]
     outer = exp.select(*values, named(operation, OPERATION)).from_(folded.subquery("folded"))
     return pretty(outer)
@@ -82,12 +80,8 @@ def merge_sql(target: Target) -> str:
     Keyed targets match on the key, bags on the whole row, both null-safely.
     """
     matched = target.key if target.kind == "keyed" else target.columns
-    on = reduce(
-        exp.and_,
-        (
-            exp.NullSafeEQ(this=column(name, "t"), expression=column(name, "s"))
-            for name in matched
-        ),
+    on = exp.and_(
+        *(exp.NullSafeEQ(this=column(name, "t"), expression=column(name, "s")) for name in matched),
     )
     whens = _keyed_whens(target) if target.kind == "keyed" else _bag_whens(target)
     into = exp.Table(
@@ -150,7 +144,7 @@ def _operation(value: str) -> exp.EQ:
     return exp.EQ(this=column(OPERATION, "s"), expression=string(value))
 
 
-def _set(name: str, value: exp.Expression) -> exp.EQ:
+def _set(name: str, value: exp.Expr) -> exp.EQ:
     return exp.EQ(this=column(name), expression=value)
 
 
@@ -161,5 +155,5 @@ def _insert(into: tuple[str, ...], values: tuple[str, ...]) -> exp.Insert:
     )
 
 
-def _when(matched: bool, condition: exp.Expression | None, then: exp.Expression) -> exp.When:
+def _when(matched: bool, condition: exp.Expr | None, then: exp.Expr) -> exp.When:
     return exp.When(matched=matched, condition=condition, then=then)

@@ -43,9 +43,7 @@ def relation_rows(graph: JoinGraph, statistics: Statistics, relation: str) -> fl
     return max(rows, _LEAST)
 
 
-def key_is_bound(
-    graph: JoinGraph, statistics: Statistics, bound: frozenset[str], new: str
-) -> bool:
+def key_is_bound(graph: JoinGraph, statistics: Statistics, bound: frozenset[str], new: str) -> bool:
     """True when each column of a declared key of `new` is equated with a bound column."""
     key = statistics.keys.get(graph.by_name[new].source)
     if not key:

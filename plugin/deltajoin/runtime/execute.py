@@ -40,7 +40,7 @@ def execute(
     """Run a plan and commit its epoch.
 
     Returns:
-        {"record": what the commit carries, "version", "timestamp_ms", "metrics", "location"}.
+        {"record": what the commit carries, "version": the target's, "location": its folder}.
 
     Raises:
         DeltaJoinError: KEY_VIOLATED, TARGET_DRIFT, CONCURRENT_RUN, SOURCE_FILES_MISSING,
@@ -204,8 +204,6 @@ class _Run:
                 return {
                     "record": record,
                     "version": int(row["version"]),
-                    "timestamp_ms": int(row["timestamp"].timestamp() * 1000),
-                    "metrics": dict(row["operationMetrics"] or {}),
                     "location": self.target["location"],
                 }
             raise DeltaJoinError(

@@ -21,12 +21,16 @@ _OURS = {
         "Something else wrote to it; run once with mode full.",
     ),
 }
-_CONCURRENT = re.compile(r"DELTA_CONCURRENT|Concurrent\w+Exception|DELTA_METADATA_CHANGED|"
-                         r"MetadataChangedException|ProtocolChangedException|"
-                         r"DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException")
-_GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|DELTA_MISSING_CHANGE_DATA|"
-                   r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSION_NOT_CONTIGUOUS|"
-                   r"DELTA_CANNOT_CREATE_LOG|DELTA_LOG_FILE_NOT_FOUND|does not exist")
+_CONCURRENT = re.compile(
+    r"DELTA_CONCURRENT|Concurrent\w+Exception|DELTA_METADATA_CHANGED|"
+    r"MetadataChangedException|ProtocolChangedException|"
+    r"DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException"
+)
+_GONE = re.compile(
+    r"FILE_NOT_EXIST|FileNotFoundException|DELTA_MISSING_CHANGE_DATA|"
+    r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSION_NOT_CONTIGUOUS|"
+    r"DELTA_CANNOT_CREATE_LOG|DELTA_LOG_FILE_NOT_FOUND|does not exist"
+)
 
 
 @contextmanager
@@ -60,8 +64,10 @@ def translate(error: Exception, where: str) -> DeltaJoinError:
             where=where,
             remedy="Run again; if it stays, run once with mode full.",
         )
-    code = "SPARK_ANALYSIS" if "AnalysisException" in text or "ParseException" in text else (
-        "SPARK_FAILED"
+    code = (
+        "SPARK_ANALYSIS"
+        if "AnalysisException" in text or "ParseException" in text
+        else ("SPARK_FAILED")
     )
     return DeltaJoinError(code, _first_line(error), where=where, remedy="See Spark's log.")
 

@@ -13,6 +13,9 @@ RESULT_PREFIX = "deltajoin-result: "
 
 def main(plan: dict[str, Any], program: dict[str, Any]) -> None:
     """Run a plan in the session that spark-submit gives; exit 1 with the error's code."""
+    if plan["strategy"] == "noop":
+        print(RESULT_PREFIX + json.dumps({"strategy": "noop", "reason": plan["reason"]}))
+        return
     from pyspark.sql import SparkSession
 
     from deltajoin.runtime.execute import execute

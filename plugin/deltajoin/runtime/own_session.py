@@ -2,8 +2,9 @@
 
 Confs that mark a commit (transaction id, metadata) must never reach another thread's commit, and
 the rows must not depend on what a session happens to have set. So a run gets a new session on the
-same cluster, takes over the caller's SQL confs, then sets what the promise needs. ANSI mode and time
-zone belong to the meaning of the query: they are fixed at the full build and kept with the epochs.
+same cluster, takes over the caller's SQL confs, then sets what the promise needs. ANSI mode and
+time zone belong to the meaning of the query: they are fixed at the full build and kept with the
+epochs.
 """
 
 from __future__ import annotations

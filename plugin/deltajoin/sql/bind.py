@@ -86,8 +86,8 @@ class Block:
     """A flattened select: base relations, conjuncts and outputs over them."""
 
     relations: list[tuple[str, str]] = field(default_factory=list)
-    conjuncts: list[exp.Expression] = field(default_factory=list)
-    outputs: list[tuple[str, exp.Expression, exp.Expression]] = field(default_factory=list)
+    conjuncts: list[exp.Expr] = field(default_factory=list)
+    outputs: list[tuple[str, exp.Expr, exp.Expr]] = field(default_factory=list)
 
 
 class _Binder:
@@ -111,7 +111,7 @@ class _Binder:
             self._project(projection, block, scope)
         return block
 
-    def _join_item(self, node: exp.Expression, block: Block, scope: Scope) -> Item:
+    def _join_item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             if node.args.get("pivots"):
                 raise Unsupported("PIVOT", "PIVOT", node, "Pivot downstream.")
@@ -140,7 +140,9 @@ class _Binder:
         relation = self._names.take(node.alias or node.name)
         block.relations.append((relation, key))
         columns = self._columns[key]
-        expressions = [(name, exp.column(name, table=relation, quoted=True)) for name in columns]
+        expressions: list[tuple[str, exp.Expr]] = [
+            (name, exp.column(name, table=relation, quoted=True)) for name in columns
+        ]
         parts = tuple(part.name.lower() for part in node.parts)
         qualifiers = (
             ((node.alias.lower(),),)
@@ -149,7 +151,7 @@ class _Binder:
         )
         return Item(qualifiers, _named(expressions, node))
 
-    def _inline(self, query: exp.Query, node: exp.Expression, block: Block) -> Item:
+    def _inline(self, query: exp.Query, node: exp.Expr, block: Block) -> Item:
         inner = self.block(query)
         block.relations += inner.relations
         block.conjuncts += inner.conjuncts
@@ -193,12 +195,12 @@ class _Binder:
             if name.lower() in each.columns:
                 each.hidden.add(name.lower())
 
-    def _conjuncts(self, condition: exp.Expression, block: Block, scope: Scope) -> None:
+    def _conjuncts(self, condition: exp.Expr, block: Block, scope: Scope) -> None:
         for conjunct in _flatten(condition):
             check_expression(conjunct)
             block.conjuncts.append(_bound(conjunct, scope))
 
-    def _project(self, node: exp.Expression, block: Block, scope: Scope) -> None:
+    def _project(self, node: exp.Expr, block: Block, scope: Scope) -> None:
         if node.is_star and isinstance(node, (exp.Star, exp.Column)):
             block.outputs += [(name, e, node) for name, e in scope.expand_star(node)]
             return
@@ -211,7 +213,7 @@ class _Binder:
             scope.aliases[name.lower()] = exp.paren(expression.copy())
 
 
-def _bound(node: exp.Expression, scope: Scope) -> exp.Expression:
+def _bound(node: exp.Expr, scope: Scope) -> exp.Expr:
     if any(isinstance(part, exp.Star) for part in node.walk()):
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
@@ -220,11 +222,11 @@ def _bound(node: exp.Expression, scope: Scope) -> exp.Expression:
         if not isinstance(resolved, (exp.Column, exp.Dot, exp.Paren, exp.Literal)):
             resolved = exp.Paren(this=resolved)
         column.replace(resolved)
-    bound: exp.Expression = holder.this
+    bound: exp.Expr = holder.this
     return bound
 
 
-def _flatten(condition: exp.Expression) -> list[exp.Expression]:
+def _flatten(condition: exp.Expr) -> list[exp.Expr]:
     while isinstance(condition, exp.Paren):
         condition = condition.this
     if isinstance(condition, exp.And):
@@ -232,19 +234,17 @@ def _flatten(condition: exp.Expression) -> list[exp.Expression]:
     return [condition]
 
 
-def _own_name(node: exp.Expression) -> str:
+def _own_name(node: exp.Expr) -> str:
     if isinstance(node, exp.Column):
         return node.name
     return node.expression.name if isinstance(node, exp.Dot) else ""
 
 
-def _named(
-    outputs: list[tuple[str, exp.Expression]], node: exp.Expression
-) -> dict[str, tuple[str, exp.Expression]]:
+def _named(outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> dict[str, tuple[str, exp.Expr]]:
     alias = node.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
         outputs = _renamed(outputs, alias)
-    named: dict[str, tuple[str, exp.Expression]] = {}
+    named: dict[str, tuple[str, exp.Expr]] = {}
     for name, expression in outputs:
         if name.lower() in named:
             raise DeltaJoinError(
@@ -259,8 +259,8 @@ def _named(
 
 
 def _renamed(
-    outputs: list[tuple[str, exp.Expression]], alias: exp.TableAlias
-) -> list[tuple[str, exp.Expression]]:
+    outputs: list[tuple[str, exp.Expr]], alias: exp.TableAlias
+) -> list[tuple[str, exp.Expr]]:
     names = [column.name for column in alias.args["columns"]]
     if len(names) != len(outputs):
         raise DeltaJoinError(

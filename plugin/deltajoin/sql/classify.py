@@ -19,8 +19,8 @@ from deltajoin.sql.dialect import place, text
 
 def build_graph(
     relations: list[tuple[str, str]],
-    conjuncts: list[exp.Expression],
-    outputs: list[tuple[str, exp.Expression, exp.Expression]],
+    conjuncts: list[exp.Expr],
+    outputs: list[tuple[str, exp.Expr, exp.Expr]],
     columns: Mapping[str, tuple[str, ...]],
 ) -> JoinGraph:
     """Assemble and check the join graph.
@@ -51,11 +51,11 @@ def _in_schema_order(used: Mapping[str, None], schema: tuple[str, ...]) -> tuple
     return tuple(column for column in schema if column in used) or schema[:1]
 
 
-def _refs(node: exp.Expression) -> tuple[ColumnRef, ...]:
+def _refs(node: exp.Expr) -> tuple[ColumnRef, ...]:
     return refs_of((column.table, column.name) for column in node.find_all(exp.Column))
 
 
-def _predicate(node: exp.Expression) -> Predicate:
+def _predicate(node: exp.Expr) -> Predicate:
     refs = _refs(node)
     touched = {relation for relation, _ in refs}
     if isinstance(node, exp.EQ) and len(touched) == 2:
@@ -67,11 +67,11 @@ def _predicate(node: exp.Expression) -> Predicate:
     return Predicate(text(_wrapped(node)), kind, refs)
 
 
-def _wrapped(node: exp.Expression) -> exp.Expression:
+def _wrapped(node: exp.Expr) -> exp.Expr:
     return exp.paren(node) if isinstance(node, exp.Or) else node
 
 
-def _projection(name: str, node: exp.Expression, origin: exp.Expression) -> Projection:
+def _projection(name: str, node: exp.Expr, origin: exp.Expr) -> Projection:
     if not name:
         raise DeltaJoinError(
             "UNNAMED_COLUMN",
@@ -86,7 +86,7 @@ def _projection(name: str, node: exp.Expression, origin: exp.Expression) -> Proj
 
 def _check_outputs(
     projections: tuple[Projection, ...],
-    outputs: list[tuple[str, exp.Expression, exp.Expression]],
+    outputs: list[tuple[str, exp.Expr, exp.Expr]],
 ) -> None:
     seen: set[str] = set()
     for projection, (_, _, origin) in zip(projections, outputs, strict=True):

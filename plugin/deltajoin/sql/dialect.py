@@ -25,7 +25,7 @@ class Verbatim(Spark):
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
-    class Parser(Spark.Parser):
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
         FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
         NO_PAREN_FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
         FUNCTION_PARSERS: ClassVar[dict] = {  # type: ignore[type-arg]
@@ -59,9 +59,10 @@ def parse(sql: str) -> exp.Query:
             where="line 1",
             remedy="Remove other statements.",
         )
-    query = statements[0]
+    query: exp.Expr = statements[0]
     while isinstance(query, exp.Subquery):
-        query = query.unnest()
+        query = query.this
+    assert isinstance(query, exp.Query)  # noqa: S101 - a subquery holds a query
     return query
 
 
@@ -69,12 +70,12 @@ def _unparsable(message: str, where: str | None) -> DeltaJoinError:
     return DeltaJoinError("SQL_PARSE_ERROR", message, where=where, remedy="Write Spark SQL.")
 
 
-def text(node: exp.Expression) -> str:
+def text(node: exp.Expr) -> str:
     """Spark SQL of a node on one line, every identifier in backticks."""
     return node.sql(dialect=Verbatim, identify=True, normalize_functions=False, comments=False)
 
 
-def place(node: exp.Expression) -> str | None:
+def place(node: exp.Expr) -> str | None:
     """`line N` of the first token known under a node, for error messages."""
     lines = [
         int(n.meta["line"]) for n in node.walk() if "line" in n.meta and n.meta["line"] is not None

@@ -20,7 +20,9 @@ NON_DETERMINISTIC = frozenset(
 
 #: Literal functions that Spark also accepts without parentheses.
 BARE_NON_DETERMINISTIC = frozenset(
-    "current_date current_time current_timestamp current_user localtimestamp session_user user".split()
+    """
+    current_date current_time current_timestamp current_user localtimestamp session_user user
+    """.split()
 )
 
 AGGREGATES = frozenset(

@@ -22,7 +22,7 @@ _UNIT_CALLS = {"date_add", "dateadd", "date_diff", "datediff", "timestampadd", "
 class Unsupported(Exception):
     """A construct that is rebuilt in full; carries what `DeltaJoinError` needs."""
 
-    def __init__(self, code: str, message: str, node: exp.Expression, remedy: str) -> None:
+    def __init__(self, code: str, message: str, node: exp.Expr, remedy: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -83,7 +83,7 @@ def _check_cast(cast: exp.Cast) -> None:
             raise _changing(f"'{value.this}' as a date or time", cast)
 
 
-def _changing(what: str, node: exp.Expression) -> DeltaJoinError:
+def _changing(what: str, node: exp.Expr) -> DeltaJoinError:
     return DeltaJoinError(
         "NON_DETERMINISTIC",
         f"{what} gives another result at each run",
@@ -92,7 +92,7 @@ def _changing(what: str, node: exp.Expression) -> DeltaJoinError:
     )
 
 
-def _near(node: exp.Expression) -> str | None:
+def _near(node: exp.Expr) -> str | None:
     parent = node.parent
     while parent is not None:
         if found := place(parent):
@@ -124,7 +124,7 @@ def check_shape(select: exp.Query) -> exp.Select:
     return select
 
 
-def check_expression(node: exp.Expression) -> None:
+def check_expression(node: exp.Expr) -> None:
     """`Unsupported` for aggregates, windows, generators and subqueries inside an expression."""
     for part in node.walk():
         if isinstance(part, exp.Window):

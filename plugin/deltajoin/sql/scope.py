@@ -22,10 +22,10 @@ class Item:
     """One entry of FROM: its qualifiers (longest first) and its columns in order."""
 
     qualifiers: tuple[tuple[str, ...], ...]
-    columns: dict[str, tuple[str, exp.Expression]]
+    columns: dict[str, tuple[str, exp.Expr]]
     hidden: set[str] = field(default_factory=set)
 
-    def column(self, name: str) -> exp.Expression | None:
+    def column(self, name: str) -> exp.Expr | None:
         """The expression of a column, None when the item lacks it."""
         found = self.columns.get(name.lower())
         return found[1].copy() if found else None
@@ -36,10 +36,10 @@ class Scope:
     """The items of one SELECT, and the columns that USING merged."""
 
     items: list[Item] = field(default_factory=list)
-    merged: dict[str, tuple[str, exp.Expression]] = field(default_factory=dict)
-    aliases: dict[str, exp.Expression] = field(default_factory=dict)
+    merged: dict[str, tuple[str, exp.Expr]] = field(default_factory=dict)
+    aliases: dict[str, exp.Expr] = field(default_factory=dict)
 
-    def resolve(self, node: exp.Column) -> exp.Expression:
+    def resolve(self, node: exp.Column) -> exp.Expr:
         """The expression over base relations that a column name stands for.
 
         Raises:
@@ -54,7 +54,7 @@ class Scope:
                 return self._single(found, parts[size + 1 :], node)
         return self._unqualified(parts, node)
 
-    def _unqualified(self, parts: list[str], node: exp.Column) -> exp.Expression:
+    def _unqualified(self, parts: list[str], node: exp.Column) -> exp.Expr:
         name = parts[0].lower()
         if name in self.merged:
             return _with_fields(self.merged[name][1].copy(), parts[1:])
@@ -78,9 +78,7 @@ class Scope:
             remedy="Columns here: " + self._known() + ".",
         )
 
-    def _single(
-        self, found: list[exp.Expression], fields: list[str], node: exp.Column
-    ) -> exp.Expression:
+    def _single(self, found: list[exp.Expr], fields: list[str], node: exp.Column) -> exp.Expr:
         if len(found) > 1:
             raise DeltaJoinError(
                 "AMBIGUOUS_COLUMN",
@@ -94,13 +92,13 @@ class Scope:
         names = [shown for item in self.items for shown, _ in item.columns.values()]
         return ", ".join(names[:40]) + (" ..." if len(names) > 40 else "")
 
-    def expand_star(self, star: exp.Expression) -> list[tuple[str, exp.Expression]]:
+    def expand_star(self, star: exp.Expr) -> list[tuple[str, exp.Expr]]:
         """Output columns of `*`, `t.*` and `* EXCEPT (...)`, in Spark's order."""
         node = star.this if isinstance(star, exp.Column) else star
         if node.args.get("replace") or node.args.get("rename"):
             raise Unsupported("STAR", "* REPLACE", star, "List the columns.")
         dropped = {e.name.lower() for e in node.args.get("except_") or []}
-        columns: list[tuple[str, exp.Expression]] = []
+        columns: list[tuple[str, exp.Expr]] = []
         if isinstance(star, exp.Column):
             qualifier = tuple(part.name.lower() for part in star.parts[:-1])
             items = [item for item in self.items if qualifier in item.qualifiers]
@@ -116,7 +114,7 @@ class Scope:
         return [(name, e.copy()) for name, e in columns if name.lower() not in dropped]
 
 
-def _with_fields(expression: exp.Expression, fields: list[str]) -> exp.Expression:
+def _with_fields(expression: exp.Expr, fields: list[str]) -> exp.Expr:
     for name in fields:
         expression = exp.Dot(this=expression, expression=exp.to_identifier(name, quoted=True))
     return expression

@@ -15,7 +15,7 @@ def find_cte(table: exp.Table) -> exp.CTE | None:
     """The CTE that a table name refers to, by SQL's lexical scoping; None for a real table."""
     if len(table.parts) != 1:
         return None
-    node: exp.Expression = table
+    node: exp.Expr = table
     while (parent := node.parent) is not None:
         ctes = parent.args.get("with_") if isinstance(parent, exp.Query) else None
         for cte in ctes.expressions if ctes else []:
@@ -28,8 +28,8 @@ def find_cte(table: exp.Table) -> exp.CTE | None:
     return None
 
 
-def _inside(node: exp.Expression, ancestor: exp.Expression) -> bool:
-    current: exp.Expression | None = node
+def _inside(node: exp.Expr, ancestor: exp.Expr) -> bool:
+    current: exp.Expr | None = node
     while current is not None:
         if current is ancestor:
             return True

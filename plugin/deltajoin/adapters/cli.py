@@ -1,0 +1,300 @@
+"""The command line: plan, explain, emit, run, audit show, audit verify.
+
+Exit codes: 0 done, 1 refused or failed (the code is printed), 2 usage. With `--json` one document
+goes to stdout and nothing else; progress and errors for people go to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.model import MODES, Model, is_path, load_model
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from deltajoin.delta.plan import DeltaPlan
+
+
+def _pairs(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for value in values:
+        name, found, rest = value.partition("=")
+        if not found or not name or not rest:
+            raise click.BadParameter(f"'{value}' is not NAME=VALUE", param=option)
+        if name in pairs:
+            raise click.BadParameter(f"'{name}' is given twice", param=option)
+        pairs[name] = rest
+    return pairs
+
+
+_MODEL_OPTIONS = (
+    click.option("--model", "model_file", type=click.Path(), help="The model as a YAML file."),
+    click.option("--sql", "sql_file", type=click.Path(), help="File with the SELECT."),
+    click.option("--source", "sources", multiple=True, callback=_pairs, help="NAME=PATH"),
+    click.option("--key", "keys", multiple=True, callback=_pairs, help="NAME=COL,COL"),
+    click.option("--target", help="Delta path (or catalog name) of the result."),
+    click.option("--mode", type=click.Choice(MODES), help="Default: auto."),
+    click.option("--name", help="Name of the model; default: the SQL file's stem."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+)
+
+
+def _with_model(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the model options, hand it one `Model`, report our errors with exit code 1."""
+
+    @wraps(command)
+    def wrapped(as_json: bool, **options: Any) -> None:
+        try:
+            command(model=_model(options), as_json=as_json, **options)
+        except DeltaJoinError as error:
+            _fail(error, as_json)
+
+    for option in reversed(_MODEL_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _model(options: dict[str, Any]) -> Model:
+    model_file, sql_file = options.pop("model_file"), options.pop("sql_file")
+    sources, keys = options.pop("sources"), options.pop("keys")
+    target, mode, name = options.pop("target"), options.pop("mode"), options.pop("name")
+    if model_file:
+        if sql_file or sources or keys or target or name:
+            raise click.UsageError("--model stands alone (with --mode and --json)")
+        loaded = load_model(model_file)
+        return loaded if mode is None else _replaced(loaded, mode)
+    if not (sql_file and sources and target):
+        raise click.UsageError("give --model, or --sql with --source and --target")
+    path = Path(sql_file)
+    try:
+        sql = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"cannot read {path}: {error}") from error
+    columns = {table: tuple(c.strip() for c in text.split(",")) for table, text in keys.items()}
+    return Model(name or path.stem, sql, sources, target, columns, mode or "auto")
+
+
+def _replaced(model: Model, mode: str) -> Model:
+    return Model(model.name, model.sql, model.sources, model.target, model.keys, mode)
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False))
+
+
+def _fail(error: DeltaJoinError, as_json: bool) -> None:
+    if as_json:
+        _print_json({"error": error.to_dict()})
+    click.echo(str(error), err=True)
+    sys.exit(1)
+
+
+@click.group()
+@click.version_option(package_name="deltajoin")
+def main() -> None:
+    """Keep multi-table joins as incremental Delta tables, exactly."""
+
+
+@main.command()
+@_with_model
+def plan(model: Model, as_json: bool) -> None:
+    """Plan a run from the Delta logs, without Spark."""
+    planned = _plan(model)
+    if as_json:
+        _print_json(planned.to_dict())
+    else:
+        click.echo(_explain(planned))
+
+
+@main.command()
+@_with_model
+def explain(model: Model, as_json: bool) -> None:
+    """Show strategy, orders and lookup paths for people."""
+    planned = _plan(model)
+    text = _explain(planned)
+    if as_json:
+        _print_json({"explain": text, "plan_hash": planned.hash})
+    else:
+        click.echo(text)
+
+
+def _plan(model: Model) -> DeltaPlan:
+    from deltajoin.api import plan as make_plan
+
+    return make_plan(model)
+
+
+def _explain(planned: DeltaPlan) -> str:
+    from deltajoin.api import explain as explain_plan
+
+    return explain_plan(planned)
+
+
+@main.command()
+@_with_model
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for job.py, deltajoin.zip.")
+def emit(model: Model, as_json: bool, out: Path | None) -> None:
+    """Write the PySpark job of the next run; without --out print its source."""
+    from deltajoin.emit.job import job_source, write_job
+
+    planned = _plan(model)
+    source = job_source(planned)
+    files = write_job(planned, out) if out else None
+    if as_json:
+        found = {"job": str(files.job), "py_files": str(files.py_files)} if files else {}
+        _print_json({**found, "plan_hash": planned.hash, "source": source})
+    elif files:
+        click.echo(f"spark-submit --py-files {files.py_files} {files.job}")
+    else:
+        click.echo(source, nl=False)
+
+
+@main.command()
+@_with_model
+@click.option("--master", default="local[*]", show_default=True, help="Spark master.")
+def run(model: Model, as_json: bool, master: str) -> None:
+    """Bring the target to its query over the sources as they are now."""
+    from deltajoin.api import run as run_model
+    from deltajoin.audit.render import render_text
+
+    started: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        from deltajoin.runtime.session import local_session
+
+        started.append(local_session(master=master))
+        return started[-1]
+
+    def progress(name: str, info: dict[str, Any]) -> None:
+        if not as_json:
+            shown = " ".join(f"{key}={value}" for key, value in info.items())
+            click.echo(f"  {name} {shown}".rstrip(), err=True)
+
+    try:
+        record = run_model(model, session, on_step=progress).to_dict()
+    finally:
+        for spark in started:
+            spark.stop()
+    if as_json:
+        _print_json(record)
+    else:
+        click.echo(render_text(record))
+
+
+@main.group()
+def audit() -> None:
+    """The record of what each epoch read and wrote."""
+
+
+_TARGET_OPTIONS = (
+    click.option("--model", "model_file", type=click.Path(), help="The model as a YAML file."),
+    click.option("--sql", "sql_file", type=click.Path(), help="Not needed; accepted."),
+    click.option("--source", "sources", multiple=True, callback=_pairs, help="As above."),
+    click.option("--key", "keys", multiple=True, callback=_pairs, help="As above."),
+    click.option("--mode", type=click.Choice(MODES), help="As above."),
+    click.option("--name", help="As above."),
+    click.option("--target", help="Delta path of the target."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+)
+
+
+def _with_target(command: Callable[..., None]) -> Callable[..., None]:
+    """Give an audit command the target's folder; the other model options are accepted, unused."""
+
+    @wraps(command)
+    def wrapped(model_file: str | None, target: str | None, as_json: bool, **options: Any) -> None:
+        for unused in ("sql_file", "sources", "keys", "mode", "name"):
+            options.pop(unused)
+        if bool(model_file) == bool(target):
+            raise click.UsageError("give --target or --model")
+        try:
+            place = load_model(model_file).target if model_file else str(target)
+            command(target=_state(place), as_json=as_json, **options)
+        except DeltaJoinError as error:
+            _fail(error, as_json)
+
+    for option in reversed(_TARGET_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def _state(place: str) -> Any:
+    from deltajoin.catalog import load_target
+
+    if not is_path(place) and not Path(place).exists():
+        raise DeltaJoinError(
+            "CATALOG_NAME",
+            f"'{place}' is a catalog name, which only a Spark session can locate",
+            where=place,
+            remedy="Give the target's path.",
+        )
+    state = load_target(place)
+    if state is None:
+        raise DeltaJoinError("TARGET_MISSING", "the target does not exist", where=place)
+    return state
+
+
+@audit.command()
+@_with_target
+@click.option("--epoch", type=int, help="Default: all that the history holds.")
+def show(target: Any, as_json: bool, epoch: int | None) -> None:
+    """Show the audit records, oldest first, as the target's history tells them."""
+    from deltajoin.audit.render import render_text
+    from deltajoin.audit.verify import history
+
+    records = [r for r in history(target) if epoch is None or r["epoch"] == epoch]
+    if not records:
+        raise DeltaJoinError(
+            "NO_EPOCH",
+            "the target's history holds no such epoch",
+            where=target.location,
+            remedy="List all epochs without --epoch.",
+        )
+    if as_json:
+        _print_json({"epochs": records})
+    else:
+        click.echo("\n\n".join(render_text(record) for record in records))
+
+
+@audit.command()
+@_with_target
+@click.option("--rebuild", is_flag=True, help="Write lost audit files anew, then verify.")
+def verify(target: Any, as_json: bool, rebuild: bool) -> None:
+    """Check the audit files against the target's history; exit 1 on any finding."""
+    from deltajoin.audit.ledger import Ledger
+    from deltajoin.audit.verify import history
+    from deltajoin.audit.verify import verify as check
+
+    rebuilt = Ledger(target.location).rebuild(target) if rebuild else ()
+    findings = check(target)
+    epochs = len(history(target))
+    if as_json:
+        _print_json(
+            {
+                "epochs": epochs,
+                "findings": [finding.to_dict() for finding in findings],
+                "rebuilt": list(rebuilt),
+                "verified": not findings,
+            }
+        )
+    else:
+        for number in rebuilt:
+            click.echo(f"rebuilt the audit file of epoch {number}")
+        for finding in findings:
+            click.echo(f"{finding.code}: {finding.message} (at {finding.where})")
+        click.echo(f"{epochs} epochs, {len(findings)} findings")
+    if findings:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
