@@ -45,8 +45,7 @@ def plan(model: Model, *, locate: Locate | None = None) -> DeltaPlan:
     """
     names = resolve_tables(parse(model.sql), model.sources)
     tables = {name: load_table(name, _source(model, name, locate)) for name in names}
-    location, target = _load_target(model, locate)
-    return build_plan(model, Inputs(tables, target, location))
+    return build_plan(model, Inputs(tables, *_load_target(model, locate)))
 
 
 def _source(model: Model, name: str, locate: Locate | None) -> str:
@@ -64,15 +63,19 @@ def _source(model: Model, name: str, locate: Locate | None) -> str:
     return found
 
 
-def _load_target(model: Model, locate: Locate | None) -> tuple[str | None, TargetState | None]:
+def _load_target(
+    model: Model, locate: Locate | None
+) -> tuple[str | None, TargetState | None, bool]:
+    """The target's folder and state, and whether it is a backing table under a view."""
     if is_path(model.target):
         location: str | None = normalise(model.target)
-    else:
-        *schema, last = split_dotted(model.target)
-        location = _locate(quote_dotted((*schema, last + BACKING_SUFFIX)), locate)
-        if location is None:
-            location = _locate(model.target, locate)
-    return location, load_target(location) if location else None
+        return location, load_target(str(location)), False
+    *schema, last = split_dotted(model.target)
+    location = _locate(quote_dotted((*schema, last + BACKING_SUFFIX)), locate)
+    backing = location is not None
+    if location is None:
+        location = _locate(model.target, locate)
+    return location, load_target(location) if location else None, backing
 
 
 def _locate(name: str, locate: Locate | None) -> str | None:
@@ -230,7 +233,7 @@ def read(model: Model, spark: SparkSession) -> DataFrame:
     """
     from deltajoin.runtime.target import read_target
 
-    location, state = _load_target(model, _Sessions(spark).locate)
+    location, state, _ = _load_target(model, _Sessions(spark).locate)
     if state is None:
         raise DeltaJoinError(
             "TARGET_MISSING", "the target does not exist yet", where=model.target, remedy="Run it."

@@ -30,11 +30,13 @@ _NOT_GROUPABLE = ("map<", "variant", "interval")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a plan is made from: source states, the target's state and where it is."""
+    """What a plan is made from: source states, where the target is, its state, and whether it is a
+    backing table under a view."""
 
     tables: Mapping[str, TableState]
-    target: TargetState | None
     location: str | None
+    target: TargetState | None
+    backing: bool
 
 
 def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
@@ -158,9 +160,18 @@ def _target(
     types = {(n, c.name): c.type for n, table in tables.items() for c in table.columns}
     key = target_key(graph, keys, types) if graph else ()
     kind = "plain" if graph is None else "keyed" if key else "bag"
+    parts = () if is_path(model.target) else split_dotted(model.target)
+    if parts and inputs.target is not None and inputs.backing != (kind == "bag"):
+        raise DeltaJoinError(
+            "TARGET_KIND_CHANGED",
+            f"rows are now kept as {kind}, and a catalog {'view' if inputs.backing else 'table'} "
+            "of the same name stands in the way",
+            where=model.target,
+            remedy="Drop the target (dbt: --full-refresh) and run again.",
+        )
     return Target(
         place=model.target,
-        name_parts=() if is_path(model.target) else split_dotted(model.target),
+        name_parts=parts,
         location=inputs.location,
         exists=inputs.target is not None,
         kind=kind,

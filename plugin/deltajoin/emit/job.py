@@ -100,7 +100,8 @@ def _one_line(text: str) -> str:
 
 def _literal_text(text: str) -> str:
     """A string literal, over several lines where that is safe."""
-    candidate = f'"""{text}"""'
+    doubled = text.replace("\\", "\\\\")
+    candidate = f'"""{doubled}"""'
     try:
         safe = ast.literal_eval(candidate) == text
     except (SyntaxError, ValueError):

@@ -56,7 +56,7 @@ def fan_out(graph: JoinGraph, statistics: Statistics, bound: frozenset[str], new
     rows = statistics.table_rows(graph.by_name[new].source)
     filtered = 1.0
     matches = rows
-    for predicate in graph.decidable(bound, new):
+    for predicate in sorted(graph.decidable(bound, new), key=lambda p: p.sql):
         if predicate.kind == "filter":
             filtered *= _FILTER
         else:

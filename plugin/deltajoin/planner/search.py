@@ -37,7 +37,12 @@ class _State:
 
     @property
     def rank(self) -> tuple[float, tuple[str, ...]]:
-        return (float(f"{self.cost:.6e}"), self.order)
+        return (_rounded(self.cost), self.order)
+
+
+def _rounded(value: float) -> float:
+    """Six digits: estimates that differ only by the order of multiplication are equal."""
+    return float(f"{value:.6g}")
 
 
 def best_order(
@@ -57,7 +62,7 @@ def best_order(
             kept = sorted(layer.items(), key=lambda entry: entry[1].rank)[:BEAM_WIDTH]
             layer = dict(kept)
     best = min(layer.values(), key=lambda state: state.rank)
-    return JoinOrder(best.order, best.rows, best.cost)
+    return JoinOrder(best.order, tuple(_rounded(rows) for rows in best.rows), _rounded(best.cost))
 
 
 def _grow(
@@ -93,4 +98,4 @@ def full_order(graph: JoinGraph, statistics: Statistics) -> JoinOrder:
         best_order(graph, statistics, r.name, relation_rows(graph, statistics, r.name))
         for r in graph.relations
     )
-    return min(orders, key=lambda order: (float(f"{order.cost:.6e}"), order.relations))
+    return min(orders, key=lambda order: (order.cost, order.relations))

@@ -94,14 +94,14 @@ class _Run:
                 .option("userMetadata", metadata)
                 .save(self.target["location"])
             )
+        if self.target["name_parts"] and self.target["kind"] == "bag":
+            targets.show_bag(self.spark, self.target)
 
     def _create(self, rows: DataFrame) -> None:
         targets.create_target(self.spark, self.target, rows, self.plan["model"])
         if self.target["name_parts"]:
             name = targets.backing_name(self.target)
             self.target["location"] = targets.locate(self.spark, name)
-            if self.target["kind"] == "bag":
-                targets.show_bag(self.spark, self.target)
         self.on_step("target_created", {"location": self.target["location"]})
 
     def _check_keys(self) -> None:

@@ -1,0 +1,412 @@
+"""SQL and declarations that can't be kept: each refused by its own code, before anything is there.
+
+No Spark: `deltajoin.plan` decides from the SQL and the Delta logs alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+import deltajoin
+from deltajoin import DeltaJoinError, Model
+
+JOIN = "FROM a JOIN b ON a.k = b.k"
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tables")
+    columns = {
+        "k": pa.array([1], pa.int64()),
+        "v": pa.array(["x"]),
+        "t": pa.array([0], pa.timestamp("us", "UTC")),
+        "list": pa.array([[1]], pa.list_(pa.int64())),
+    }
+    for name in ("a", "b", "c"):
+        table = pa.table({**columns, f"{name}_only": pa.array([2], pa.int64())})
+        feed = {"delta.enableChangeDataFeed": "true"}
+        write_deltalake(str(root / name), table, configuration=feed)
+    return root
+
+
+@pytest.fixture
+def model(tables: Path, tmp_path: Path) -> Model:
+    return Model(
+        name="m",
+        sql=f"SELECT a.k, b.v {JOIN}",
+        sources={name: str(tables / name) for name in ("a", "b", "c")},
+        target=str(tmp_path / "target"),
+        keys={"a": ["k"]},
+    )
+
+
+def refused(model: Model, **changes: Any) -> DeltaJoinError:
+    """The refusal of the changed model, in every mode the same; nothing is left behind."""
+    seen = []
+    modes = [changes.pop("mode")] if "mode" in changes else list(deltajoin.model.MODES)
+    for mode in modes:
+        with pytest.raises(DeltaJoinError) as caught:
+            deltajoin.plan(replace(model, **changes, mode=mode))
+        seen.append(caught.value)
+        assert not Path(model.target).exists()
+    assert len({str(error) for error in seen}) == 1
+    assert seen[0].message
+    assert seen[0].remedy
+    return seen[0]
+
+
+NOT_SQL = {
+    "nonsense": ("SELEC a", "NOT_A_QUERY"),
+    "typing error": ("SELECT a.k FROM a JOIN b ON a.k = ", "SQL_PARSE_ERROR"),
+    "open parenthesis": ("SELECT (a.k FROM a", "SQL_PARSE_ERROR"),
+    "open string": ("SELECT 'a FROM a", "SQL_PARSE_ERROR"),
+    "open backtick": ("SELECT `a FROM a", "SQL_PARSE_ERROR"),
+    "nested without end": ("SELECT " + "(" * 5000 + "1" + ")" * 5000, "SQL_PARSE_ERROR"),
+    "empty": ("", "NOT_A_QUERY"),
+    "comment only": ("-- nothing", "NOT_A_QUERY"),
+    "two statements": (f"SELECT a.k {JOIN}; SELECT 1 AS x", "NOT_A_QUERY"),
+    "a statement after": (f"SELECT a.k {JOIN}; DROP TABLE a", "NOT_A_QUERY"),
+    "insert": ("INSERT INTO a SELECT * FROM b", "NOT_A_QUERY"),
+    "delete": ("DELETE FROM a", "NOT_A_QUERY"),
+    "create": ("CREATE TABLE x AS SELECT * FROM a", "NOT_A_QUERY"),
+    "set": ("SET spark.sql.ansi.enabled = false", "NOT_A_QUERY"),
+    "values": ("VALUES (1)", "NOT_A_QUERY"),
+}
+
+
+@pytest.mark.parametrize(("sql", "code"), NOT_SQL.values(), ids=list(NOT_SQL))
+def test_what_is_not_one_query(model: Model, sql: str, code: str) -> None:
+    assert refused(model, sql=sql).code == code
+
+
+def test_a_parse_error_names_its_line(model: Model) -> None:
+    error = refused(model, sql="SELECT a.k\nFROM a\nJOIN b ON ON a.k")
+    assert (error.code, error.where and error.where.startswith("line 3")) == (
+        "SQL_PARSE_ERROR",
+        True,
+    )
+
+
+NAMES = {
+    "unknown table": ("SELECT a.k FROM a\nJOIN nowhere n ON a.k = n.k", "UNKNOWN_TABLE"),
+    "unknown schema": ("SELECT a.k FROM a\nJOIN s.b ON a.k = b.k", "UNKNOWN_TABLE"),
+    "a CTE read before it is": (
+        "WITH x AS (SELECT * FROM\ny), y AS (SELECT * FROM a) SELECT x.k FROM x JOIN b USING (k)",
+        "UNKNOWN_TABLE",
+    ),
+    "unknown column": (f"SELECT a.k,\na.nothing {JOIN}", "UNKNOWN_COLUMN"),
+    "unknown unqualified": (f"SELECT a.k,\nnothing {JOIN}", "UNKNOWN_COLUMN"),
+    "unknown in ON": ("SELECT a.k FROM a JOIN b\nON a.k = b.nothing", "UNKNOWN_COLUMN"),
+    "unknown in WHERE": (f"SELECT a.k {JOIN}\nWHERE b.nothing > 1", "UNKNOWN_COLUMN"),
+    "unknown in USING": ("SELECT a.k FROM a\nJOIN b USING (nothing)", "UNKNOWN_COLUMN"),
+    "on one side of USING": ("SELECT a.k FROM a\nJOIN b USING (a_only)", "UNKNOWN_COLUMN"),
+    "unknown alias": (f"SELECT a.k,\nz.k AS zk {JOIN}", "UNKNOWN_COLUMN"),
+    "hidden by its alias": ("SELECT x.k,\na.v FROM a AS x JOIN b ON x.k = b.k", "UNKNOWN_COLUMN"),
+    "unknown star": (f"SELECT a.k,\nz.* {JOIN}", "UNKNOWN_TABLE"),
+    "ambiguous column": (f"SELECT a.k,\nv {JOIN}", "AMBIGUOUS_COLUMN"),
+    "ambiguous in WHERE": (f"SELECT a.k {JOIN}\nWHERE v = 'x'", "AMBIGUOUS_COLUMN"),
+    "one alias twice": ("SELECT x.k FROM a x\nJOIN b x ON x.k = x.k", "AMBIGUOUS_COLUMN"),
+    "duplicate name": (f"SELECT a.k,\nb.k {JOIN}", "DUPLICATE_COLUMN"),
+    "duplicate but for case": (f"SELECT a.k,\nb.v AS K {JOIN}", "DUPLICATE_COLUMN"),
+    "duplicate by star": (f"SELECT\n* {JOIN}", "DUPLICATE_COLUMN"),
+    "duplicate below": (
+        "SELECT s.k FROM (SELECT a.k, b.k FROM a JOIN b ON a.k = b.k)\nAS s JOIN c ON s.k = c.k",
+        "DUPLICATE_COLUMN",
+    ),
+    "unnamed": (f"SELECT a.k,\na.k + 1 {JOIN}", "UNNAMED_COLUMN"),
+    "unnamed call": (f"SELECT a.k,\nupper(b.v) {JOIN}", "UNNAMED_COLUMN"),
+    "unnamed literal": (f"SELECT a.k,\n'x' {JOIN}", "UNNAMED_COLUMN"),
+    "too many aliases": (
+        "SELECT s.p FROM (SELECT a.k FROM a)\nAS s(p, q) JOIN b ON s.p = b.k",
+        "COLUMN_ALIASES",
+    ),
+    "reserved output": (f"SELECT a.k,\nb.v AS __deltajoin_weight {JOIN}", "RESERVED_NAME"),
+    "reserved in any case": (f"SELECT a.k,\nb.v AS __DeltaJoin_x {JOIN}", "RESERVED_NAME"),
+    "empty name": (f"SELECT a.k,\nb.v AS ` ` {JOIN}", "INVALID_NAME"),
+    "overlong name": (f"SELECT a.k,\nb.v AS {'x' * 256} {JOIN}", "INVALID_NAME"),
+    "version": ("SELECT a.k FROM a JOIN\nb VERSION AS OF 0 ON a.k = b.k", "TIME_TRAVEL"),
+    "timestamp": ("SELECT a.k FROM a JOIN\nb TIMESTAMP AS OF '2020-01-01'", "TIME_TRAVEL"),
+}
+
+
+@pytest.mark.parametrize(("sql", "code"), NAMES.values(), ids=list(NAMES))
+def test_names_that_mean_nothing_or_too_much(model: Model, sql: str, code: str) -> None:
+    error = refused(model, sql=sql)
+    assert error.code == code
+    assert error.where
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a.k, b.v FROM a, b",
+        "SELECT a.k, b.v FROM a CROSS JOIN b",
+        "SELECT a.k, b.v FROM a JOIN b ON TRUE",
+        "SELECT a.k, b.v FROM a JOIN b ON a.k = 1 AND b.k = 1",
+        "SELECT a.k, c.v FROM a JOIN b ON a.k = b.k JOIN c ON a.k = b.k",
+        "SELECT x.k FROM a x JOIN a y ON x.k = x.k",
+    ],
+)
+def test_relations_that_nothing_connects(model: Model, sql: str) -> None:
+    error = refused(model, sql=sql)
+    assert error.code == "UNCONNECTED_RELATIONS"
+    assert error.where
+    assert "{" in error.where
+
+
+CHANGING = [
+    "rand()",
+    "RAND(7)",
+    "randn()",
+    "random()",
+    "randstr(3)",
+    "uniform(1, 2)",
+    "uuid()",
+    "current_timestamp()",
+    "current_timestamp",
+    "CURRENT_TIMESTAMP",
+    "now()",
+    "localtimestamp",
+    "localtimestamp()",
+    "current_date",
+    "current_date()",
+    "curdate()",
+    "current_time",
+    "current_time()",
+    "unix_timestamp()",
+    "to_unix_timestamp()",
+    "date_diff(current_date, date'2020-01-01')",
+    "timestamp'now'",
+    "TIMESTAMP ' Now '",
+    "timestamp_ntz'now'",
+    "timestamp_ltz'today'",
+    "date'tomorrow'",
+    "CAST('now' AS TIMESTAMP)",
+    "CAST('yesterday' AS DATE)",
+    "try_cast('now' AS TIMESTAMP)",
+    "'now'::timestamp",
+    "timestamp('now')",
+    "date('today')",
+    "to_date('today')",
+    "to_timestamp('now')",
+    "shuffle(a.list)",
+    "monotonically_increasing_id()",
+    "spark_partition_id()",
+    "input_file_name()",
+    "input_file_block_start()",
+    "current_user",
+    "current_user()",
+    "user()",
+    "session_user",
+    "current_catalog()",
+    "current_database()",
+    "current_schema()",
+    "current_timezone()",
+    "version()",
+    "java_method('java.util.UUID', 'randomUUID')",
+    "reflect('java.util.UUID', 'randomUUID')",
+    "aes_encrypt(a.v, 'k')",
+    "upper(concat(uuid(), 'x'))",
+    "transform(a.list, x -> x + rand())",
+    "CASE WHEN a.k = 1 THEN now() END",
+    "coalesce(a.t, current_timestamp)",
+    "CAST(a.k = 1 AND uuid() = 'x' AS INT)",
+]
+
+
+@pytest.mark.parametrize("expression", CHANGING)
+def test_what_gives_another_result_at_each_run(model: Model, expression: str) -> None:
+    for sql in (
+        f"SELECT a.k,\n{expression} AS x {JOIN}",
+        f"SELECT a.k {JOIN}\nWHERE {expression} IS NOT NULL",
+        f"SELECT a.k FROM a LEFT JOIN b\nON a.k = b.k AND {expression} IS NOT NULL",
+        f"SELECT count(\n{expression}) AS n {JOIN} GROUP BY a.k",
+    ):
+        error = refused(model, sql=sql)
+        assert error.code == "NON_DETERMINISTIC", sql
+        assert error.where
+        assert error.where.startswith("line")
+
+
+@pytest.mark.parametrize(
+    "sample",
+    ["TABLESAMPLE (10 PERCENT)", "TABLESAMPLE (5 ROWS)", "TABLESAMPLE (BUCKET 1 OUT OF 2)"],
+)
+def test_samples(model: Model, sample: str) -> None:
+    error = refused(model, sql=f"SELECT a.k FROM a {sample} JOIN b ON a.k = b.k")
+    assert (error.code, error.where) == ("NON_DETERMINISTIC", "line 1")
+
+
+@pytest.mark.parametrize(
+    "call", ["my_udf(a.k)", "db.my_udf(a.k)", "system.builtin.rand()", "ai_query('x', a.v)"]
+)
+def test_functions_that_spark_does_not_know(model: Model, call: str) -> None:
+    for sql in (f"SELECT a.k,\n{call} AS x {JOIN}", f"SELECT a.k {JOIN}\nWHERE {call} = 1"):
+        error = refused(model, sql=sql)
+        assert error.code == "UNKNOWN_FUNCTION"
+        assert error.where
+        assert error.where.startswith("line 2")
+
+
+@pytest.mark.parametrize("marker", ["?", ":name", "@name", "@@name"])
+def test_parameter_markers(model: Model, marker: str) -> None:
+    error = refused(model, sql=f"SELECT a.k {JOIN} WHERE a.k = {marker}")
+    assert error.code in ("SQL_PARAMETER", "SQL_PARSE_ERROR")
+
+
+SUBSTITUTED = {
+    "sql": {"sql": f"SELECT a.k, '${{env:HOME}}' AS x {JOIN}"},
+    "sql name": {"sql": f"SELECT a.k AS `${{env:HOME}}` {JOIN}"},
+    "sql comment": {"sql": f"SELECT a.k /* ${{x}} */ {JOIN}"},
+    "name": {"name": "m${x}"},
+    "target": {"target": "/tmp/${x}"},
+    "source name": {"sources": {"${x}": "/tmp/a"}},
+    "source path": {"sources": {"a": "/tmp/${x}"}},
+    "key table": {"keys": {"${x}": ["k"]}},
+    "key column": {"keys": {"a": ["${x}"]}},
+}
+
+
+@pytest.mark.parametrize("changes", SUBSTITUTED.values(), ids=list(SUBSTITUTED))
+@pytest.mark.parametrize(
+    ("instead", "code"), [("${", "VARIABLE_SUBSTITUTION"), ("\0", "INVALID_NAME")]
+)
+def test_text_that_spark_would_change_or_cut(
+    model: Model, changes: dict[str, Any], instead: str, code: str
+) -> None:
+    def put(value: Any) -> Any:
+        if isinstance(value, str):
+            return value.replace("${", instead)
+        if isinstance(value, list):
+            return [put(item) for item in value]
+        return {put(key): put(item) for key, item in value.items()}
+
+    error = refused(model, **put(changes))
+    assert error.code == code
+    assert error.where
+
+
+def test_names_out_of_the_schema_are_looked_at_too(model: Model, tmp_path: Path) -> None:
+    table = pa.table({"k": [1], "${env:HOME}": ["x"]})
+    mapping = {"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2"}
+    write_deltalake(str(tmp_path / "s"), table, configuration={**mapping})
+    sources = {**model.sources, "b": str(tmp_path / "s")}
+    assert refused(model, sql=f"SELECT b.* {JOIN}", sources=sources).code in (
+        "VARIABLE_SUBSTITUTION"
+    )
+
+
+DECLARED = {
+    "unknown mode": ({"mode": "fast"}, "UNKNOWN_MODE"),
+    "mode in another case": ({"mode": "AUTO"}, "UNKNOWN_MODE"),
+    "key of an unknown table": ({"keys": {"nowhere": ["k"]}}, "UNKNOWN_KEY"),
+    "unknown key column": ({"keys": {"a": ["k", "nothing"]}}, "UNKNOWN_KEY"),
+    "key without a column": ({"keys": {"a": []}}, "UNKNOWN_KEY"),
+    "key as text": ({"keys": {"a": "k"}}, "INVALID_MODEL"),
+    "keys as text": ({"keys": "a=k"}, "INVALID_MODEL"),
+    "no name": ({"name": " "}, "INVALID_MODEL"),
+    "no target": ({"target": ""}, "INVALID_MODEL"),
+    "no source": ({"sources": {}}, "UNKNOWN_TABLE"),
+    "endless SQL": ({"sql": "SELECT 1 -- " + "x" * 1_000_000}, "INVALID_MODEL"),
+    "catalog name": ({"sources": {"a": "db.a", "b": "db.b"}}, "CATALOG_NAME"),
+}
+
+
+@pytest.mark.parametrize(("changes", "code"), DECLARED.values(), ids=list(DECLARED))
+def test_declarations(model: Model, changes: dict[str, Any], code: str) -> None:
+    assert refused(model, **changes).code == code
+
+
+def test_a_catalog_target_needs_a_session(model: Model) -> None:
+    assert refused(model, target="db.t").code == "CATALOG_NAME"
+
+
+UNSUPPORTED = {
+    "left": ("SELECT a.k FROM a\nLEFT JOIN b ON a.k = b.k", "OUTER_JOIN"),
+    "right": ("SELECT b.k FROM a\nRIGHT OUTER JOIN b ON a.k = b.k", "OUTER_JOIN"),
+    "full": ("SELECT a.k FROM a\nFULL JOIN b ON a.k = b.k", "OUTER_JOIN"),
+    "natural left": ("SELECT k FROM a\nNATURAL LEFT JOIN b", "OUTER_JOIN"),
+    "semi": ("SELECT a.k FROM a\nLEFT SEMI JOIN b ON a.k = b.k", "SEMI_ANTI_JOIN"),
+    "anti": ("SELECT a.k FROM a\nLEFT ANTI JOIN b ON a.k = b.k", "SEMI_ANTI_JOIN"),
+    "sum": (f"SELECT\nsum(a.k) AS n {JOIN}", "AGGREGATE"),
+    "group": (f"SELECT a.k\n{JOIN}\nGROUP BY a.k", "AGGREGATE"),
+    "having": (f"SELECT\ncount(*) AS n {JOIN} HAVING count(*) > 1", "AGGREGATE"),
+    "distinct": (f"SELECT DISTINCT\na.k {JOIN}", "DISTINCT"),
+    "window": (f"SELECT a.k,\nrow_number() OVER (ORDER BY b.v) AS r {JOIN}", "WINDOW"),
+    "qualify": (f"SELECT a.k {JOIN}\nQUALIFY row_number() OVER (ORDER BY a.k) = 1", "WINDOW"),
+    "in": (f"SELECT a.k {JOIN}\nWHERE a.k IN (SELECT c.k FROM c)", "SUBQUERY"),
+    "exists": (f"SELECT a.k {JOIN}\nWHERE EXISTS (SELECT 1 FROM c)", "SUBQUERY"),
+    "scalar": (f"SELECT a.k,\n(SELECT max(c.k) FROM c) AS m {JOIN}", "SUBQUERY"),
+    "union all": (f"SELECT a.k {JOIN}\nUNION ALL SELECT c.k FROM c", "SET_OPERATION"),
+    "union": (f"SELECT a.k {JOIN}\nUNION SELECT c.k FROM c", "SET_OPERATION"),
+    "except": (f"SELECT a.k {JOIN}\nEXCEPT SELECT c.k FROM c", "SET_OPERATION"),
+    "intersect": (f"SELECT a.k {JOIN}\nINTERSECT SELECT c.k FROM c", "SET_OPERATION"),
+    "limit": (f"SELECT a.k {JOIN}\nORDER BY a.k LIMIT 3", "LIMIT"),
+    "offset": (f"SELECT a.k {JOIN}\nORDER BY a.k OFFSET 3", "LIMIT"),
+    "explode": (f"SELECT a.k,\nexplode(a.list) AS x {JOIN}", "GENERATOR"),
+    "lateral view": (f"SELECT a.k, x {JOIN}\nLATERAL VIEW explode(a.list) e AS x", "GENERATOR"),
+    "lateral join": ("SELECT a.k, s.v FROM a,\nLATERAL (SELECT b.v FROM b) s", None),
+    "range": ("SELECT a.k, r.id FROM a JOIN\nrange(3) r ON a.k = r.id", "TABLE_FUNCTION"),
+    "values": ("SELECT a.k, r.x FROM a JOIN\n(VALUES (1)) AS r(x) ON a.k = r.x", "TABLE_FUNCTION"),
+    "pivot": ("SELECT * FROM a\nPIVOT (max(v) FOR k IN (1, 2))", "PIVOT"),
+    "below": (
+        "SELECT s.n, b.v FROM (SELECT k,\ncount(*) AS n FROM a GROUP BY k) s JOIN b ON s.k = b.k",
+        "AGGREGATE",
+    ),
+    "in a CTE": (
+        "WITH s AS (SELECT DISTINCT\nk FROM a) SELECT s.k, b.v FROM s JOIN b ON s.k = b.k",
+        "DISTINCT",
+    ),
+    "recursive": (
+        "WITH RECURSIVE r AS (SELECT k FROM a\nUNION ALL SELECT k + 1 FROM r WHERE k < 3) "
+        "SELECT r.k FROM r JOIN b ON r.k = b.k",
+        None,
+    ),
+    "no table": ("SELECT\n1 AS x", "NO_FROM"),
+    "replaced star": ("SELECT\na.* REPLACE (1 AS k) FROM a JOIN b ON a.k = b.k", "STAR"),
+}
+
+
+@pytest.mark.parametrize(("sql", "code"), UNSUPPORTED.values(), ids=list(UNSUPPORTED))
+def test_what_is_not_kept_incrementally(model: Model, sql: str, code: str | None) -> None:
+    """Refused with its line under incremental_strict, planned in full otherwise."""
+    with pytest.raises(DeltaJoinError) as caught:
+        deltajoin.plan(replace(model, sql=sql, mode="incremental_strict"))
+    error = caught.value
+    if code is None:
+        assert error.code
+        return
+    assert error.code == code
+    assert error.where
+    assert error.where.startswith("line")
+    assert error.remedy
+    for mode in ("auto", "incremental", "full"):
+        planned = deltajoin.plan(replace(model, sql=sql, mode=mode))
+        assert (planned.strategy, planned.target.kind, planned.graph) == ("full", "plain", None)
+    assert not Path(model.target).exists()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a.k, `now`.v FROM a JOIN b AS `now` ON a.k = `now`.k",
+        "SELECT a.k, b.v AS current_date FROM a JOIN b ON a.k = b.k",
+        f"SELECT a.k, 'now' AS x, to_date('2020-01-01') AS d {JOIN}",
+        f"SELECT a.k, unix_timestamp(a.t) AS x, CAST('2020-01-01' AS DATE) AS d {JOIN}",
+        f"SELECT a.k, '$' AS x, '{{' AS y {JOIN}",
+        f"SELECT a.k, concat_ws(',', a.v, b.v) AS x {JOIN} -- now() rand() ; SELECT 2",
+        f"SELECT a.k {JOIN};",
+        "SELECT a.k FROM a, b WHERE a.k = b.k",
+        "SELECT a.k FROM a JOIN b ON a.k < b.k",
+        "SELECT k FROM a JOIN b USING (k)",
+    ],
+)
+def test_what_only_looks_bad_is_planned(model: Model, sql: str) -> None:
+    planned = deltajoin.plan(replace(model, sql=sql, mode="incremental_strict"))
+    assert (planned.strategy, planned.reason) == ("full", "FIRST_RUN")

@@ -1,0 +1,189 @@
+"""SQL text -> JoinGraph: what dissolves, what is classified how, what becomes opaque."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltajoin.graph import JoinGraph
+from deltajoin.sql.bind import bind
+from deltajoin.sql.dialect import parse, text
+from deltajoin.sql.tables import replace_tables, source_names
+
+COLUMNS = {
+    "f": ("id", "k", "x", "s"),
+    "w": ("k", "y", "s"),
+    "my.db.t": ("a`b", "k", "Dot.Ted"),
+    "p": ("k", "z"),
+}
+
+
+def graph(sql: str) -> JoinGraph:
+    bound = bind(sql, COLUMNS)
+    assert bound.graph is not None, bound.reason
+    return bound.graph
+
+
+def predicates(sql: str) -> list[tuple[str, str]]:
+    return [(p.kind, p.sql.replace("`", "")) for p in graph(sql).predicates]
+
+
+def outputs(sql: str) -> list[tuple[str, str]]:
+    return [(p.name, p.sql) for p in graph(sql).projections]
+
+
+def test_conjuncts_are_classified_by_the_relations_they_touch() -> None:
+    sql = """SELECT f.id FROM f JOIN w ON f.k = w.k AND w.y > 3
+             WHERE 1 = 1 AND (f.x <= w.y OR f.x IS NULL) AND f.id + w.y > 3"""
+    assert predicates(sql) == [
+        ("edge", "f.k = w.k"),
+        ("filter", "w.y > 3"),
+        ("constant", "1 = 1"),
+        ("residual", "(f.x <= w.y OR f.x IS NULL)"),
+        ("residual", "f.id + w.y > 3"),
+    ]
+
+
+def test_comma_joins_using_and_natural_give_the_same_edges() -> None:
+    edge = [("edge", "p.k = w.k")]
+    assert predicates("SELECT y FROM p, w WHERE p.k = w.k") == edge
+    assert predicates("SELECT y FROM p JOIN w USING (k)") == edge
+    assert predicates("SELECT y FROM p NATURAL JOIN w") == edge
+    assert predicates("SELECT y FROM p CROSS JOIN w WHERE p.k = w.k") == edge
+
+
+def test_using_shows_its_column_once_and_first() -> None:
+    assert [name for name, _ in outputs("SELECT * FROM p JOIN w USING (k)")] == ["k", "z", "y", "s"]
+    assert outputs("SELECT K FROM p JOIN w USING (k)") == [("K", "`p`.`k`")]
+
+
+def test_a_table_used_several_times_is_several_relations() -> None:
+    bound = graph("SELECT a.id, b.id AS other FROM f a JOIN f b ON a.k = b.k JOIN f ON f.k = b.x")
+    assert [(r.name, r.source) for r in bound.relations] == [("a", "f"), ("b", "f"), ("f", "f")]
+
+
+def test_each_reference_to_a_cte_is_an_occurrence_of_its_own() -> None:
+    sql = """WITH c AS (SELECT k, y * 2 AS y2 FROM w WHERE y > 0)
+             SELECT f.id, c1.y2, c2.y2 AS q
+             FROM f JOIN c c1 ON f.k = c1.k JOIN c c2 ON c2.k = c1.k"""
+    bound = graph(sql)
+    assert [(r.name, r.source) for r in bound.relations] == [("f", "f"), ("w", "w"), ("w_2", "w")]
+    assert outputs(sql) == [("id", "`f`.`id`"), ("y2", "(`w`.`y` * 2)"), ("q", "(`w_2`.`y` * 2)")]
+    assert ("filter", "w_2.y > 0") in predicates(sql)
+
+
+def test_derived_tables_parentheses_and_column_aliases_dissolve() -> None:
+    assert outputs("SELECT q.i FROM (SELECT id, k FROM f) AS q(i, kk) JOIN w ON w.k = q.kk") == [
+        ("i", "`f`.`id`")
+    ]
+    sql = "SELECT f.id FROM f JOIN (p JOIN w USING (k)) ON f.k = p.k AND f.x + w.y > p.z"
+    assert predicates(sql) == [
+        ("edge", "p.k = w.k"),
+        ("edge", "f.k = p.k"),
+        ("residual", "f.x + w.y > p.z"),
+    ]
+
+
+def test_names_are_found_in_any_case_and_emitted_in_the_schema_s() -> None:
+    sql = "SELECT F.ID AS `I d`, t.`a``b`, t.`dot.ted` FROM f JOIN `my.db`.T t ON t.K = f.k"
+    assert outputs(sql) == [
+        ("I d", "`f`.`id`"),
+        ("a`b", "`t`.`a``b`"),
+        ("dot.ted", "`t`.`Dot.Ted`"),
+    ]
+
+
+def test_struct_fields_and_lambda_variables_are_no_columns() -> None:
+    assert outputs("SELECT f.s.a.b, s.c FROM f") == [("b", "`f`.`s`.`a`.`b`"), ("c", "`f`.`s`.`c`")]
+    (projection,) = graph("SELECT transform(s, e -> e + x) AS t FROM f").projections
+    assert projection.refs == (("f", "s"), ("f", "x"))
+
+
+def test_an_alias_of_the_select_list_can_be_used_after_it() -> None:
+    assert outputs("SELECT x + 1 AS y1, y1 * 2 AS y2 FROM f") == [
+        ("y1", "`f`.`x` + 1"),
+        ("y2", "(`f`.`x` + 1) * 2"),
+    ]
+
+
+def test_units_of_date_functions_are_keywords() -> None:
+    assert outputs("SELECT date_diff(day, x, s) AS d FROM f") == [
+        ("d", "date_diff(DAY, `f`.`x`, `f`.`s`)")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ("SELECT f.id FROM f LEFT JOIN w USING (k)", "OUTER_JOIN"),
+        ("SELECT f.id FROM f LEFT SEMI JOIN w USING (k)", "SEMI_ANTI_JOIN"),
+        ("SELECT f.id FROM f ANTI JOIN w USING (k)", "SEMI_ANTI_JOIN"),
+        ("SELECT count(*) AS n FROM f", "AGGREGATE"),
+        ("SELECT id FROM f GROUP BY id", "AGGREGATE"),
+        ("SELECT DISTINCT id FROM f", "DISTINCT"),
+        ("SELECT row_number() OVER (ORDER BY id) AS n FROM f", "WINDOW"),
+        ("SELECT id FROM f WHERE k IN (SELECT k FROM w)", "SUBQUERY"),
+        ("SELECT id FROM f WHERE EXISTS (SELECT 1 FROM w)", "SUBQUERY"),
+        ("SELECT id FROM f UNION ALL SELECT k FROM w", "SET_OPERATION"),
+        ("SELECT id FROM f ORDER BY id LIMIT 3", "LIMIT"),
+        ("SELECT explode(s) AS e FROM f", "GENERATOR"),
+        ("SELECT id, e FROM f LATERAL VIEW explode(s) v AS e", "GENERATOR"),
+        ("SELECT id FROM range(5)", "TABLE_FUNCTION"),
+        ("WITH c AS (SELECT k FROM w GROUP BY k) SELECT f.id FROM f JOIN c USING (k)", "AGGREGATE"),
+    ],
+)
+def test_what_is_not_kept_makes_the_query_opaque_with_its_line(sql: str, code: str) -> None:
+    bound = bind("\n\n" + sql, COLUMNS)
+    assert bound.graph is None
+    assert bound.reason is not None
+    assert bound.reason.code == code
+    assert bound.reason.where == "line 3"
+    assert bound.reason.remedy
+
+
+def test_cosmetic_edits_leave_the_graph_as_it_is() -> None:
+    tidy = graph("SELECT f.id, w.y FROM f JOIN w ON f.k = w.k WHERE f.x > 1")
+    wild = graph(
+        "select F.Id -- the id\n , W.y from f inner join w /* all */ on (F.K = w.k) "
+        "where ((f.X > 1))"
+    )
+    assert [p.sql for p in wild.predicates] == [p.sql for p in tidy.predicates]
+    assert [p.sql for p in wild.projections] == [p.sql for p in tidy.projections]
+
+
+def test_functions_come_out_as_they_went_in() -> None:
+    for call in (
+        "to_date(a, 'D yyyy')",
+        "decode(a, 1, 'x', 2, 'y')",
+        "date_add(a, 1)",
+        "nvl(a, b)",
+        "TRY_CAST(a AS INT)",
+        "CAST(a AS DECIMAL(10, 2))",
+        "split(a, ',')[0]",
+        "a RLIKE '\\\\d+'",
+        "CASE WHEN a THEN 1 ELSE 2 END",
+    ):
+        shown = text(parse(f"SELECT {call} AS q FROM t"))
+        assert shown.replace("`", "") == f"SELECT {call} AS q FROM t"
+
+
+def test_a_doubled_quote_is_one_quote() -> None:
+    (projection,) = graph("SELECT 'it''s' AS q, id FROM f").projections[:1]
+    assert projection.sql == r"'it\'s'"
+
+
+def test_source_names_leave_ctes_out_and_respect_their_scope() -> None:
+    sql = """WITH c AS (SELECT * FROM db.t), d AS (SELECT * FROM c) SELECT *
+             FROM d JOIN u USING (k) JOIN (WITH u AS (SELECT 1 AS k) SELECT * FROM u) q USING (k)"""
+    assert source_names(sql) == ("db.t", "u")
+
+
+def test_replacing_tables_leaves_every_other_character() -> None:
+    sql = (
+        "with c as (select * from `my.db`.t) -- t\n"
+        "select f.id from f left join c as f2 on f.k=f2.k, F g"
+    )
+    views = {"f": "f_v1", "my.db.t": "t_v3"}
+    assert replace_tables(sql, views) == (
+        "with c as (select * from `t_v3` AS `t`) -- t\n"
+        "select f.id from `f_v1` AS `f` left join c as f2 on f.k=f2.k, `f_v1` g"
+    )

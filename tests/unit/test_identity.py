@@ -1,0 +1,54 @@
+"""Row identity: which output columns are the target's key."""
+
+from __future__ import annotations
+
+from deltajoin.delta.identity import target_key
+from deltajoin.sql.bind import bind
+from tests.unit.flights import COLUMNS, KEYS, SQL
+
+NAMES = {t: tuple(e.split(":")[0] for e in text.split()) for t, text in COLUMNS.items()}
+TYPES = {(t, e.split(":")[0]): e.split(":")[1] for t, text in COLUMNS.items() for e in text.split()}
+
+
+def key(
+    sql: str, keys: dict[str, list[str]] = KEYS, types: dict[tuple[str, str], str] = TYPES
+) -> tuple[str, ...]:
+    bound = bind(sql, NAMES)
+    assert bound.graph is not None
+    return target_key(bound.graph, {t: tuple(c) for t, c in keys.items()}, types)
+
+
+def test_looking_up_a_unique_key_adds_nothing() -> None:
+    assert key(SQL) == ("time_hour", "carrier", "flight")
+
+
+def test_a_missing_declaration_makes_a_bag() -> None:
+    assert key(SQL, {t: c for t, c in KEYS.items() if t != "planes"}) == ()
+
+
+def test_a_key_column_outside_the_output_makes_a_bag() -> None:
+    assert key(SQL.replace("f.flight,", "")) == ()
+
+
+def test_a_relation_joined_on_part_of_its_key_adds_its_key() -> None:
+    sql = """SELECT f.time_hour, f.carrier, f.flight, w.origin, w.time_hour AS weather_hour, w.temp
+             FROM flights f JOIN weather w ON f.origin = w.origin"""
+    assert key(sql) == ("time_hour", "carrier", "flight", "origin", "weather_hour")
+
+
+def test_an_equated_column_stands_for_the_key() -> None:
+    sql = """SELECT w.time_hour AS hour, f.carrier, f.flight FROM flights f
+             JOIN weather w ON f.origin = w.origin AND f.time_hour = w.time_hour"""
+    assert key(sql) == ("hour", "carrier", "flight")
+
+
+def test_equality_between_types_determines_nothing() -> None:
+    types = {**TYPES, ("planes", "tailnum"): "int"}
+    sql = "SELECT f.time_hour, f.carrier, f.flight FROM flights f JOIN planes p USING (tailnum)"
+    assert key(sql) == ("time_hour", "carrier", "flight")
+    assert key(sql, types=types) == ()
+
+
+def test_two_occurrences_need_both_keys() -> None:
+    sql = "SELECT a.faa, b.faa AS other FROM airports a JOIN airports b ON a.name = b.name"
+    assert key(sql) == ("faa", "other")

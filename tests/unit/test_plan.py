@@ -1,0 +1,174 @@
+"""Plans and jobs: the paths of the flights model, golden plan and job, determinism."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deltajoin.delta.strategy import Decision, Obstacle, Situation, decide
+from deltajoin.emit.job import describe_job, job_source, write_job
+from deltajoin.errors import DeltaJoinError
+from tests.unit import flights
+
+Golden = Callable[[str, str], None]
+DAY = {"flights": 900, "weather": 80, "planes": 1}
+
+
+def test_only_changed_tables_have_a_path_and_each_occurrence_its_own() -> None:
+    assert [p.driver for p in flights.daily_plan(DAY).paths] == ["w", "p", "f"]
+    assert [p.driver for p in flights.daily_plan({"airports": 1}).paths] == ["d", "o"]
+
+
+def test_reads_follow_the_epoch_order() -> None:
+    plan = flights.daily_plan({**DAY, "airports": 1})
+    changed = {"flights", "weather", "planes", "airports"}
+    for path in plan.paths:
+        for step in path.steps:
+            before = plan.epoch_order.index(step.relation) < plan.epoch_order.index(path.driver)
+            previous = before and step.source in changed
+            assert step.epoch == ("previous" if previous else "this"), (path.driver, step)
+            assert step.version == (6 if previous else 8)
+
+
+def test_every_predicate_is_applied_exactly_once_on_each_path() -> None:
+    plan = flights.daily_plan(DAY)
+    assert plan.graph is not None
+    for path in plan.paths:
+        applied = sorted(sql for step in path.steps for sql in step.on)
+        assert applied == sorted(p.sql for p in plan.graph.predicates)
+
+
+def test_the_first_plan(golden: Golden) -> None:
+    plan = flights.first_plan()
+    golden("plans/flights_first.json", json.dumps(plan.to_dict(), indent=1, sort_keys=True) + "\n")
+    golden("jobs/flights_first.py.txt", job_source(plan))
+
+
+def test_a_daily_plan(golden: Golden) -> None:
+    plan = flights.daily_plan(DAY)
+    golden("plans/flights_day.json", json.dumps(plan.to_dict(), indent=1, sort_keys=True) + "\n")
+    golden("jobs/flights_day.py.txt", job_source(plan))
+
+
+def test_a_bag_plan(golden: Golden) -> None:
+    plan = flights.daily_plan({"planes": 3}, flights.first_plan(flights.model(keys={})))
+    golden("jobs/flights_bag.py.txt", job_source(plan))
+
+
+def job_values(source: str) -> dict[str, object]:
+    """PLAN and PROGRAM of a job, evaluated without running it."""
+    tree = ast.parse(source)
+    names: dict[str, object] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            value = ast.fix_missing_locations(ast.Expression(node.value))
+            code = compile(value, "job", "eval")
+            names[node.targets[0].id] = eval(code, {"__builtins__": {}}, dict(names))  # noqa: S307
+    return names
+
+
+@pytest.mark.parametrize(
+    "name",
+    ['a"""b', "a'''\\", "x`; DROP TABLE t --", "new\nline", "ünï", "__import__('os')", 'q" + "'],
+)
+def test_a_job_says_what_the_plan_says_for_any_name(name: str) -> None:
+    output = name.replace("`", "``")
+    sql = f"SELECT f.flight AS `{output}`, p.year FROM flights f JOIN planes p USING (tailnum)"
+    plan = flights.daily_plan(DAY, flights.first_plan(flights.model(sql, keys={})))
+    source = job_source(plan)
+    values = job_values(source)
+    job = json.loads(json.dumps(describe_job(plan)))
+    assert values["PLAN"] == job["plan"]
+    assert values["PROGRAM"] == job["program"]
+    kinds = [type(node).__name__ for node in ast.parse(source).body]
+    assert kinds[:2] == ["Expr", "ImportFrom"]
+    assert kinds[-1] == "If"
+    assert set(kinds[2:-1]) == {"Assign"}
+
+
+def test_a_job_imports_only_what_is_shipped(tmp_path: Path) -> None:
+    files = write_job(flights.daily_plan(DAY), tmp_path)
+    code = f"""
+import sys
+sys.path.insert(0, {str(files.py_files)!r})
+sys.modules.update(dict.fromkeys(["sqlglot", "deltalake", "pyarrow", "click", "yaml"]))
+import deltajoin.runtime.job, deltajoin.runtime.execute
+assert {str(files.py_files)!r} in deltajoin.runtime.job.__file__
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-I", "-c", code], check=True, env=environment)
+
+
+def test_the_same_inputs_give_the_same_bytes_under_any_hash_seed() -> None:
+    code = (
+        "from tests.unit import flights; from deltajoin.emit.job import job_source; import hashlib;"
+        f"print(hashlib.sha256(job_source(flights.daily_plan({DAY!r})).encode()).hexdigest())"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            cwd=Path(__file__).parents[2],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in (0, 1, 2)
+    }
+    assert len(seen) == 1
+
+
+def obstacle(code: str) -> Obstacle:
+    return Obstacle(code, "text", "place", "remedy")
+
+
+def situation(**changes: object) -> Situation:
+    values: dict[str, object] = {
+        "mode": "auto",
+        "first_run": False,
+        "model_changed": None,
+        "operator": None,
+        "sources": (),
+        "changed": ("f",),
+        "share": 0.01,
+    }
+    return Situation(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "strategy", "reason"),
+    [
+        ({}, "incremental", "CHANGES"),
+        ({"changed": ()}, "noop", "NO_CHANGE"),
+        ({"share": 0.2001}, "full", "CHANGE_TOO_LARGE"),
+        ({"share": 0.2}, "incremental", "CHANGES"),
+        ({"share": None}, "incremental", "CHANGES"),
+        ({"share": 0.9, "mode": "incremental"}, "incremental", "CHANGES"),
+        ({"share": 0.9, "mode": "incremental_strict"}, "incremental", "CHANGES"),
+        ({"mode": "full", "changed": ()}, "full", "FULL_REQUESTED"),
+        ({"first_run": True, "mode": "incremental_strict"}, "full", "FIRST_RUN"),
+        ({"model_changed": obstacle("MODEL_CHANGED")}, "full", "MODEL_CHANGED"),
+        ({"sources": (obstacle("FEED_GAP"),)}, "full", "FEED_GAP"),
+        ({"operator": obstacle("OUTER_JOIN")}, "full", "OUTER_JOIN"),
+        ({"operator": obstacle("OUTER_JOIN"), "changed": ()}, "noop", "NO_CHANGE"),
+    ],
+)
+def test_strategies(changes: dict[str, object], strategy: str, reason: str) -> None:
+    decision = decide(situation(**changes))
+    assert isinstance(decision, Decision)
+    assert (decision.strategy, decision.reason) == (strategy, reason)
+
+
+@pytest.mark.parametrize("field", ["model_changed", "operator"])
+def test_strict_refuses_what_auto_rebuilds(field: str) -> None:
+    with pytest.raises(DeltaJoinError) as caught:
+        decide(situation(mode="incremental_strict", **{field: obstacle("SOME_CODE")}))
+    assert caught.value.code == "SOME_CODE"
+    assert caught.value.remedy == "remedy"
