@@ -1,0 +1,84 @@
+"""A home for Airflow and for tables, and a way to play DAG runs in a process of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltajoin
+from deltajoin.runtime.session import java_home
+
+DAGS = Path(__file__).with_name("dags")
+DRIVE = Path(__file__).with_name("drive.py")
+
+Play = Callable[..., list[Any]]
+
+ORDERS = [{"id": n, "customer": n % 3, "amount": 10 * n} for n in range(6)]
+CUSTOMERS = [{"id": n, "name": name} for n, name in enumerate(("Ada", "Bo", "Cy"))]
+TABLES = [{"append": ["orders", ORDERS]}, {"append": ["customers", CUSTOMERS]}]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if {"play", "airflow_env"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.airflow)
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Airflow's home, the same for all tests: its tables are made once."""
+    return tmp_path_factory.mktemp("airflow")
+
+
+@pytest.fixture
+def airflow_env(airflow_home: Path, tmp_path: Path) -> dict[str, str]:
+    """The environment of an Airflow process with the test DAGs and tables of its own."""
+    bundle = {
+        "name": "tests",
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"path": str(DAGS)},
+    }
+    java = java_home()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    return {
+        **kept,
+        "JAVA_HOME": str(java),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(deltajoin.__file__).parents[1]),
+        "AIRFLOW_HOME": str(airflow_home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+            {"type": "file", "log_file_path": str(tmp_path / "lineage.jsonl"), "append": True}
+        ),
+        "ORDERS_HOME": str(tmp_path),
+    }
+
+
+@pytest.fixture
+def play(airflow_env: dict[str, str]) -> Play:
+    """`play(step, ...)` plays steps of drive.py in one new process and gives their outcomes."""
+
+    def run(*steps: dict[str, Any]) -> list[Any]:
+        process = subprocess.run(
+            [sys.executable, str(DRIVE), str(DAGS)],
+            input=json.dumps(steps),
+            env=airflow_env,
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        assert process.returncode == 0, process.stderr[-8000:]
+        outcomes: list[Any] = json.loads(process.stdout)
+        return outcomes
+
+    return run

@@ -1,0 +1,86 @@
+"""Airflow DAGs of the tests: one join, run well and badly. ORDERS_HOME has its tables."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, Asset, Context
+
+from deltajoin.adapters.airflow.operator import DeltaJoinOperator
+
+HOME = Path(os.environ["ORDERS_HOME"])
+CONF = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+COMMON: dict[str, Any] = {
+    "task_id": "join",
+    "sql": "orders.sql",
+    "sources": {name: str(HOME / name) for name in ("orders", "customers")},
+    "keys": {"orders": ["id"], "customers": ["id"]},
+    "conf": CONF,
+    "retries": 2,
+    "retry_delay": timedelta(0),
+}
+
+
+class DiesAfterCommit(DeltaJoinOperator):
+    """Fails its first attempt when the epoch is committed and nothing is attached yet."""
+
+    def execute(self, context: Context) -> None:
+        """Run; on the first attempt only as far as the commit."""
+        if context["ti"].try_number == 1:
+            self._run()
+            raise RuntimeError("lost after the commit")
+        super().execute(context)
+
+
+with DAG("in_process"):
+    DeltaJoinOperator(
+        **COMMON,
+        target=str(HOME / "in_process"),
+        keep_session=True,
+        outlets=[Asset("orders_joined")],
+    )
+
+with DAG("submitted"):
+    DeltaJoinOperator(
+        **COMMON,
+        target=str(HOME / "submitted"),
+        submit="spark_submit",
+        outlets=[Asset("orders_submitted")],
+    )
+
+with DAG("wrong_key"):
+    DeltaJoinOperator(
+        **{**COMMON, "keys": {"orders": ["customer"], "customers": ["id"]}},
+        target=str(HOME / "wrong_key"),
+        submit="spark_submit",
+    )
+
+with DAG("no_connection"):
+    DeltaJoinOperator(
+        **{**COMMON, "retries": 0},
+        target=str(HOME / "no_connection"),
+        submit="spark_submit",
+        conn_id="nowhere",
+    )
+
+with DAG("missing_source"):
+    DeltaJoinOperator(
+        **{**COMMON, "sources": {**COMMON["sources"], "customers": str(HOME / "absent")}},
+        target=str(HOME / "missing_source"),
+    )
+
+with DAG("retried"):
+    DiesAfterCommit(**COMMON, target=str(HOME / "retried"), keep_session=True)
+
+with DAG("killed"):
+    DeltaJoinOperator(**COMMON, target=str(HOME / "killed"), keep_session=True)
