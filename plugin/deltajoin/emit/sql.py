@@ -25,7 +25,9 @@ from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import WEIGHT, UniqueNames, slug
 from deltajoin.sql.tables import replace_tables
 
-BROADCAST_ROWS = 1_000_000
+#: A travelling change of at most so many rows is broadcast to a table of at least so many. Smaller
+#: tables are left to Spark, which broadcasts them once for all paths.
+BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Views:
         names = UniqueNames()
         self._scans: dict[tuple[str, int], Scan] = {}
         self._changes: dict[str, str] = {}
+        self._rows = {source.source: source.rows for source in plan.sources}
         for source in plan.sources:
             base = slug(source.source)
             previous = source.version if source.previous is None else source.previous
@@ -99,6 +102,11 @@ class Views:
     def scan(self, source: str, version: int) -> Scan:
         """The scan of a source at a version."""
         return self._scans[source, version]
+
+    def is_large(self, source: str) -> bool:
+        """True when a change should be brought to the table rather than the table to the change."""
+        rows = self._rows[source]
+        return rows is None or rows >= LARGE_TABLE_ROWS
 
     def changes(self, source: str) -> str:
         """The view of a source's consolidated change."""
@@ -181,7 +189,7 @@ def path_program(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgra
             )
         )
         before = path.steps[position - 2].estimated_rows if position > 1 else path.estimated_rows
-        if before <= BROADCAST_ROWS:
+        if before <= BROADCAST_ROWS and views.is_large(step.source):
             joined = joined.hint(call("BROADCAST", exp.to_identifier(stream, quoted=True)))
         statements.append(Statement(f"{prefix}_{position}", pretty(joined), step.relation))
     rename = travelling.rename(order, "stream")
