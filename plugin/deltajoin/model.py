@@ -147,5 +147,5 @@ def _beside(file: Path, place: str) -> str:
 
 
 def _invalid(message: str, known: set[str] | None = None) -> DeltaJoinError:
-    remedy = "Allowed: " + ", ".join(sorted(known)) + "." if known else None
-    return DeltaJoinError("INVALID_MODEL", message, remedy=remedy)
+    remedy = "Allowed: " + ", ".join(sorted(known)) + "." if known else "Correct the model."
+    return DeltaJoinError("INVALID_MODEL", message, where="the model", remedy=remedy)

@@ -188,6 +188,16 @@ CHANGING = [
     "timestamp_ltz'today'",
     "date'tomorrow'",
     "CAST('now' AS TIMESTAMP)",
+    "CAST('today Europe/Amsterdam' AS TIMESTAMP)",
+    "a.t < 'now'",
+    "a.t BETWEEN 'yesterday' AND 'today'",
+    "a.t IN ('2020-01-01', 'today')",
+    "coalesce(CAST(NULL AS DATE), 'tomorrow')",
+    "datediff('today', a.t)",
+    "year('today')",
+    "if(a.k = 1, a.t, 'now')",
+    "CASE WHEN a.k = 1 THEN a.t ELSE 'now' END",
+    "CASE a.t WHEN 'now' THEN 1 END",
     "CAST('yesterday' AS DATE)",
     "try_cast('now' AS TIMESTAMP)",
     "'now'::timestamp",
@@ -209,6 +219,7 @@ CHANGING = [
     "current_schema()",
     "current_timezone()",
     "version()",
+    "system.builtin.rand()",
     "java_method('java.util.UUID', 'randomUUID')",
     "reflect('java.util.UUID', 'randomUUID')",
     "aes_encrypt(a.v, 'k')",
@@ -243,9 +254,7 @@ def test_samples(model: Model, sample: str) -> None:
     assert (error.code, error.where) == ("NON_DETERMINISTIC", "line 1")
 
 
-@pytest.mark.parametrize(
-    "call", ["my_udf(a.k)", "db.my_udf(a.k)", "system.builtin.rand()", "ai_query('x', a.v)"]
-)
+@pytest.mark.parametrize("call", ["my_udf(a.k)", "db.my_udf(a.k)", "ai_query('x', a.v)"])
 def test_functions_that_spark_does_not_know(model: Model, call: str) -> None:
     for sql in (f"SELECT a.k,\n{call} AS x {JOIN}", f"SELECT a.k {JOIN}\nWHERE {call} = 1"):
         error = refused(model, sql=sql)
@@ -399,6 +408,9 @@ def test_what_is_not_kept_incrementally(model: Model, sql: str, code: str | None
         "SELECT a.k, b.v AS current_date FROM a JOIN b ON a.k = b.k",
         f"SELECT a.k, 'now' AS x, to_date('2020-01-01') AS d {JOIN}",
         f"SELECT a.k, unix_timestamp(a.t) AS x, CAST('2020-01-01' AS DATE) AS d {JOIN}",
+        f"SELECT a.k, CASE WHEN a.k = 1 THEN 'now' ELSE 'later' END AS x {JOIN}",
+        f"SELECT a.k, concat(a.v, 'now') AS x {JOIN} WHERE a.v LIKE 'now' OR a.v = concat('now')",
+        f"SELECT a.k, CAST('now' AS STRING) AS x {JOIN} WHERE a.v = 'now and then'",
         f"SELECT a.k, '$' AS x, '{{' AS y {JOIN}",
         f"SELECT a.k, concat_ws(',', a.v, b.v) AS x {JOIN} -- now() rand() ; SELECT 2",
         f"SELECT a.k {JOIN};",

@@ -22,6 +22,7 @@ from deltajoin.sql.classify import build_graph
 from deltajoin.sql.dialect import parse, place, text
 from deltajoin.sql.refuse import (
     Unsupported,
+    check_bare_functions,
     check_deterministic,
     check_expression,
     check_join,
@@ -75,6 +76,7 @@ def bind(sql: str, columns: Columns) -> BoundQuery:
         block = _Binder(columns).block(query)
         graph = build_graph(block.relations, block.conjuncts, block.outputs, columns)
     except Unsupported as stop:
+        check_bare_functions(query)
         message = f"{stop.message} is not kept incrementally"
         reason = Reason(stop.code, message, stop.where or "the SQL", stop.remedy)
         return BoundQuery(sql, tables, None, reason, canonical)
@@ -181,12 +183,15 @@ class _Binder:
         self, name: str, left: Scope, item: Item, join: exp.Join, block: Block, scope: Scope
     ) -> None:
         mine = exp.column(exp.to_identifier(name, quoted=True))
-        mine.meta.update(join.meta)
+        mine.meta.update(next((i.meta for i in join.find_all(exp.Identifier) if i.meta), {}))
         left_side = left.resolve(mine)
         right_side = item.column(name)
         if right_side is None:
             raise DeltaJoinError(
-                "UNKNOWN_COLUMN", f"USING ({name}): the right side lacks it", where=place(join)
+                "UNKNOWN_COLUMN",
+                f"USING ({name}): the right side lacks it",
+                where=place(join),
+                remedy="Join ON two columns, or correct the name.",
             )
         block.conjuncts.append(exp.EQ(this=left_side.copy(), expression=right_side))
         shown = next(i.columns[name.lower()][0] for i in scope.items if name.lower() in i.columns)
@@ -267,5 +272,6 @@ def _renamed(
             "COLUMN_ALIASES",
             f"{len(names)} column aliases for {len(outputs)} columns",
             where=place(alias),
+            remedy="Give one alias to each column.",
         )
     return [(name, expression) for name, (_, expression) in zip(names, outputs, strict=True)]

@@ -14,8 +14,8 @@ from sqlglot import exp
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import place
+from deltajoin.sql.moments import names_a_moment
 
-_CHANGING_LITERALS = {"now", "today", "tomorrow", "yesterday"}
 _UNIT_CALLS = {"date_add", "dateadd", "date_diff", "datediff", "timestampadd", "timestampdiff"}
 
 
@@ -46,8 +46,12 @@ def check_deterministic(query: exp.Query) -> None:
             )
         if isinstance(node, exp.TableSample):
             raise _changing("TABLESAMPLE", node)
-        if isinstance(node, exp.Cast):
-            _check_cast(node)
+        if isinstance(node, exp.Literal) and names_a_moment(node):
+            raise _changing(
+                f"'{node.this}', which Spark reads as a date or time,",
+                node,
+                "Write the date out; where the text itself is meant, write concat('...').",
+            )
         if isinstance(node, exp.Anonymous) and not isinstance(node.parent, exp.Hint):
             _check_call(node)
 
@@ -75,20 +79,33 @@ def _check_call(call: exp.Anonymous) -> None:
         )
 
 
-def _check_cast(cast: exp.Cast) -> None:
-    value = cast.this
-    moment = cast.to.is_type("date", "timestamp", "timestamptz", "timestampltz", "timestampntz")
-    if isinstance(value, exp.Literal) and moment:
-        if str(value.this).strip().lower() in _CHANGING_LITERALS:
-            raise _changing(f"'{value.this}' as a date or time", cast)
+def check_bare_functions(query: exp.Query) -> None:
+    """Refuse `current_date` and the like without parentheses, where no scope tells columns apart.
+
+    Raises:
+        DeltaJoinError: NON_DETERMINISTIC, also for an unqualified column of such a name.
+    """
+    for column in query.find_all(exp.Column):
+        name = column.name.lower()
+        if (
+            len(column.parts) == 1
+            and not column.this.args.get("quoted")
+            and name in functions.BARE_NON_DETERMINISTIC
+        ):
+            remedy = "Use a literal; if it is a column, write its table's alias before it."
+            raise _changing(name, column, remedy)
 
 
-def _changing(what: str, node: exp.Expr) -> DeltaJoinError:
+def _changing(
+    what: str,
+    node: exp.Expr,
+    remedy: str = "Use a column or a literal; load times belong into the source tables.",
+) -> DeltaJoinError:
     return DeltaJoinError(
         "NON_DETERMINISTIC",
         f"{what} gives another result at each run",
         where=place(node) or _near(node),
-        remedy="Use a column or a literal; load times belong into the source tables.",
+        remedy=remedy,
     )
 
 

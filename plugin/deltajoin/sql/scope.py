@@ -104,7 +104,10 @@ class Scope:
             items = [item for item in self.items if qualifier in item.qualifiers]
             if not items:
                 raise DeltaJoinError(
-                    "UNKNOWN_TABLE", f"no table '{'.'.join(qualifier)}' in FROM", where=place(star)
+                    "UNKNOWN_TABLE",
+                    f"no table '{'.'.join(qualifier)}' in FROM",
+                    where=place(star),
+                    remedy="Use an alias of this FROM.",
                 )
             columns = [column for item in items for column in item.columns.values()]
         else:

@@ -1,0 +1,62 @@
+"""Strings that Spark reads as the time of the run: 'now', 'today', 'tomorrow', 'yesterday'.
+
+Spark does so wherever such a constant becomes a date or a timestamp: in a typed literal, in a cast,
+and silently where it meets one (`t < 'now'`, `datediff('today', d)`). Rule: the string is accepted
+only where it can be nothing but text: projected as it is, as a pattern, cast to a string, as an
+argument of a text function, or beside text only.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+_MOMENT = re.compile(
+    r"\s*(now|today|tomorrow|yesterday)"
+    r"(\s+([a-z]+/[a-z_/+-]+|[a-z]{1,4}|(utc|gmt|ut)?[+-]\d[\d:]*))?\s*",
+    re.IGNORECASE,
+)
+_TEXT_CALLS = frozenset(
+    """
+    char_length concat concat_ws contains endswith initcap instr length locate lower lpad ltrim
+    regexp_extract regexp_replace replace reverse rpad rtrim split split_part startswith substr
+    substring translate trim upper
+    """.split()
+)
+_PATTERNS = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike, exp.SimilarTo)
+
+
+def names_a_moment(literal: exp.Literal) -> bool:
+    """Whether this string could stand for the time of the run where it is."""
+    if not literal.is_string or not _MOMENT.fullmatch(literal.this):
+        return False
+    node: exp.Expr = literal
+    while isinstance(node.parent, (exp.Paren, exp.Alias)):
+        node = node.parent
+    parent = node.parent
+    if parent is None or isinstance(parent, (exp.Select, *_PATTERNS)):
+        return False
+    if isinstance(parent, (exp.If, exp.Case)):
+        return parent.this is node or not all(map(_is_text, _results(parent)))
+    if isinstance(parent, (exp.Cast, exp.Anonymous)):
+        return not _is_text(parent)
+    return not all(_is_text(other) for other in parent.iter_expressions())
+
+
+def _results(choice: exp.Expr) -> list[exp.Expr]:
+    """The values that an IF or a CASE chooses from; a branch of a CASE stands for all of it."""
+    case = choice.parent if isinstance(choice.parent, exp.Case) else choice
+    found = [branch.args["true"] for branch in case.args.get("ifs") or [case]]
+    last = case.args.get("default") or case.args.get("false")
+    return [*found, last] if last is not None else found
+
+
+def _is_text(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Paren):
+        return _is_text(node.this)
+    if isinstance(node, exp.Cast):
+        return bool(node.to.is_type("text", "varchar", "char"))
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower() in _TEXT_CALLS
+    return isinstance(node, exp.Null) or (isinstance(node, exp.Literal) and node.is_string)
