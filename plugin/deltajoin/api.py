@@ -97,11 +97,30 @@ def explain(planned: DeltaPlan) -> str:
 def freeze(planned: DeltaPlan) -> DeltaPlan:
     """Write the plan to the target's ledger, as `run` does before any work.
 
-    A target that does not exist yet has no folder; its plan is frozen as soon as it has.
+    A target that does not exist yet has no folder; its plan is frozen as soon as it has. Audit
+    files that a killed run left out are written first.
+
+    Raises:
+        DeltaJoinError: CONCURRENT_RUN when the epoch was committed since the plan was made.
     """
-    if planned.strategy != "noop" and planned.target.exists and planned.target.location:
-        Ledger(planned.target.location).freeze(planned.to_dict())
+    state = load_target(planned.target.location) if planned.target.location else None
+    if planned.strategy != "noop" and state is not None:
+        ledger = Ledger(state.location)
+        ledger.rebuild(state)
+        records = (committed_record(commit.user_metadata) for commit in state.commits)
+        if any(record and record["epoch"] == planned.epoch for record in records):
+            raise _overtaken(planned)
+        ledger.freeze(planned.to_dict())
     return planned
+
+
+def _overtaken(planned: DeltaPlan) -> DeltaJoinError:
+    return DeltaJoinError(
+        "CONCURRENT_RUN",
+        f"epoch {planned.epoch} was committed by another run",
+        where=planned.target.place,
+        remedy="Nothing is lost; run again to consume what came later.",
+    )
 
 
 def run(
@@ -208,14 +227,10 @@ def _write_audit(location: str | None, planned: DeltaPlan) -> AuditRecord:
         if state is None or record is None or record["epoch"] != planned.epoch:
             continue
         if record["plan_hash"] != planned.hash:
-            raise DeltaJoinError(
-                "CONCURRENT_RUN",
-                f"epoch {planned.epoch} was committed by another plan",
-                where=planned.target.place,
-                remedy="Run again to consume what came later.",
-            )
-        audit = from_commit(commit, state.location)
-        Ledger(state.location).write(audit)
+            raise _overtaken(planned)
+        audit, ledger = from_commit(commit, state.location), Ledger(state.location)
+        ledger.settle(planned.to_dict())
+        ledger.write(audit)
         return audit
     raise DeltaJoinError(
         "COMMIT_MISSING",

@@ -30,6 +30,11 @@ class Ledger:
         """Write the plan of the coming epoch, replacing that of a run that died."""
         self._store.write_text(_name("plans", int(plan["epoch"])), canonical_json(plan))
 
+    def settle(self, plan: Mapping[str, Any]) -> None:
+        """Keep the plan that was committed, where that of a run beside it took its place."""
+        if self.plan(int(plan["epoch"])) != plan:
+            self.freeze(plan)
+
     def plan(self, epoch: int) -> dict[str, Any] | None:
         """The frozen plan of an epoch."""
         return self._read(_name("plans", epoch))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltajoin.catalog.changes import Changes, read_changes
-from deltajoin.catalog.files import normalise
+from deltajoin.catalog.files import normalise, overlap
 from deltajoin.catalog.schema import Column, schema_hash
 from deltajoin.catalog.store import Store
 from deltajoin.catalog.table import Consumed, TableState, load_table
@@ -20,6 +20,7 @@ __all__ = [
     "load_table",
     "load_target",
     "normalise",
+    "overlap",
     "read_changes",
     "schema_hash",
 ]

@@ -34,6 +34,16 @@ def normalise(location: str) -> str:
     return os.path.abspath(os.path.expanduser(location))
 
 
+def overlap(one: str, other: str) -> bool:
+    """Whether two locations are the same folder, also by links, or one lies in the other."""
+    first, second = (f"{_real(normalise(location))}/" for location in (one, other))
+    return first.startswith(second) or second.startswith(first)
+
+
+def _real(location: str) -> str:
+    return location if "://" in location else os.path.realpath(location)
+
+
 class Files(Protocol):
     """A folder: relative names with forward slashes in, text out; a missing file is None."""
 

@@ -10,9 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deltajoin.catalog import Changes, Column, Consumed, TableState, TargetState, read_changes
+from deltajoin.catalog import (
+    Changes,
+    Column,
+    Consumed,
+    TableState,
+    TargetState,
+    overlap,
+    read_changes,
+)
 from deltajoin.delta.epochs import SourceVersion, epoch_order, lookup_paths
-from deltajoin.delta.history import LastEpoch, last_epoch
+from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
 from deltajoin.delta.strategy import Obstacle, Situation, decide
@@ -51,8 +59,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     graph, operator = _groupable(query, tables)
     target = _target(model, inputs, graph, keys, tables)
     mark = fingerprint(graph, query.canonical, target.key, target.kind)
-    last = last_epoch(inputs.target, model.name, model.target)
-    sources, obstacles = _versions(tables, graph, last, inputs.target)
+    last = last_epoch(inputs.target, model)
+    sources, obstacles = _versions(tables, graph, last)
     decision = decide(
         Situation(
             mode=model.mode,
@@ -150,13 +158,14 @@ def _target(
     keys: Keys,
     tables: Mapping[str, TableState],
 ) -> Target:
-    if any(table.location == inputs.location for table in tables.values()):
-        raise DeltaJoinError(
-            "TARGET_IS_SOURCE",
-            "the target is one of the model's sources",
-            where=model.target,
-            remedy="Choose another target.",
-        )
+    for name, table in sorted(tables.items()):
+        if inputs.location and overlap(table.location, inputs.location):
+            raise DeltaJoinError(
+                "TARGET_IS_SOURCE",
+                f"the target's folder is, holds or lies in that of the source '{name}'",
+                where=model.target,
+                remedy="Choose another target.",
+            )
     types = {(n, c.name): c.type for n, table in tables.items() for c in table.columns}
     key = target_key(graph, keys, types) if graph else ()
     kind = "plain" if graph is None else "keyed" if key else "bag"
@@ -183,11 +192,10 @@ def _target(
 def _versions(
     tables: Mapping[str, TableState],
     graph: JoinGraph | None,
-    last: LastEpoch | None,
-    target: TargetState | None,
+    last: Record | None,
 ) -> tuple[tuple[SourceVersion, ...], tuple[Obstacle, ...]]:
-    frontier = last.record["frontier"] if last else {}
-    obstacles: list[Obstacle] = [last.foreign] if last and last.foreign else []
+    frontier = last["frontier"] if last else {}
+    obstacles: list[Obstacle] = []
     versions: list[SourceVersion] = []
     for name, table in sorted(tables.items()):
         used = graph.used_columns(name) if graph else _names(table.columns)
@@ -240,8 +248,8 @@ def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Ob
     )
 
 
-def _model_changed(last: LastEpoch | None, mark: str, model: Model) -> Obstacle | None:
-    if last is None or last.record["fingerprint"] == mark:
+def _model_changed(last: Record | None, mark: str, model: Model) -> Obstacle | None:
+    if last is None or last["fingerprint"] == mark:
         return None
     return Obstacle(
         "MODEL_CHANGED",
@@ -259,15 +267,15 @@ def _share(sources: tuple[SourceVersion, ...]) -> float | None:
     return sum(s.change_rows or 0 for s in changed) / max(1, total)
 
 
-def _epoch(last: LastEpoch | None, strategy: str) -> int:
-    done = int(last.record["epoch"]) if last else 0
+def _epoch(last: Record | None, strategy: str) -> int:
+    done = int(last["epoch"]) if last else 0
     return done if strategy == "noop" else done + 1
 
 
-def _settings(last: LastEpoch | None, strategy: str) -> tuple[tuple[str, str], ...] | None:
+def _settings(last: Record | None, strategy: str) -> tuple[tuple[str, str], ...] | None:
     if last is None or strategy == "full":
         return None
-    return tuple(sorted((str(k), str(v)) for k, v in last.record["settings"].items()))
+    return tuple(sorted((str(k), str(v)) for k, v in last["settings"].items()))
 
 
 def _warnings(tables: Mapping[str, TableState], statistics: Statistics) -> tuple[str, ...]:

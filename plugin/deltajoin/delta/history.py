@@ -1,66 +1,73 @@
 """What the target says about itself: whose it is, the last epoch, whether anyone else wrote.
 
-Refused here, before anything else is read: a table that deltajoin did not make, a target of another
-model, one written by a newer format. A foreign write since the last epoch rules out an incremental
-run; mode full rebuilds over it.
+Refused here, before anything else is planned: a table that deltajoin did not make, a target of
+another model, one written by a newer format, and rows or columns that something else changed since
+the last epoch. Only mode full rebuilds over the last: losing what someone else wrote is a decision
+of the user. Commits that change no rows (OPTIMIZE, VACUUM, table properties) are no foreign write.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from deltajoin.catalog import TargetState
 from deltajoin.delta.plan import FORMAT
-from deltajoin.delta.strategy import Obstacle
 from deltajoin.errors import DeltaJoinError
+from deltajoin.model import Model
+from deltajoin.names import COUNT
 
 METADATA_KEY = "deltajoin"
+Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class LastEpoch:
-    """The record of the last committed epoch and what happened to the target since."""
-
-    record: Mapping[str, Any]
-    foreign: Obstacle | None
-
-
-def last_epoch(state: TargetState | None, model: str, place: str) -> LastEpoch | None:
-    """The last epoch of this model's target; None when it holds no epoch yet.
+def last_epoch(state: TargetState | None, model: Model) -> Record | None:
+    """The record of the last epoch of this model's target; None when it holds no epoch yet.
 
     Raises:
-        DeltaJoinError: TARGET_NOT_OURS, TARGET_OF_OTHER_MODEL, NEWER_FORMAT, HISTORY_LOST.
+        DeltaJoinError: TARGET_NOT_OURS, TARGET_OF_OTHER_MODEL, NEWER_FORMAT, HISTORY_LOST;
+            TARGET_FOREIGN_WRITE unless the mode is full.
     """
     if state is None:
         return None
     properties = dict(state.properties)
-    _check_owner(properties, model, place)
-    foreign: Obstacle | None = None
+    _check_owner(properties, model.name, model.target)
+    foreign: str | None = None
     for commit in state.commits:
         record = committed_record(commit.user_metadata)
         if record is not None:
-            _check_format(int(record.get("format", 0)), place)
-            return LastEpoch(record, foreign)
+            _check_format(int(record.get("format", 0)), model.target)
+            _check_foreign(foreign or _other_columns(state, record), model)
+            return record
         if commit.data_change and foreign is None:
-            foreign = Obstacle(
-                "TARGET_FOREIGN_WRITE",
-                f"{commit.operation} at version {commit.version} changed rows of the target",
-                place,
-                "Run once with mode full to rebuild it, and let only deltajoin write to it.",
-            )
-    if state.transaction(f"deltajoin:{model}") is not None:
+            foreign = f"{commit.operation} at version {commit.version} changed rows of the target"
+    if state.transaction(f"deltajoin:{model.name}") is not None:
         raise DeltaJoinError(
             "HISTORY_LOST",
             "the target's log no longer holds the commit of its last epoch",
-            where=place,
+            where=model.target,
             remedy="Drop the target and run again, or keep its log longer than the run interval.",
         )
-    if foreign is not None:
-        raise DeltaJoinError(foreign.code, foreign.message, where=place, remedy=foreign.remedy)
+    _check_foreign(foreign, model)
     return None
+
+
+def _other_columns(state: TargetState, record: Record) -> str | None:
+    hidden = [COUNT] if record["kind"] == "bag" else []
+    if [column.name for column in state.columns] == [*record["columns"], *hidden]:
+        return None
+    return "the target's columns are not those that the last epoch wrote"
+
+
+def _check_foreign(found: str | None, model: Model) -> None:
+    if found is not None and model.mode != "full":
+        raise DeltaJoinError(
+            "TARGET_FOREIGN_WRITE",
+            found,
+            where=model.target,
+            remedy="Run once with mode full to rebuild it, and let only deltajoin write to it.",
+        )
 
 
 def committed_record(metadata: str | None) -> dict[str, Any] | None:
