@@ -28,7 +28,6 @@ class Counter:
 
     def read(self) -> dict[str, int] | None:
         """What was counted; None where Spark proved the point unreachable. Call after an action."""
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
         try:
             found = self._observation.get
