@@ -1,10 +1,11 @@
-"""Play steps in one process: `python drive.py <project folder> < steps.json > outcomes.json`.
+"""Play steps in one process: `python drive.py <project folder> < steps.json`.
 
 A step is {"dbt": [arguments]}, {"sql": statement} or {"compare": model}. dbt starts its own Spark
 session at its first statement and the next steps share it, so that a whole story pays for one
 start. An outcome of dbt has `success`, `output` (what it printed or raised) and `results` (of
 run_results.json by node name); of SQL `rows`, None when it failed; of compare `rows`, those in
-which the model's relation and its compiled query differ.
+which the model's relation and its compiled query differ. They are left in outcomes.json in the
+project, because a JVM may print to the standard output.
 """
 
 from __future__ import annotations
@@ -79,6 +80,6 @@ def _session() -> Any:
 
 
 if __name__ == "__main__":
-    with contextlib.redirect_stdout(sys.stderr):
-        played = play(Path(sys.argv[1]), json.load(sys.stdin))
-    json.dump(played, sys.stdout)
+    folder = Path(sys.argv[1])
+    played = play(folder, json.load(sys.stdin))
+    (folder / "outcomes.json").write_text(json.dumps(played))

@@ -59,7 +59,8 @@ FILES = {
     """,
     "models/taken.sql": """
         {{ config(materialized='delta_join', tags='odd') }}
-        select o.id, c.name from {{ source('raw', 'orders') }} o
+        select {{ 'o.amount % 2 as odd' if var('bag', false) else 'o.id' }}, c.name
+        from {{ source('raw', 'orders') }} o
         join {{ source('raw', 'customers') }} c on o.customer = c.id
     """,
     "models/random.sql": """
@@ -104,6 +105,7 @@ CHANGES = (
     "insert into raw.lines values (7, 1), (7, 1)",
     "delete from raw.lines where customer = 9 and price = 0",
 )
+BAG = ["--vars", "{bag: true}"]
 MODELS = ["-s", "wide", "line_prices"]
 
 
@@ -126,6 +128,12 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "odd": {"dbt": ["run", "-s", "tag:odd"]},
         "odd refreshed": {"dbt": ["run", "--full-refresh", "-s", "taken"]},
         "taken": {"compare": "taken"},
+        "bag refused": {"dbt": ["run", "-s", "taken", *BAG]},
+        "bag": {"dbt": ["run", "-s", "taken", "--full-refresh", *BAG]},
+        "bag taken": {"compare": "taken"},
+        "bag again": {"dbt": ["run", "-s", "taken", *BAG]},
+        "keyed": {"dbt": ["run", "-s", "taken", "--full-refresh"]},
+        "keyed taken": {"compare": "taken"},
         "docs": {"dbt": ["docs", "generate"]},
     }
     second: dict[str, dict[str, Any]] = {
@@ -223,6 +231,16 @@ def test_refusals_show_code_and_remedy(story: dict[str, Any]) -> None:
 def test_full_refresh_replaces_a_foreign_table(story: dict[str, Any]) -> None:
     assert audit(story["odd refreshed"], "taken")["strategy"] == "full"
     assert story["taken"]["rows"] == []
+
+
+def test_full_refresh_turns_a_table_into_a_view_and_back(story: dict[str, Any]) -> None:
+    refused = story["bag refused"]["results"]["taken"]["message"]
+    assert "TARGET_KIND_CHANGED" in refused
+    assert "--full-refresh" in refused
+    assert [audit(story[step], "taken")["kind"] for step in ("bag", "keyed")] == ["bag", "keyed"]
+    assert audit(story["bag again"], "taken")["strategy"] == "noop"
+    assert story["bag taken"]["rows"] == []
+    assert story["keyed taken"]["rows"] == []
 
 
 def test_another_process_continues_and_reads_only_changes(story: dict[str, Any]) -> None:

@@ -37,9 +37,12 @@ class DeltaJoinMixin(metaclass=AdapterMeta):
     ) -> DeltaJoinResponse:
         """Bring `relation` to its query's state; the response carries the audit record."""
         from deltajoin.adapters.dbt.build import build
+        from deltajoin.runtime.target import BACKING_SUFFIX
 
         def give_way() -> None:
+            backing = {"identifier": existing.identifier + BACKING_SUFFIX}
             self.drop_relation(existing)
+            self.drop_relation(existing.incorporate(path=backing, type="table"))
 
         with dbt_errors():
             audit = build(

@@ -20,7 +20,13 @@ from deltajoin.names import quote_dotted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FOREIGN = ("TARGET_NOT_OURS", "TARGET_OF_OTHER_MODEL", "TARGET_NOT_DELTA", "HISTORY_LOST")
+_IN_THE_WAY = (
+    "TARGET_NOT_OURS",
+    "TARGET_OF_OTHER_MODEL",
+    "TARGET_NOT_DELTA",
+    "TARGET_KIND_CHANGED",
+    "HISTORY_LOST",
+)
 
 
 def build(
@@ -35,8 +41,8 @@ def build(
 ) -> dict[str, Any]:
     """Run the node's model once and return its audit record as values.
 
-    `give_way` drops what stands at the target. When that is not deltajoin's own, it is called and
-    the run repeated, with `full_refresh` or where `--empty` made it; else the refusal stands.
+    `give_way` drops what stands at the target. When the run can't go on there, it is called and the
+    run repeated, with `full_refresh` or where `--empty` made it; else the refusal stands.
     Errors: those of `deltajoin.run`, and UNSUPPORTED_CONNECTION.
     """
     session = session_of(credentials)
@@ -44,7 +50,7 @@ def build(
     try:
         return _run(session, model, relation)
     except DeltaJoinError as error:
-        if give_way is None or not _is_foreign(error, relation):
+        if give_way is None or not _is_in_the_way(error, relation):
             raise
         if not (full_refresh or _made_empty(session, relation)):
             remedy = (
@@ -57,10 +63,15 @@ def build(
     return _run(session, model, relation)
 
 
-def _is_foreign(error: DeltaJoinError, relation: Any) -> bool:
+def _with_dbt_remedy(error: DeltaJoinError) -> DeltaJoinError:
+    remedy = f"{error.remedy or ''} Or run once with --full-refresh, which drops it.".strip()
+    return DeltaJoinError(error.code, error.message, where=error.where, remedy=remedy)
+
+
+def _is_in_the_way(error: DeltaJoinError, relation: Any) -> bool:
     """Whether what stands at the target, and not a source, made the run refuse."""
     view = error.code == "NOT_DELTA" and error.where == quote_dotted(name_parts(relation))
-    return view or error.code in _FOREIGN
+    return view or error.code in _IN_THE_WAY
 
 
 def _run(session: SparkSession, model: Model, relation: Any) -> dict[str, Any]:
