@@ -28,6 +28,8 @@ _NEEDED = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.cbo.joinReorder.enabled": "false",
     "spark.sql.caseSensitive": "false",
+    # What is merged was materialised before: Delta need not do it again.
+    "spark.databricks.delta.merge.materializeSource": "none",
 }
 
 
