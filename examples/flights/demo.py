@@ -64,7 +64,7 @@ def main() -> int:
         with quiet(HOME / "spark.log"):
             spark.stop()
     print_costs(rows)
-    print("   At this size a full recomputation is one short Spark job, and the fixed cost of a run")
+    print("   At this size a full recomputation is one short Spark job: the fixed cost of a run")
     print("   decides; with more data it grows with the table, a run with the rows changed.")
     right = all(row.equal for row in rows)
     verdict = "both targets equal it, row for row" if right else "ROWS DIFFER"
