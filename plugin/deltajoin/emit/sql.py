@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.delta.epochs import LookupPath, SourceVersion
+from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
 from deltajoin.emit.write import count_sql, fold_sql, merge_sql
@@ -98,6 +99,8 @@ class Views:
                 view = names.take(f"{base}_v{version}")
                 self._scans[source.source, version] = Scan(view, source.location, version)
             self._changes[source.source] = names.take(f"{base}_changes")
+        relations = plan.graph.relations if plan.graph else ()
+        self._paths = {r.name: names.take(f"path_{slug(r.name)}") for r in relations}
 
     def scan(self, source: str, version: int) -> Scan:
         """The scan of a source at a version."""
@@ -107,6 +110,10 @@ class Views:
         """True when a change should be brought to the table rather than the table to the change."""
         rows = self._rows[source]
         return rows is None or rows >= LARGE_TABLE_ROWS
+
+    def path(self, driver: str) -> str:
+        """What the views of a driver's path begin with."""
+        return self._paths[driver]
 
     def changes(self, source: str) -> str:
         """The view of a source's consolidated change."""
@@ -163,7 +170,7 @@ def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
 
 def path_program(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgram:
     """The statements of one lookup path: filter the change, look up, ..., project."""
-    prefix = f"path_{slug(path.driver)}"
+    prefix = views.path(path.driver)
     order = (path.driver, *(step.relation for step in path.steps))
     travelling = _Travelling(graph, order)
     driver_filters = [p.sql for p in graph.decidable(frozenset(), path.driver)]
@@ -177,17 +184,12 @@ def path_program(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgra
     for position, step in enumerate(path.steps, start=1):
         stream = travelling.stream_alias(step.relation)
         rename = travelling.rename(order[:position], stream)
-        joined = (
-            exp.select(
-                *travelling.columns(position + 1, new=step.relation, stream=stream),
-                column(WEIGHT, stream),
-            )
-            .from_(table(statements[-1].view, stream))
-            .join(
-                table(views.scan(step.source, step.version).view, step.relation),
-                on=exp.and_(*(expression(sql, rename) for sql in step.on)),
-            )
-        )
+        select = exp.select(
+            *travelling.columns(position + 1, new=step.relation, stream=stream),
+            column(WEIGHT, stream),
+        ).from_(table(statements[-1].view, stream))
+        looked_up = table(views.scan(step.source, step.version).view, step.relation)
+        joined = _join(select, looked_up, [expression(sql, rename) for sql in step.on])
         before = path.steps[position - 2].estimated_rows if position > 1 else path.estimated_rows
         if before <= BROADCAST_ROWS and views.is_large(step.source):
             joined = joined.hint(call("BROADCAST", exp.to_identifier(stream, quoted=True)))
@@ -199,6 +201,13 @@ def path_program(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgra
     )
     statements.append(Statement(f"{prefix}_rows", pretty(last)))
     return PathProgram(path.driver, views.changes(path.source), tuple(statements))
+
+
+def _join(select: exp.Select, right: exp.Table, on: list[exp.Expr]) -> exp.Select:
+    """The join on all conjuncts; a cross join while no predicate of the relation is decidable."""
+    if not on:
+        return select.join(right, join_type="cross")
+    return select.join(right, on=exp.and_(*on))
 
 
 class _Travelling:
@@ -260,7 +269,7 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
     select = exp.select(*outputs).from_(scan(order[0]))
     for position, relation in enumerate(order[1:], start=1):
         on = graph.decidable(frozenset(order[:position]), relation)
-        select = select.join(scan(relation), on=exp.and_(*(expression(p.sql) for p in on)))
+        select = _join(select, scan(relation), [expression(p.sql) for p in on])
     filters = [p for p in graph.predicates if p.kind == "constant"]
     filters += graph.decidable(frozenset(), order[0])
     if filters:
@@ -268,10 +277,21 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
     return count_sql(select, plan.target) if plan.target.kind == "bag" else pretty(select)
 
 
+def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
+    """Sources whose key is part of the target's; a NULL in another one's key matches nothing."""
+    graph = plan.graph
+    if graph is None:
+        return frozenset()
+    types = {(s.source, name): kind for s in plan.sources for name, kind in s.columns}
+    relations = independent_relations(graph, dict(plan.keys), types)
+    return frozenset(graph.by_name[name].source for name in relations)
+
+
 def _key_check(plan: DeltaPlan, views: Views) -> str | None:
     if plan.target.kind != "keyed":
         return None
     version = {s.source: s.version for s in plan.sources}
+    identifying = _identifying_sources(plan)
     checks = []
     for source, key in plan.keys:
         duplicates = (
@@ -280,6 +300,9 @@ def _key_check(plan: DeltaPlan, views: Views) -> str | None:
             .group_by(*[column(name) for name in key])
             .having(exp.GT(this=call("count", number(1)), expression=number(1)))
         )
+        if source not in identifying:
+            present = [exp.Is(this=column(name), expression=exp.Null()).not_() for name in key]
+            duplicates = duplicates.where(*present)
         checks.append(duplicates.limit(1).subquery())
     selects: list[exp.Query] = [exp.select(column("source")).from_(check) for check in checks]
     return pretty(exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0])
