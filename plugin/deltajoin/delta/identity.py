@@ -26,9 +26,8 @@ def target_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
     """
     if any(relation.source not in keys for relation in graph.relations):
         return ()
-    independent = _independent(graph, keys, types)
     outputs: set[str] = set()
-    for name in independent:
+    for name in independent_relations(graph, keys, types):
         for column in keys[graph.by_name[name].source]:
             output = _output_of(graph, (name, column), types)
             if output is None:
@@ -37,7 +36,8 @@ def target_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
     return tuple(p.name for p in graph.projections if p.name in outputs)
 
 
-def _independent(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
+def independent_relations(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
+    """The relations whose keys identify a row; each other one is determined by these."""
     everything = frozenset(relation.name for relation in graph.relations)
     chosen = sorted(everything)
     for name in sorted(everything, key=lambda n: (len(keys[graph.by_name[n].source]), n)):
