@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,30 @@ def files_of(folder: str) -> dict[str, bytes]:
         for file in sorted(root.rglob("*"))
         if file.is_file() and "_deltajoin/plans" not in str(file)
     }
+
+
+def written(shop: Shop) -> dict[str, bytes]:
+    """The target's log and audit files: what a refused run must leave as they are."""
+    folders = ("target/_delta_log", "target/_deltajoin/audit")
+    return {
+        f"{folder}/{name}": content
+        for folder in folders
+        if (shop.root / folder).exists()
+        for name, content in files_of(shop.path(folder)).items()
+    }
+
+
+def never() -> Any:
+    raise AssertionError("this run must not start Spark")
+
+
+@lru_cache(maxsize=1)
+def _first_epoch(spark: Any, root: Path) -> Shop:
+    shop = open_shop(root)
+    deltajoin.run(shop.model(), spark)
+    return shop
+
+
+def built(spark: Any, factory: Any, root: Path) -> Shop:
+    """A copy of a shop whose target holds epoch 1; built once for all tests."""
+    return copied(_first_epoch(spark, factory.getbasetemp() / "shop"), root)

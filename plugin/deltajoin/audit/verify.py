@@ -70,8 +70,7 @@ def _check_epoch(ledger: Ledger, epoch: int, committed: dict[str, Any]) -> list[
     written = ledger.audit(epoch)
     if written is None:
         findings.append(Finding("AUDIT_MISSING", where, "no readable audit file"))
-    elif written != committed:
-        changed = sorted(k for k in {*written, *committed} if written.get(k) != committed.get(k))
+    elif changed := _differing(written, committed):
         text = "the audit file differs from the commit in: " + ", ".join(changed)
         findings.append(Finding("AUDIT_ALTERED", where, text))
     plan = ledger.plan(epoch)
@@ -81,6 +80,12 @@ def _check_epoch(ledger: Ledger, epoch: int, committed: dict[str, Any]) -> list[
             text = "the frozen plan's hash differs from the commit's"
             findings.append(Finding("PLAN_ALTERED", where, text))
     return findings
+
+
+def _differing(written: dict[str, Any], committed: dict[str, Any]) -> list[str]:
+    """Fields that differ; the folder apart, which a moved target keeps as it was."""
+    names = {*written, *committed} - {"location"}
+    return sorted(name for name in names if written.get(name) != committed.get(name))
 
 
 def _check_sequence(committed: list[int], written: tuple[int, ...]) -> list[Finding]:

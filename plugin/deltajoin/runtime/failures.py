@@ -24,7 +24,7 @@ _OURS = {
 _CONCURRENT = re.compile(
     r"DELTA_CONCURRENT|Concurrent\w+Exception|DELTA_METADATA_CHANGED|"
     r"MetadataChangedException|ProtocolChangedException|"
-    r"DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException"
+    r"DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"
 )
 _GONE = re.compile(
     r"FILE_NOT_EXIST|FileNotFoundException|DELTA_MISSING_CHANGE_DATA|"

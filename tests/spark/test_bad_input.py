@@ -1,0 +1,434 @@
+"""Tables that can't be read or kept: each refused by its own code before anything is written.
+
+Where a mode allows it, the target is rebuilt instead, with the same code as its reason. Most is
+decided without Spark; `never` proves it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import deltajoin
+from deltajoin import DeltaJoinError
+from deltajoin.api import finish
+from deltajoin.audit.verify import verify
+from tests.spark import shop as shops
+from tests.spark.shop import FEED, Shop, assert_right, expected, never, open_shop, rows_at, written
+
+KEEPING = ("auto", "incremental", "incremental_strict")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """Tables without a target."""
+    return open_shop(tmp_path / "shop")
+
+
+@pytest.fixture
+def built(spark: Any, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Shop:
+    """Tables and a target that holds epoch 1."""
+    return shops.built(spark, tmp_path_factory, tmp_path / "shop")
+
+
+def refused(shop: Shop, spark: Any = never, **changes: Any) -> DeltaJoinError:
+    """The refusal of a run, which must leave target and ledger as they were."""
+    before = written(shop)
+    with pytest.raises(DeltaJoinError) as caught:
+        deltajoin.run(shop.model(**changes), spark)
+    assert written(shop) == before
+    assert caught.value.where
+    assert caught.value.remedy
+    return caught.value
+
+
+# Sources that are not there --------------------------------------------------------------------
+
+
+def test_a_source_that_is_not_there(shop: Shop) -> None:
+    shutil.rmtree(shop.path("customers"))
+    for mode in deltajoin.model.MODES:
+        error = refused(shop, mode=mode)
+        assert error.code == "SOURCE_MISSING"
+        assert str(error.where).startswith("customers: ")
+    assert not Path(shop.path("target")).exists()
+
+
+def test_a_source_that_is_no_delta_table(shop: Shop) -> None:
+    shutil.rmtree(shop.root / "customers" / "_delta_log")
+    assert refused(shop).code == "SOURCE_NOT_DELTA"
+    (shop.root / "customers" / "_delta_log").mkdir()
+    assert refused(shop).code == "SOURCE_NOT_DELTA"
+    (shop.root / "file.csv").write_text("1,2")
+    sources = {**shop.model().sources, "customers": shop.path("file.csv")}
+    assert refused(shop, sources=sources).code == "SOURCE_NOT_DELTA"
+    assert not Path(shop.path("target")).exists()
+
+
+def test_a_source_whose_log_is_damaged(shop: Shop) -> None:
+    (shop.root / "customers" / "_delta_log" / f"{0:020d}.json").write_text('{"metaData": {')
+    assert refused(shop).code == "SOURCE_UNREADABLE"
+
+
+# Targets that are not ours ---------------------------------------------------------------------
+
+
+def test_targets_that_hold_something_else(shop: Shop) -> None:
+    taken = shop.root / "taken"
+    taken.mkdir()
+    (taken / "notes.txt").write_text("mine")
+    assert refused(shop, target=str(taken)).code == "TARGET_NOT_DELTA"
+    assert refused(shop, target=str(taken / "notes.txt")).code == "TARGET_NOT_DELTA"
+    write_deltalake(shop.path("other"), pa.table({"x": [1]}))
+    for mode in deltajoin.model.MODES:
+        assert refused(shop, target=shop.path("other"), mode=mode).code == "TARGET_NOT_OURS"
+    assert DeltaTable(shop.path("other")).version() == 0
+
+
+def test_targets_in_a_source(shop: Shop) -> None:
+    (shop.root / "link").symlink_to(shop.root / "orders")
+    places = ["orders", "orders/../orders/", "link", "orders/sub", "."]
+    for place in places:
+        error = refused(shop, target=f"{shop.root}/{place}")
+        assert error.code in ("TARGET_IS_SOURCE", "TARGET_NOT_DELTA")
+    assert refused(shop, target=f"file://{shop.root}/orders").code == "TARGET_IS_SOURCE"
+    assert DeltaTable(shop.path("orders")).version() == 0
+
+
+def test_a_target_of_another_model(built: Shop) -> None:
+    for mode in deltajoin.model.MODES:
+        error = refused(built, name="another", mode=mode)
+        assert error.code == "TARGET_OF_OTHER_MODEL"
+        assert "'shop'" in error.message
+
+
+def test_a_newer_format(built: Shop) -> None:
+    log = built.root / "target" / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text().replace('"deltajoin.format":"1"', '"deltajoin.format":"99"'))
+    for path in log.parent.glob("*.crc"):
+        path.unlink()
+    for mode in deltajoin.model.MODES:
+        assert refused(built, mode=mode).code == "NEWER_FORMAT"
+
+
+def test_a_target_that_lost_its_history(built: Shop) -> None:
+    target = DeltaTable(built.path("target"))
+    target.create_checkpoint()
+    for log in (built.root / "target" / "_delta_log").glob("*.json"):
+        log.unlink()
+    assert refused(built).code == "HISTORY_LOST"
+
+
+def test_a_target_that_something_else_wrote(built: Shop, spark: Any, tmp_path: Path) -> None:
+    """Maintenance does not count; a row does, in every mode but full."""
+    table = f"delta.`{built.path('target')}`"
+    spark.sql(f"OPTIMIZE {table}")
+    spark.sql(f"VACUUM {table}")
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('some.note' = '1')")
+    assert deltajoin.run(built.model(), never).reason == "NO_CHANGE"
+    restored = shops.copied(built, tmp_path / "restored")
+    widened = shops.copied(built, tmp_path / "widened")
+
+    spark.sql(f"DELETE FROM {table} WHERE order_id = 1")
+    spark.sql(f"RESTORE TABLE delta.`{restored.path('target')}` TO VERSION AS OF 0")
+    spark.sql(f"ALTER TABLE delta.`{widened.path('target')}` ADD COLUMNS (x INT)")
+    for each, what in ((built, "DELETE"), (restored, "RESTORE"), (widened, "columns")):
+        each.append("orders", (100, 1, 5))
+        for mode in KEEPING:
+            error = refused(each, mode=mode)
+            assert error.code == "TARGET_FOREIGN_WRITE"
+            assert what in error.message
+            assert "full" in str(error.remedy)
+
+    record = deltajoin.run(widened.model(mode="full"), spark)
+    assert (record.strategy, record.reason, record.epoch) == ("full", "FULL_REQUESTED", 2)
+    assert_right(widened, 2)
+    assert deltajoin.run(widened.model(), never).strategy == "noop"
+
+
+# Sources that can't tell their change ----------------------------------------------------------
+
+
+def lose_feed_file(shop: Shop) -> None:
+    shop.update("customers", "customer_id = 1", name="'changed'")
+    (lost,) = (shop.root / "customers" / "_change_data").glob("*.parquet")
+    lost.unlink()
+
+
+def lose_log(shop: Shop) -> None:
+    shop.append("customers", (100, "x"))
+    shop.append("customers", (101, "y"))
+    DeltaTable(shop.path("customers")).create_checkpoint()
+    (shop.root / "customers" / "_delta_log" / f"{1:020d}.json").unlink()
+
+
+def recreate(shop: Shop) -> None:
+    shutil.rmtree(shop.path("customers"))
+    rows = [(n, f"new {n}") for n in range(8)]
+    write_deltalake(shop.path("customers"), shops.as_table("customers", rows), configuration=FEED)
+
+
+def recreate_and_go_on(shop: Shop) -> None:
+    recreate(shop)
+    shop.append("customers", (100, "x"))
+
+
+def retype(shop: Shop) -> None:
+    rows = pa.table({"customer_id": pa.array(range(8), pa.int64()), "name": pa.array(range(8))})
+    write_deltalake(shop.path("customers"), rows, mode="overwrite", schema_mode="overwrite")
+
+
+def stop_feed(shop: Shop) -> None:
+    table = DeltaTable(shop.path("customers"))
+    table.alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+    shop.append("customers", (100, "x"))
+
+
+LOST: dict[str, tuple[Callable[[Shop], None], str]] = {
+    "vacuumed feed": (lose_feed_file, "FEED_GAP"),
+    "cleaned log": (lose_log, "FEED_GAP"),
+    "recreated": (recreate, "SOURCE_RECREATED"),
+    "recreated and newer": (recreate_and_go_on, "SOURCE_RECREATED"),
+    "retyped": (retype, "SOURCE_SCHEMA_CHANGED"),
+    "feed turned off": (stop_feed, "NO_CHANGE_FEED"),
+}
+RUN_IN_SPARK = ("cleaned log", "recreated", "retyped", "feed turned off")
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_a_source_that_cannot_tell_its_change(built: Shop, spark: Any, case: str) -> None:
+    lose, code = LOST[case]
+    lose(built)
+    error = refused(built, mode="incremental_strict")
+    assert error.code == code
+    assert str(error.where).startswith("customers: ")
+    for mode in ("auto", "incremental"):
+        planned = deltajoin.plan(built.model(mode=mode))
+        assert (planned.strategy, planned.reason, planned.epoch) == ("full", code, 2)
+    if case in RUN_IN_SPARK:
+        record = deltajoin.run(built.model(), spark)
+        assert (record.strategy, record.reason) == ("full", code)
+        assert rows_at(built.path("target")) == expected(built)
+        assert verify(built.target()) == ()
+        assert deltajoin.run(built.model(), never).strategy == "noop"
+
+
+def test_a_source_whose_log_was_cut(spark: Any, built: Shop) -> None:
+    """The newest commit is gone: what was consumed can't be compared with what is there."""
+    built.append("customers", (100, "x"))
+    deltajoin.run(built.model(), spark)
+    (built.root / "customers" / "_delta_log" / f"{1:020d}.json").unlink()
+    assert refused(built, mode="incremental_strict").code == "SOURCE_ROLLED_BACK"
+    planned = deltajoin.plan(built.model())
+    assert (planned.strategy, planned.reason) == ("full", "SOURCE_ROLLED_BACK")
+
+
+def test_a_restored_source_is_an_ordinary_change(spark: Any, built: Shop) -> None:
+    built.update("customers", "customer_id = 1", name="'changed'")
+    deltajoin.run(built.model(), spark)
+    DeltaTable(built.path("customers")).restore(0)
+    record = deltajoin.run(built.model(mode="incremental_strict"), spark)
+    assert (record.strategy, record.epoch) == ("incremental", 3)
+    assert_right(built, 3)
+
+
+def test_a_used_column_that_is_gone(built: Shop) -> None:
+    rows = pa.table({"customer_id": pa.array(range(8), pa.int64())})
+    write_deltalake(built.path("customers"), rows, mode="overwrite", schema_mode="overwrite")
+    for mode in deltajoin.model.MODES:
+        assert refused(built, mode=mode).code == "UNKNOWN_COLUMN"
+
+
+def test_sources_without_a_feed(spark: Any, tmp_path: Path) -> None:
+    """Refused by strict at the first run and later; rebuilt by auto, until nothing changes."""
+    shop = open_shop(tmp_path / "shop", {})
+    error = refused(shop, mode="incremental_strict")
+    assert error.code == "NO_CHANGE_FEED"
+    assert "enableChangeDataFeed" in str(error.remedy)
+    assert not Path(shop.path("target")).exists()
+
+    record = deltajoin.run(shop.model(), spark)
+    assert record.reason == "FIRST_RUN"
+    assert any("no change feed" in warning for warning in record.warnings)
+    assert deltajoin.run(shop.model(), never).strategy == "noop"
+    shop.update("customers", "customer_id = 1", name="'changed'")
+    assert refused(shop, mode="incremental_strict").code == "NO_CHANGE_FEED"
+    record = deltajoin.run(shop.model(), spark)
+    assert (record.strategy, record.reason) == ("full", "NO_CHANGE_FEED")
+    assert_right(shop, 2)
+
+
+# What is not kept incrementally ----------------------------------------------------------------
+
+
+def test_an_outer_join_is_rebuilt(spark: Any, shop: Shop) -> None:
+    sql = """
+    SELECT c.customer_id, count(DISTINCT o.order_id) AS orders
+    FROM customers AS c
+    LEFT JOIN orders AS o ON o.customer_id = c.customer_id
+    GROUP BY c.customer_id
+    """
+    error = refused(shop, sql=sql, mode="incremental_strict")
+    assert (error.code, error.where) == ("AGGREGATE", "line 5")
+    record = deltajoin.run(shop.model(sql=sql), spark)
+    assert (record.strategy, record.reason, record.kind) == ("full", "FIRST_RUN", "plain")
+    assert_right(shop, 1, sql)
+    assert deltajoin.run(shop.model(sql=sql), never).strategy == "noop"
+
+    shop.append("orders", (100, 7, 5))
+    assert refused(shop, sql=sql, mode="incremental_strict").code == "AGGREGATE"
+    record = deltajoin.run(shop.model(sql=sql), spark)
+    assert (record.strategy, record.reason) == ("full", "AGGREGATE")
+    assert "line 5" in record.detail
+    assert_right(shop, 2, sql)
+    assert deltajoin.read(shop.model(sql=sql), spark).count() == 8
+
+
+def test_what_only_spark_can_find_out(spark: Any, shop: Shop) -> None:
+    """An unknown column in a query that is only rebuilt; a value that fails at run time."""
+    sql = "SELECT o.nothing FROM orders AS o LEFT JOIN customers AS c ON o.customer_id = c.name"
+    assert refused(shop, spark, sql=sql).code == "SPARK_ANALYSIS"
+    sql = "SELECT o.order_id, o.order_id FROM orders o LEFT JOIN customers c USING (customer_id)"
+    assert refused(shop, spark, sql=sql).code == "SPARK_ANALYSIS"
+    assert not Path(shop.path("target")).exists()
+
+    sql = shops.SQL.replace("c.name", "CAST(c.name AS INT) AS name")
+    with pytest.raises(DeltaJoinError) as caught:
+        deltajoin.run(shop.model(sql=sql), spark)
+    assert caught.value.code == "SPARK_FAILED"
+    with pytest.raises(DeltaJoinError, match="TARGET_MISSING"):
+        deltajoin.read(shop.model(), spark)
+    record = deltajoin.run(shop.model(), spark)
+    assert (record.reason, record.epoch) == ("FIRST_RUN", 1)
+    assert_right(shop, 1)
+
+
+# Keys that do not hold -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [("customers", (1, "again")), ("customers", (None, "nobody")), ("orders", (1, 1, 10))],
+)
+def test_a_key_violated_at_the_first_run(
+    spark: Any, shop: Shop, table: str, row: tuple[Any, ...]
+) -> None:
+    shop.append(table, row)
+    if row[0] is None:
+        shop.append(table, row)
+    error = refused(shop, spark)
+    assert error.code == "KEY_VIOLATED"
+    assert error.where == table
+    assert not Path(shop.path("target")).exists()
+
+
+def add_customer_again(shop: Shop) -> None:
+    shop.append("customers", (1, "again"))
+
+
+def add_order_again(shop: Shop) -> None:
+    shop.append("orders", (1, 2, 99))
+
+
+def add_order_twice(shop: Shop) -> None:
+    shop.append("orders", (100, 1, 1), (100, 1, 1))
+
+
+def meet_another_order(shop: Shop) -> None:
+    shop.update("orders", "order_id = 1", order_id="2")
+
+
+@pytest.mark.parametrize(
+    "violate",
+    [add_customer_again, add_order_again, add_order_twice, meet_another_order],
+    ids=lambda f: f.__name__,
+)
+def test_a_key_violated_by_a_change(
+    spark: Any, built: Shop, violate: Callable[[Shop], None]
+) -> None:
+    """Nothing is committed, and the epoch before stays readable."""
+    rows = rows_at(built.path("target"))
+    violate(built)
+    error = refused(built, spark, mode="incremental_strict")
+    assert error.code == "KEY_VIOLATED"
+    assert rows_at(built.path("target")) == rows
+
+
+# Two runs at once ------------------------------------------------------------------------------
+
+
+def run_two(spark: Any, shop: Shop, meeting: str) -> list[str]:
+    """Two runs that wait for each other at a step: 'done' or the code of each, sorted."""
+    barrier = threading.Barrier(2, timeout=120)
+    ends: list[str] = []
+
+    def one() -> None:
+        def wait(name: str, info: dict[str, Any]) -> None:
+            if name == meeting:
+                barrier.wait()
+
+        try:
+            deltajoin.run(shop.model(), spark, on_step=wait)
+            ends.append("done")
+        except DeltaJoinError as error:
+            ends.append(error.code)
+
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(180)
+    return sorted(ends)
+
+
+def test_two_first_runs_at_once(spark: Any, shop: Shop) -> None:
+    assert run_two(spark, shop, "planned") == ["CONCURRENT_RUN", "done"]
+    assert_right(shop, 1)
+    assert deltajoin.run(shop.model(), never).strategy == "noop"
+
+
+def test_two_first_runs_into_a_created_target(spark: Any, shop: Shop) -> None:
+    """The target exists, but a killed run left it without an epoch."""
+
+    class Died(Exception):
+        pass
+
+    def die(name: str, info: dict[str, Any]) -> None:
+        if name == "before_merge":
+            raise Died
+
+    with pytest.raises(Died):
+        deltajoin.run(shop.model(), spark, on_step=die)
+    assert run_two(spark, shop, "before_merge") == ["CONCURRENT_RUN", "done"]
+    assert_right(shop, 1)
+
+
+def test_two_incremental_runs_at_once(spark: Any, built: Shop) -> None:
+    built.append("orders", (100, 1, 5))
+    built.update("customers", "customer_id = 1", name="'changed'")
+    assert run_two(spark, built, "before_merge") == ["CONCURRENT_RUN", "done"]
+    assert_right(built, 2)
+    assert deltajoin.run(built.model(), never).strategy == "noop"
+
+
+def test_a_run_that_was_overtaken(spark: Any, built: Shop) -> None:
+    """Its plan is of an epoch that is committed: stopped before Spark, the ledger stays right."""
+    built.append("orders", (100, 1, 5))
+    late = deltajoin.plan(built.model())
+    built.append("orders", (101, 1, 5))
+    deltajoin.run(built.model(), spark)
+    before = shops.files_of(built.path("target"))
+    with pytest.raises(DeltaJoinError) as caught:
+        deltajoin.run(built.model(), never, plan=late)
+    assert caught.value.code == "CONCURRENT_RUN"
+    with pytest.raises(DeltaJoinError, match="CONCURRENT_RUN"):
+        finish(late)
+    assert shops.files_of(built.path("target")) == before
+    assert_right(built, 2)
