@@ -2,12 +2,14 @@
 
 The estimate of a step depends only on what is bound and what comes next:
 
-    fan-out(bound -> new) = rows(new) x selectivity of every predicate that becomes decidable
-    and at most 1 (x its filters) when a declared key of `new` is fully equated with bound columns
+    fan-out(bound -> new) = matches x every filter and residual that becomes decidable
+    matches = 1                         a declared key of `new` is fully equated with bound columns
+            = rows(new) x selectivity   else, per bound relation that `new` is equated with:
+                1 / rows of that relation, if its own declared key is equated (a foreign key in new)
+                1 / distinct values of each equality, but not below 1 / rows of the larger table
 
-An equality is 1 / max(distinct values of both sides), where a column's distinct values are the
-table's rows if it is a key by itself, else rows to the power of 3/4. Nothing is ever below one
-millionth, so a wrong guess can change the order but not silence a path.
+A column's distinct values are the table's rows if it is a key by itself, else rows to the power of
+3/4. Nothing is ever below one millionth: a wrong guess can change an order, never silence a path.
 """
 
 from __future__ import annotations
@@ -53,27 +55,45 @@ def key_is_bound(graph: JoinGraph, statistics: Statistics, bound: frozenset[str]
 
 def fan_out(graph: JoinGraph, statistics: Statistics, bound: frozenset[str], new: str) -> float:
     """Expected rows of `new` that match one bound row."""
-    rows = statistics.table_rows(graph.by_name[new].source)
     filtered = 1.0
-    matches = rows
+    residual = 1.0
+    edges: dict[str, list[Predicate]] = {}
     for predicate in sorted(graph.decidable(bound, new), key=lambda p: p.sql):
         if predicate.kind == "filter":
             filtered *= _FILTER
+        elif predicate.kind == "edge":
+            (partner,) = predicate.relations - {new}
+            edges.setdefault(partner, []).append(predicate)
         else:
-            matches *= _selectivity(graph, statistics, predicate)
+            residual *= _residual(predicate)
     if key_is_bound(graph, statistics, bound, new):
-        matches = min(matches, 1.0)
-    return max(matches * filtered, _LEAST)
+        matches = 1.0
+    else:
+        matches = statistics.table_rows(graph.by_name[new].source)
+        for partner in sorted(edges):
+            matches *= _edges(graph, statistics, new, partner, edges[partner])
+    return max(matches * residual * filtered, _LEAST)
 
 
-def _selectivity(graph: JoinGraph, statistics: Statistics, predicate: Predicate) -> float:
-    if predicate.left is not None and predicate.right is not None:
-        return 1 / max(
-            _distinct(graph, statistics, predicate.left),
-            _distinct(graph, statistics, predicate.right),
-        )
+def _residual(predicate: Predicate) -> float:
     equality = " = " in predicate.sql or " IS NOT DISTINCT FROM " in predicate.sql
     return _EXPRESSION_EQUALITY if equality else _INEQUALITY
+
+
+def _edges(
+    graph: JoinGraph, statistics: Statistics, new: str, partner: str, edges: list[Predicate]
+) -> float:
+    """Selectivity of all equalities between two relations together."""
+    source = graph.by_name[partner].source
+    rows = statistics.table_rows(source)
+    equated = {ref for edge in edges for ref in edge.refs if ref[0] == partner}
+    key = statistics.keys.get(source)
+    if key and all((partner, column) in equated for column in key):
+        return 1 / rows
+    product = 1.0
+    for edge in edges:
+        product /= max(_distinct(graph, statistics, ref) for ref in edge.refs)
+    return max(product, 1 / max(rows, statistics.table_rows(graph.by_name[new].source)))
 
 
 def _distinct(graph: JoinGraph, statistics: Statistics, column: ColumnRef) -> float:
