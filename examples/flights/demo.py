@@ -9,6 +9,7 @@ Everything is written to `.demo/`, which is made anew. The exit code is 1 when a
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import sys
 import time
@@ -78,6 +79,8 @@ def start_spark() -> SparkSession:
     """The session that Airflow's task, dbt and the recomputation share."""
     from deltajoin.runtime.session import local_session
 
+    # A session of minutes: compile quickly rather than well.
+    os.environ.setdefault("DELTAJOIN_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
     conf = {
         "spark.sql.warehouse.dir": (HOME / "warehouse").as_uri(),
         "spark.sql.shuffle.partitions": "4",

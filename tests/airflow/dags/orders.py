@@ -20,6 +20,7 @@ CONF = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
+SUBMITTED = {**CONF, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 COMMON: dict[str, Any] = {
     "task_id": "join",
     "sql": "orders.sql",
@@ -52,7 +53,7 @@ with DAG("in_process"):
 
 with DAG("submitted"):
     DeltaJoinOperator(
-        **COMMON,
+        **{**COMMON, "conf": SUBMITTED},
         target=str(HOME / "submitted"),
         submit="spark_submit",
         outlets=[Asset("orders_submitted")],
@@ -60,7 +61,11 @@ with DAG("submitted"):
 
 with DAG("wrong_key"):
     DeltaJoinOperator(
-        **{**COMMON, "keys": {"orders": ["customer"], "customers": ["id"]}},
+        **{
+            **COMMON,
+            "conf": SUBMITTED,
+            "keys": {"orders": ["customer"], "customers": ["id"]},
+        },
         target=str(HOME / "wrong_key"),
         submit="spark_submit",
     )
