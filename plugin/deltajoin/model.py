@@ -102,7 +102,10 @@ def load_model(path: str | Path) -> Model:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = str(error).splitlines()[0]
         raise DeltaJoinError(
-            "MODEL_FILE", f"cannot read the model file: {reason}", where=str(file)
+            "MODEL_FILE",
+            f"cannot read the model file: {reason}",
+            where=str(file),
+            remedy="Correct the path or the YAML.",
         ) from error
     known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode"}
     if not isinstance(data, dict) or set(data) - known:
@@ -137,7 +140,12 @@ def _read_sql(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DeltaJoinError("MODEL_FILE", f"cannot read the SQL: {error}") from error
+        raise DeltaJoinError(
+            "MODEL_FILE",
+            f"cannot read the SQL: {error}",
+            where=str(path),
+            remedy="Correct 'sql_file'; it is relative to the model's file.",
+        ) from error
 
 
 def _beside(file: Path, place: str) -> str:

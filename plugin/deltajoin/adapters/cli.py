@@ -239,7 +239,9 @@ def _state(place: str) -> Any:
         )
     state = load_target(place)
     if state is None:
-        raise DeltaJoinError("TARGET_MISSING", "the target does not exist", where=place)
+        raise DeltaJoinError(
+            "TARGET_MISSING", "the target does not exist", where=place, remedy="Run the model."
+        )
     return state
 
 
