@@ -1,0 +1,279 @@
+"""What each mode does, run after run: rebuild, keep, refuse, or nothing at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+import deltajoin
+from deltajoin.api import finish, freeze
+from deltajoin.emit.job import job_source, write_job
+from deltajoin.runtime.session import submit_conf, submit_environment
+from tests.spark import shop as shops
+from tests.spark.shop import KEYS, SQL, Shop, assert_right, expected, never, open_shop, rows_at
+
+KEPT = ("auto", "incremental", "incremental_strict")
+
+
+@pytest.fixture
+def built(spark: Any, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Shop:
+    """Tables and a target that holds epoch 1."""
+    return shops.built(spark, tmp_path_factory, tmp_path / "shop")
+
+
+def decided(shop: Shop, **changes: Any) -> tuple[str, str]:
+    planned = deltajoin.plan(shop.model(**changes))
+    return planned.strategy, planned.reason
+
+
+# Decisions, by plan alone ----------------------------------------------------------------------
+
+
+def test_the_first_run_builds_in_every_mode(tmp_path: Path) -> None:
+    shop = open_shop(tmp_path)
+    for mode in deltajoin.model.MODES:
+        assert decided(shop, mode=mode) == ("full", "FIRST_RUN")
+
+
+def test_a_small_change_is_kept_unless_full_is_asked(built: Shop) -> None:
+    built.append("orders", (100, 1, 5))
+    for mode in KEPT:
+        assert decided(built, mode=mode) == ("incremental", "CHANGES")
+    assert decided(built, mode="full") == ("full", "FULL_REQUESTED")
+
+
+def test_a_large_change_is_rebuilt_by_auto_only(built: Shop) -> None:
+    """48 rows: nine changed are less than a fifth of the rows after, fifteen are more."""
+    built.append("orders", *((100 + n, 1, 5) for n in range(9)))
+    assert decided(built) == ("incremental", "CHANGES")
+    built.append("orders", *((200 + n, 1, 5) for n in range(6)))
+    assert decided(built) == ("full", "CHANGE_TOO_LARGE")
+    for mode in ("incremental", "incremental_strict"):
+        assert decided(built, mode=mode) == ("incremental", "CHANGES")
+
+
+NO_CHANGE = {
+    "nothing": lambda shop: None,
+    "compaction": lambda shop: DeltaTable(shop.path("orders")).optimize.compact(),
+    "vacuum": lambda shop: DeltaTable(shop.path("orders")).vacuum(
+        0, dry_run=False, enforce_retention_duration=False
+    ),
+    "property": lambda shop: DeltaTable(shop.path("orders")).alter.set_table_properties(
+        {"delta.logRetentionDuration": "interval 60 days"}
+    ),
+    "empty delete": lambda shop: shop.delete("orders", "order_id = -1"),
+}
+
+
+@pytest.mark.parametrize("case", NO_CHANGE)
+def test_no_change_starts_no_spark(built: Shop, case: str) -> None:
+    NO_CHANGE[case](built)
+    before = shops.files_of(built.path("target"))
+    for mode in KEPT:
+        record = deltajoin.run(built.model(mode=mode), never)
+        assert (record.strategy, record.reason, record.epoch) == ("noop", "NO_CHANGE", 1)
+        assert not any(record.rows.values())
+    assert shops.files_of(built.path("target")) == before
+
+
+COSMETIC = {
+    "spaces and comments": SQL.replace("\n", "  \n -- x\n"),
+    "keywords": SQL.replace("SELECT", "select").replace("JOIN", "inner join"),
+    "comma join": "SELECT o.order_id, o.amount, c.name FROM orders o, customers c "
+    "WHERE o.customer_id = c.customer_id",
+    "quotes": SQL.replace("c.name", "`c`.`name`"),
+    "CTE": "WITH k AS (SELECT * FROM customers AS c) SELECT o.order_id, o.amount, k.name "
+    "FROM orders AS o JOIN k ON o.customer_id = k.customer_id",
+}
+MEANINGFUL = {
+    "filter": SQL + "WHERE o.amount > 0",
+    "column": SQL.replace("c.name", "upper(c.name) AS name"),
+    "name": SQL.replace("c.name", "c.name AS customer"),
+    "order of columns": SQL.replace("o.order_id, o.amount", "o.amount, o.order_id"),
+    "condition": SQL.replace("o.customer_id =", "o.order_id ="),
+}
+
+
+@pytest.mark.parametrize("case", COSMETIC)
+def test_a_cosmetic_edit_is_no_change(built: Shop, case: str) -> None:
+    assert decided(built, sql=COSMETIC[case]) == ("noop", "NO_CHANGE")
+
+
+@pytest.mark.parametrize("case", MEANINGFUL)
+def test_an_edit_of_the_meaning_rebuilds(built: Shop, case: str) -> None:
+    for mode in ("auto", "incremental"):
+        assert decided(built, sql=MEANINGFUL[case], mode=mode) == ("full", "MODEL_CHANGED")
+    with pytest.raises(deltajoin.DeltaJoinError, match="MODEL_CHANGED"):
+        decided(built, sql=MEANINGFUL[case], mode="incremental_strict")
+
+
+def test_other_keys_are_another_model(built: Shop) -> None:
+    assert decided(built, keys={}) == ("full", "MODEL_CHANGED")
+
+
+DESCRIBE = """
+import json, sys
+import deltajoin
+from deltajoin.emit.job import job_source
+flip = int(sys.argv[2])
+declared = json.loads(sys.argv[1])
+for name in ("sources", "keys"):
+    declared[name] = dict(sorted(declared[name].items(), reverse=bool(flip)))
+planned = deltajoin.plan(deltajoin.Model(**declared))
+print(json.dumps(planned.to_dict()), planned.hash, deltajoin.explain(planned), job_source(planned))
+"""
+
+
+def test_one_plan_whatever_the_order_of_hashes_and_mappings(built: Shop) -> None:
+    built.append("orders", (100, 1, 5))
+    built.update("customers", "customer_id = 1", name="'changed'")
+    declared = json.dumps(built.model().to_dict())
+    package = Path(deltajoin.__file__).parents[1]
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", DESCRIBE, declared, str(seed % 2)],
+            env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(package)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in range(4)
+    }
+    assert len(outputs) == 1
+    assert len(outputs.pop()) > 1000
+
+
+# Runs ------------------------------------------------------------------------------------------
+
+
+def test_rows_that_did_not_change_are_not_written(spark: Any, built: Shop) -> None:
+    """Values that come back to what they were: an epoch, but an empty change feed."""
+    built.update("customers", "customer_id = 1", name="'changed'")
+    built.update("customers", "customer_id = 1", name="'name 1'")
+    built.update("orders", "order_id = 3", amount="amount")
+    before = built.target().version
+    record = deltajoin.run(built.model(), spark)
+    assert (record.strategy, record.epoch) == ("incremental", 2)
+    assert record.rows == {"inserted": 0, "updated": 0, "deleted": 0}
+    assert_right(built, 2)
+    feed = (
+        spark.read.format("delta")
+        .option("readChangeFeed", "true")
+        .option("startingVersion", before + 1)
+        .load(built.path("target"))
+    )
+    assert feed.count() == 0
+    assert deltajoin.run(built.model(), never).strategy == "noop"
+
+
+def test_what_a_user_reads(spark: Any, tmp_path: Path) -> None:
+    """Keyed, bag and plain: each with the rows of the query, duplicates included."""
+    shop = open_shop(tmp_path)
+    bag = "SELECT c.name FROM orders o JOIN customers c ON o.customer_id = c.customer_id"
+    plain = "SELECT DISTINCT c.name FROM orders o JOIN customers c USING (customer_id)"
+    models = {
+        "keyed": shop.model(target=shop.path("keyed")),
+        "bag": shop.model(target=shop.path("bag"), sql=bag, name="bag"),
+        "plain": shop.model(target=shop.path("plain"), sql=plain, name="plain"),
+    }
+    for kind, model in models.items():
+        assert deltajoin.run(model, spark).kind == kind
+    shop.append("orders", (100, 1, 5), (101, 2, 5))
+    shop.delete("orders", "order_id = 8")
+    for model in models.values():
+        deltajoin.run(model, spark)
+        frame = deltajoin.read(model, spark)
+        read = shops.as_rows(frame.toArrow())
+        assert read == expected(shop, model.sql)
+    assert DeltaTable(shop.path("bag")).schema().fields[-1].name == "__deltajoin_count"
+
+
+def test_settings_of_the_full_build_hold_for_later_runs(spark: Any, tmp_path: Path) -> None:
+    """Another time zone and ANSI mode in a later session do not change what rows mean."""
+    shop = open_shop(tmp_path)
+    sql = """
+    SELECT o.order_id, date_format(timestamp_seconds(o.amount), 'HH:mm') AS at,
+      CAST(c.name AS INT) AS number
+    FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id
+    """
+    model = shop.model(sql=sql)
+    tokyo = spark.newSession()
+    tokyo.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    tokyo.conf.set("spark.sql.ansi.enabled", "false")
+    first = deltajoin.run(model, tokyo)
+    assert dict(first.settings) == {
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+    }
+    lima = spark.newSession()
+    lima.conf.set("spark.sql.session.timeZone", "America/Lima")
+    lima.conf.set("spark.sql.ansi.enabled", "true")
+    shop.append("orders", (100, 1, 0))
+    second = deltajoin.run(model, lima)
+    assert (second.strategy, second.settings) == ("incremental", first.settings)
+    (row,) = (row for row in rows_at(shop.path("target")) if row[0] == 100)
+    assert row == (100, "09:00", None)
+    assert lima.conf.get("spark.sql.session.timeZone") == "America/Lima"
+
+
+def test_catalog_names(spark: Any, tmp_path: Path) -> None:
+    """Sources and targets by name: a keyed table, and a bag's view over its backing table."""
+    shop = open_shop(tmp_path)
+    spark.sql("CREATE DATABASE IF NOT EXISTS modes")
+    for table in ("orders", "customers"):
+        spark.sql(f"CREATE TABLE modes.`{table}` USING delta LOCATION '{shop.path(table)}'")
+    sources = {"orders": "modes.orders", "customers": "spark_catalog.modes.customers"}
+    bag = "SELECT c.name FROM orders o JOIN customers c ON o.customer_id = c.customer_id"
+    models = [
+        shop.model(sources=sources, target="modes.keyed"),
+        shop.model(sources=sources, target="modes.bag", sql=bag, name="bag", keys={}),
+    ]
+    try:
+        for model in models:
+            assert deltajoin.run(model, spark).strategy == "full"
+            assert deltajoin.run(model, spark).strategy == "noop"
+        shop.append("orders", (100, 1, 5))
+        for model in models:
+            assert deltajoin.run(model, spark).strategy == "incremental"
+            for frame in (spark.table(model.target), deltajoin.read(model, spark)):
+                assert shops.as_rows(frame.toArrow()) == expected(shop, model.sql)
+        with pytest.raises(deltajoin.DeltaJoinError, match="TARGET_KIND_CHANGED"):
+            deltajoin.run(shop.model(sources=sources, target="modes.keyed", keys={}), spark)
+        with pytest.raises(deltajoin.DeltaJoinError, match="SOURCE_MISSING"):
+            deltajoin.run(shop.model(sources={**sources, "orders": "modes.gone"}), spark)
+        with pytest.raises(deltajoin.DeltaJoinError, match="NOT_DELTA"):
+            deltajoin.run(shop.model(sources={**sources, "orders": "modes.bag"}), spark)
+    finally:
+        spark.sql("DROP DATABASE modes CASCADE")
+
+
+def test_an_emitted_job_run_by_spark_submit(built: Shop, tmp_path: Path) -> None:
+    """Planned here, run by a spark-submit that knows only the job and its zip, finished here."""
+    built.append("orders", (100, 1, 5))
+    built.update("customers", "customer_id = 2", name="'it''s \"changed\" ${HOME}'")
+    planned = freeze(deltajoin.plan(built.model()))
+    files = write_job(planned, tmp_path / "job")
+    assert files.job.read_text() == job_source(planned)
+    settings = {**submit_conf(), "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    environment = submit_environment()
+    environment.pop("PYTHONPATH", None)
+    command = [f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", "local[2]"]
+    command += [word for pair in settings.items() for word in ("--conf", "=".join(pair))]
+    command += ["--py-files", str(files.py_files), str(files.job)]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (line,) = (li for li in done.stdout.splitlines() if li.startswith("deltajoin-result: "))
+    assert json.loads(line.partition(": ")[2])["record"]["plan_hash"] == planned.hash
+    record = finish(planned)
+    assert (record.strategy, record.epoch, record.plan_hash) == ("incremental", 2, planned.hash)
+    assert_right(built, 2)
+    assert finish(planned).to_dict() == record.to_dict()
+    assert KEYS["orders"] == list(record.key)
