@@ -1,0 +1,327 @@
+"""The law, checked on DuckDB: previous target + net of all lookup paths = the query on new tables.
+
+The planner and the emitter are the real ones; only the engine is another. Every statement is Spark
+SQL that sqlglot turns into DuckDB's. A version is 1 (previous epoch) or 2 (this epoch), so that the
+statements of all epochs of a case are alike. The epoch order is the planner's in one half of the
+epochs and any permutation in the other: every permutation must be exact.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+
+from deltajoin.delta.epochs import SourceVersion, epoch_order, lookup_paths
+from deltajoin.delta.identity import target_key
+from deltajoin.delta.plan import DeltaPlan, Target
+from deltajoin.emit.sql import Program, build_program
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.cardinality import Statistics
+from deltajoin.planner.search import full_order
+from deltajoin.sql.bind import bind
+from tests.property.cases import Case, Row, State, play, render_sql
+from tests.property.generate import TUNED, Profile, generate
+
+Bag = Counter[tuple[Any, ...]]
+Feeds = dict[str, list[tuple[str, Row]]]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A known mistake: it alters the plan, the program, or the feed that a run would read.
+
+    Each function gives None where there is nothing to get wrong.
+    """
+
+    name: str
+    plan: Callable[[DeltaPlan], DeltaPlan | None] | None = None
+    program: Callable[[Program, DeltaPlan], Program | None] | None = None
+    feed: Callable[[Feeds], Feeds | None] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one epoch; `problem` is empty when the target is right."""
+
+    epoch: int
+    kind: str
+    changed: bool
+    problem: str = ""
+
+
+class Mismatch(AssertionError):
+    """The backfill differs from the query."""
+
+
+@cache
+def connection() -> duckdb.DuckDBPyConnection:
+    """One DuckDB in memory for the whole process; a case replaces the views of the one before."""
+    con = duckdb.connect()
+    con.execute("SET threads = 1; SET enable_progress_bar = false; PRAGMA disable_optimizer")
+    return con
+
+
+@lru_cache(maxsize=4096)
+def to_duckdb(sql: str) -> str:
+    """One Spark statement as DuckDB's."""
+    silent = sqlglot.ErrorLevel.IGNORE  # hints are dropped
+    (text,) = sqlglot.transpile(sql, "spark", "duckdb", identify=True, unsupported_level=silent)
+    return text.replace("RAISE_ERROR(", "ERROR(").replace("raise_error(", "error(")
+
+
+def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:
+    """The outcome of each epoch in turn; with a mutant, of the epochs that it alters.
+
+    The backfill comes first and has no outcome: it is right or raises.
+    """
+    sql = render_sql(case)
+    schemas = {t.name: t.names for t in case.tables}
+    query = bind(sql, {t: schemas[t] for t in sorted(schemas)})
+    assert query.graph is not None, query.reason
+    maker = _PlanMaker(case, sql, query.graph)
+    state = case.initial()
+    target = full_rows(case, sql, state)
+    if mutant is None:
+        _check_backfill(case, maker, state, target)
+    for number, commits in enumerate(case.epochs):
+        before, feeds = state, Feeds()
+        for commit in commits:
+            state, feed = play(state, commit)
+            if commit.table in query.tables:
+                feeds.setdefault(commit.table, []).extend(feed)
+        wanted = full_rows(case, sql, state)
+        changed, old, target = wanted != target, target, wanted
+        plan = maker.plan(number, tuple(feeds))
+        work = _mutated(plan, feeds, mutant) if mutant else (build_program(plan), feeds)
+        if work is None:
+            continue
+        program, feeds = work
+        _load(case, program, {1: before, 2: state}, feeds)
+        try:
+            problem = _difference(_applied(program, plan.target, old), wanted)
+        except Mismatch as error:
+            problem = str(error)
+        except duckdb.Error as error:
+            if mutant is None:
+                raise
+            problem = str(error)
+        yield Outcome(number, plan.target.kind, changed, problem)
+
+
+def _mutated(plan: DeltaPlan, feeds: Feeds, mutant: Mutant) -> tuple[Program, Feeds] | None:
+    """What a run with this mistake would execute and read; None where it makes no difference."""
+    altered = mutant.plan(plan) if mutant.plan else plan
+    if altered is None or not feeds:
+        return None
+    program: Program | None = build_program(altered)
+    if mutant.program:
+        program = mutant.program(build_program(altered), plan)
+    read = mutant.feed(feeds) if mutant.feed else feeds
+    return None if program is None or read is None else (program, read)
+
+
+def draw(seed: int, profile: Profile = TUNED) -> Case:
+    """The case of a seed, of two attempts the first whose query has rows: a join that is empty
+    mostly stays so, and shows little."""
+    for attempt in range(2):
+        case = generate(seed, profile, attempt)
+        if full_rows(case, render_sql(case), case.initial()):
+            break
+    return case
+
+
+def full_rows(case: Case, sql: str, state: State) -> Bag:
+    """The user's own query on DuckDB, over the tables as they are."""
+    con = connection()
+    for table in case.tables:
+        _register(table.name, _arrow(table.columns, tuple(state[table.name].values())))
+    return Counter(con.execute(to_duckdb(sql)).fetchall())
+
+
+def _check_backfill(case: Case, maker: _PlanMaker, state: State, wanted: Bag) -> None:
+    plan = replace(maker.plan(0, ()), strategy="full")
+    program = build_program(plan)
+    _load(case, program, {1: state, 2: state}, {})
+    con = connection()
+    assert program.full is not None
+    rows = con.execute(to_duckdb(program.full)).fetchall()
+    found = Counter(rows)
+    if plan.target.kind == "bag":
+        if len(found) != len(rows):
+            raise Mismatch("backfill: a distinct row comes twice")
+        found = Counter({row[:-1]: row[-1] for row in rows})
+    if problem := _difference(found, wanted):
+        raise Mismatch(f"backfill: {problem}")
+    if program.key_check and con.execute(to_duckdb(program.key_check)).fetchall():
+        raise Mismatch("key check: found a violation where there is none")
+
+
+class _PlanMaker:
+    """Plans for a case: the real planner on random statistics and random epoch orders."""
+
+    def __init__(self, case: Case, sql: str, graph: JoinGraph) -> None:
+        self.case, self.sql, self.graph = case, sql, graph
+        keys = {t.name: t.key for t in case.tables if t.key}
+        types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
+        key = target_key(graph, keys, types)
+        self.keys = keys
+        self.target = Target(
+            place="/target",
+            name_parts=(),
+            location="/target",
+            exists=True,
+            kind="keyed" if key else "bag",
+            columns=tuple(p.name for p in graph.projections),
+            key=key,
+        )
+
+    def plan(self, epoch: int, changed: tuple[str, ...]) -> DeltaPlan:
+        random = Random(f"{self.case.seed}:{epoch}")
+        sizes = (None, 0, 1, 10, 1_000, 50_000, 10_000_000)
+        versions = {
+            name: SourceVersion(
+                source=name,
+                location=name,
+                table_id="",
+                version=2 if name in changed else 1,
+                previous=1,
+                columns=self.case.table(name).columns,
+                rows=random.choice(sizes),
+                change_rows=random.choice((None, 0, 3, 500, 2_000_000)),
+            )
+            for name in self.graph.sources
+        }
+        statistics = Statistics({n: v.rows for n, v in versions.items()}, self.keys)
+        order = epoch_order(self.graph, statistics)
+        if random.random() < 0.5:
+            order = tuple(random.sample(order, len(order)))
+        return DeltaPlan(
+            model="m",
+            fingerprint="",
+            sql=self.sql,
+            mode="incremental",
+            strategy="incremental" if changed else "noop",
+            reason="",
+            detail="",
+            epoch=epoch,
+            target=self.target,
+            sources=tuple(versions[name] for name in sorted(versions)),
+            keys=tuple(sorted((s, k) for s, k in self.keys.items() if s in versions)),
+            graph=self.graph,
+            epoch_order=order,
+            full_order=full_order(self.graph, statistics),
+            paths=lookup_paths(self.graph, statistics, order, versions),
+            settings=None,
+        )
+
+
+# loading ------------------------------------------------------------------------------------------
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    if kind.startswith("decimal"):
+        return pa.decimal128(6, 2)
+    return {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string(), "date": pa.date32()}[
+        kind
+    ]
+
+
+@lru_cache(maxsize=256)
+def arrow_schema(columns: tuple[tuple[str, str], ...]) -> pa.Schema:
+    return pa.schema([(name, _arrow_type(kind)) for name, kind in columns])
+
+
+@lru_cache(maxsize=256)
+def _arrow(columns: tuple[tuple[str, str], ...], rows: tuple[Row, ...]) -> pa.Table:
+    schema = arrow_schema(columns)
+    arrays = [pa.array([row[i] for row in rows], type=field.type) for i, field in enumerate(schema)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+_registered: dict[str, pa.Table] = {}
+
+
+def _register(view: str, rows: pa.Table) -> None:
+    if _registered.get(view) is not rows:
+        connection().register(view, rows)
+        _registered[view] = rows
+
+
+def _load(case: Case, program: Program, states: dict[int, State], feeds: Feeds) -> None:
+    for scan in program.scans:
+        table = case.table(scan.location)
+        rows = states[scan.version][table.name].values()
+        _register(scan.view, _arrow(table.columns, tuple(rows)))
+    for feed in program.feeds:
+        columns = (*case.table(feed.source).columns, ("_change_type", "string"))
+        events = tuple((*row, kind) for kind, row in feeds.get(feed.source, ()))
+        _register(feed.raw_view, _arrow(columns, events))
+
+
+# evaluation ---------------------------------------------------------------------------------------
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _applied(program: Program, target: Target, old: Bag) -> Bag:
+    """The target after the run's statements, as the MERGE would leave it."""
+    views = [(feed.view, to_duckdb(feed.sql)) for feed in program.feeds]
+    ends = []
+    for path in program.paths:
+        views += [(s.view, to_duckdb(s.sql)) for s in path.statements]
+        ends.append(f"SELECT * FROM {_identifier(path.statements[-1].view)}")
+    if not ends:  # a no-op, or every path dropped
+        return old
+    views.append(("path_rows", " UNION ALL ".join(ends)))
+    assert program.fold is not None
+    head = ", ".join(f"{_identifier(name)} AS ({sql})" for name, sql in views)
+    rows = connection().execute(f"WITH {head} {to_duckdb(program.fold)}").fetchall()
+    return _merge_keyed(rows, target, old) if target.kind == "keyed" else _merge_bag(rows, old)
+
+
+def _merge_bag(rows: list[tuple[Any, ...]], old: Bag) -> Bag:
+    new = old.copy()
+    for row in rows:
+        new[row[:-1]] += int(row[-1])
+        if row[-1] == 0 or new[row[:-1]] < 0:
+            raise Mismatch(f"multiplicity of {row[:-1]} changes by {row[-1]}")
+    return +new
+
+
+def _merge_keyed(rows: list[tuple[Any, ...]], target: Target, old: Bag) -> Bag:
+    at = [target.columns.index(name) for name in target.key]
+    rest = [i for i in range(len(target.columns)) if i not in at]
+    by_key = {tuple(row[i] for i in at): row for row in old}
+    if len(by_key) != old.total():
+        raise Mismatch("the target's key is not unique in the query's rows")
+    for *values, operation in rows:
+        key = tuple(values[: len(at)])
+        if (key in by_key) == (operation == "insert"):
+            raise Mismatch(f"{operation} of key {key}")
+        if operation == "delete":
+            del by_key[key]
+            continue
+        row: list[Any] = [None] * len(target.columns)
+        for i, value in zip((*at, *rest), values, strict=True):
+            row[i] = value
+        by_key[key] = tuple(row)
+    return Counter(by_key.values())
+
+
+def _difference(found: Bag, wanted: Bag) -> str:
+    if found == wanted:
+        return ""
+    missing, surplus = wanted - found, found - wanted
+    return (
+        f"missing {sorted(missing.items(), key=repr)}, too many {sorted(surplus.items(), key=repr)}"
+    )

@@ -1,0 +1,160 @@
+"""Random models over real Delta tables: after every epoch the target is the query.
+
+delta-rs writes the tables (appends, deletes, updates, merges, OPTIMIZE in between, several commits
+between two runs), `deltajoin.run` follows, never rebuilding. Each epoch is compared with DuckDB's
+result of the query, the last of each model also with Spark's own, through `deltajoin.read`.
+`--models N` gives more models; each has five epochs and a seed in its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import deltajoin
+from tests.property.cases import Case, Commit, Row, Table, play, quote, render_sql
+from tests.property.generate import Profile
+from tests.property.oracle import arrow_schema, draw, full_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EPOCHS = 5
+RID = "rid__"
+FIRST_SEED = 1
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        models = metafunc.config.getoption("--models")
+        metafunc.parametrize("seed", range(FIRST_SEED, FIRST_SEED + models))
+
+
+def test_every_epoch_equals_the_query(seed: int, spark: SparkSession, tmp_path: Path) -> None:
+    profile = Profile(epochs=(EPOCHS, EPOCHS), hard_names=False, stars=False, keyed=seed % 2 == 0)
+    case, random = draw(seed, profile), Random(seed)
+    sql, state = render_sql(case), case.initial()
+    for table in case.tables:
+        create(tmp_path, table)
+    model = deltajoin.Model(
+        name=f"model_{seed}",
+        sql=sql,
+        sources={table.name: str(tmp_path / table.name) for table in case.tables},
+        target=str(tmp_path / "target"),
+        keys={table.name: table.key for table in case.tables if table.key},
+        mode="incremental",
+    )
+    started = time.monotonic()
+    first = deltajoin.run(model, spark)
+    assert (first.strategy, first.reason) == ("full", "FIRST_RUN")
+    before = full_rows(case, sql, state)
+    changed, used = 0, sorted({relation.table for relation in case.relations})
+    for number, epoch in enumerate(case.epochs):
+        for commit in epoch:
+            state, _ = play(state, commit)
+            write(tmp_path, case, commit)
+        compacted = random.random() < 0.4
+        if compacted:
+            DeltaTable(str(tmp_path / random.choice(used))).optimize.compact()
+
+        record = deltajoin.run(model, spark)
+
+        work = any(commit.table in used for commit in epoch)
+        assert record.strategy == ("incremental" if work else "noop"), record.detail
+        wanted = full_rows(case, sql, state)
+        found = target_rows(model, record)
+        assert found == wanted, f"seed {seed}, epoch {number}: {sql}\n{record.to_dict()}"
+        changed, before = changed + (wanted != before), wanted
+    if seed % 3 == 0:
+        for name in used:
+            DeltaTable(str(tmp_path / name)).optimize.compact()
+        assert deltajoin.run(model, spark).strategy == "noop"
+    assert Counter(map(tuple, deltajoin.read(model, spark).collect())) == before
+    assert spark_rows(spark, case, sql, tmp_path) == before
+    print(
+        f"\nseed {seed}: {first.kind}, {len(case.relations)} relations, "
+        f"{changed} of {EPOCHS} epochs change the target, {time.monotonic() - started:.1f} s"
+    )
+
+
+def create(root: Path, table: Table) -> None:
+    """The table at its first version; `rid__` gives its rows an identity that no query uses."""
+    write_deltalake(
+        str(root / table.name),
+        as_arrow(table, list(table.rows)),
+        configuration={"delta.enableChangeDataFeed": "true"},
+    )
+
+
+def as_arrow(table: Table, rows: list[tuple[int, Row]], **extra: list[str]) -> pa.Table:
+    schema = arrow_schema(table.columns)
+    columns = {RID: pa.array([rid for rid, _ in rows], pa.int64())}
+    for i, field in enumerate(schema):
+        columns[field.name] = pa.array([row[i] if row else None for _, row in rows], field.type)
+    return pa.table({**columns, **{name: pa.array(values) for name, values in extra.items()}})
+
+
+def write(root: Path, case: Case, commit: Commit) -> None:
+    """One commit on the Delta table: an append, a delete, an update or a merge."""
+    table, target = case.table(commit.table), DeltaTable(str(root / commit.table))
+    kinds = {change.kind for change in commit.changes}
+    rids = [change.rid for change in commit.changes]
+    rows = [(change.rid, change.row) for change in commit.changes]
+    if kinds == {"insert"}:
+        write_deltalake(target, as_arrow(table, rows), mode="append")
+    elif kinds == {"delete"}:
+        target.delete(f"{RID} IN ({', '.join(map(str, rids))})")
+    elif len(rows) == 1:
+        values = dict(zip(table.names, rows[0][1], strict=True))
+        updates = {f'"{name}"': literal(value) for name, value in values.items()}
+        target.update(predicate=f"{RID} = {rids[0]}", updates=updates)
+    else:
+        source = as_arrow(table, rows, op=[change.kind for change in commit.changes])
+        new = {f'"{name}"': f's."{name}"' for name in (RID, *table.names)}
+        (
+            target.merge(source, f"t.{RID} = s.{RID}", source_alias="s", target_alias="t")
+            .when_matched_delete("s.op = 'delete'")
+            .when_matched_update(new, "s.op = 'update'")
+            .when_not_matched_insert(new)
+            .execute()
+        )
+
+
+def literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return str(value) if isinstance(value, int) else f"'{value}'"
+
+
+def target_rows(model: deltajoin.Model, record: Any) -> Counter[Any]:
+    """The rows of the target, read without Spark; a bag with its multiplicities."""
+    from deltalake import QueryBuilder
+
+    found = QueryBuilder().register("t", DeltaTable(model.target)).execute("SELECT * FROM t")
+    rows = pa.table(found.read_all()).select([*record.columns, *_count(record.kind)])
+    tuples = [tuple(column) for column in zip(*(c.to_pylist() for c in rows.columns), strict=True)]
+    if record.kind != "bag":
+        return Counter(tuples)
+    counted = Counter({row[:-1]: row[-1] for row in tuples})
+    assert len(counted) == len(tuples)
+    return counted
+
+
+def _count(kind: str) -> list[str]:
+    return ["__deltajoin_count"] if kind == "bag" else []
+
+
+def spark_rows(spark: SparkSession, case: Case, sql: str, root: Path) -> Counter[Any]:
+    """Spark's own result of the user's query."""
+    own = spark.newSession()
+    for table in case.tables:
+        rows = own.read.format("delta").load(str(root / table.name))
+        rows.createOrReplaceTempView(quote(table.name))
+    return Counter(map(tuple, own.sql(sql).collect()))
