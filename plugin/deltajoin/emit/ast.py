@@ -62,5 +62,7 @@ def expression(sql: str, rename: dict[ColumnRef, tuple[str, str]] | None = None)
 
 
 def pretty(node: exp.Expr) -> str:
-    """Spark SQL over several lines."""
-    return node.sql(dialect=Verbatim, identify=True, normalize_functions=False, pretty=True)
+    """Spark SQL over several lines; the tree is used up."""
+    return node.sql(
+        dialect=Verbatim, identify=True, normalize_functions=False, pretty=True, copy=False
+    )
