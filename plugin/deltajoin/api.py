@@ -215,8 +215,9 @@ def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
         return _noop(planned)
     location = planned.target.location
     if location is None:
-        name = planned.target.name_parts
-        location = _locate(quote_dotted(name), locate)
+        *schema, last = planned.target.name_parts
+        backing = last + BACKING_SUFFIX if planned.target.kind == "bag" else last
+        location = _locate(quote_dotted((*schema, backing)), locate)
     return _write_audit(location, planned)
 
 
