@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
-# Sessions of tests are short, also those in processes that tests start: compile quickly.
-os.environ.setdefault("DELTAJOIN_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+# Sessions of tests are short, also those in processes that tests start: compile quickly. The code
+# cache of that level is so small that a long session fills it and then no longer compiles at all.
+os.environ.setdefault(
+    "DELTAJOIN_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
