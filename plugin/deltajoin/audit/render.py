@@ -24,7 +24,7 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
     lines = [head, f"  Δ{path['driver']} of {path['source']}: change feed {first}..{last}"]
     for step in path["steps"]:
         star = "*" if step["epoch"] == "this" else ""
-        on = " AND ".join(step["on"]).replace("`", "")
+        on = " AND ".join(step["on"]).replace("`", "") or "every row"
         count = step.get("rows_out")
         shown = f"estimated {step['estimated_rows']:,}"
         if count is not None:
