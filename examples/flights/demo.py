@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,10 +103,7 @@ def play(spark: SparkSession, airflow: Airflow, dbt: Dbt, day: str, land: str) -
     show(by_dbt.audit, paths=False)
     with step("full recomputation by plain Spark, and comparison"), quiet(HOME / "spark.log"):
         seconds, full = recompute(spark)
-        by_airflow_differing, by_dbt_differing = (
-            differing(full, target) for target in targets(spark, dbt)
-        )
-        equal = by_airflow_differing.unionAll(by_dbt_differing).isEmpty()
+        equal = all_equal(full, tuple(targets(spark, dbt)))
         count = full.count()
     print(f"   {count:,} rows; " + ("both targets equal" if equal else "TARGETS DIFFER"))
     return Row(day, by_airflow, by_dbt, seconds, count, equal)
@@ -144,9 +142,18 @@ def targets(spark: SparkSession, dbt: Dbt) -> Iterator[DataFrame]:
     yield spark.table(dbt.relation)
 
 
-def differing(full: DataFrame, target: DataFrame) -> DataFrame:
-    """Rows, and copies of rows, that one has and the other has not: none if equal as multisets."""
-    return full.exceptAll(target).unionAll(target.exceptAll(full))
+def all_equal(full: DataFrame, others: Sequence[DataFrame]) -> bool:
+    """Equal as multisets: in every one, each row is there as often as in `full`."""
+    from pyspark.sql import DataFrame, functions
+
+    counts = [f"in_{number}" for number in range(len(others))]
+    tagged = [full.selectExpr("*", *(f"1 as {count}" for count in counts))]
+    for number, other in enumerate(others):
+        weights = (f"{-int(count == counts[number])} as {count}" for count in counts)
+        tagged.append(other.selectExpr("*", *weights))
+    rows = reduce(DataFrame.unionAll, tagged).groupBy(*full.columns)
+    sums = rows.agg(*(functions.sum(count).alias(count) for count in counts))
+    return sums.where(" or ".join(f"{count} <> 0" for count in counts)).isEmpty()
 
 
 def print_costs(rows: Sequence[Row]) -> None:
