@@ -72,7 +72,7 @@ def main() -> int:
     verdict = "both targets equal it, row for row" if right else "ROWS DIFFER"
     print(f"\nAfter each of the {len(rows)} steps compared with a full recomputation: {verdict}.")
     print(f"{time.monotonic() - started:.0f} s. Tables and logs are in {HOME.name}/. Try:")
-    print("  .venv/bin/deltajoin explain examples/flights/flights_enriched.yml")
+    print("  .venv/bin/deltajoin explain --model examples/flights/flights_enriched.yml")
     return 0 if right else 1
 
 
@@ -80,8 +80,9 @@ def start_spark() -> SparkSession:
     """The session that Airflow's task, dbt and the recomputation share."""
     from deltajoin.runtime.session import local_session
 
-    # A session of minutes: compile quickly rather than well.
-    os.environ.setdefault("DELTAJOIN_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+    # A session of minutes: compile quickly rather than well, with room for all of it.
+    compile_quickly = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    os.environ.setdefault("DELTAJOIN_JAVA_OPTIONS", compile_quickly)
     conf = {
         "spark.sql.warehouse.dir": (HOME / "warehouse").as_uri(),
         "spark.sql.shuffle.partitions": "4",
