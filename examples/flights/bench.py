@@ -109,11 +109,9 @@ def play(spark: SparkSession, model: Model, home: Path, rounds: int) -> int:
         kept, record = timed(spark, model)
         full, _ = timed(spark, rebuilt)
         rows = sum(record.rows.values())
-        print(
-            f"  round {number}{' (warm-up)' if number == 0 else ''}: {record.strategy}, {rows:,} rows "
-            f"changed: {kept:.1f} s; full rebuild: {full:.1f} s",
-            flush=True,
-        )
+        label = f"round {number}" if number else "warm-up"
+        outcome = f"{record.strategy}, {rows:,} rows changed: {kept:.1f} s"
+        print(f"  {label}: {outcome}; full rebuild: {full:.1f} s", flush=True)
         if number:
             kept_seconds.append(kept)
             full_seconds.append(full)
