@@ -14,6 +14,7 @@ import pytest
 
 from deltajoin.delta.strategy import Decision, Obstacle, Situation, decide
 from deltajoin.emit.job import describe_job, job_source, write_job
+from deltajoin.emit.sql import build_program
 from deltajoin.errors import DeltaJoinError
 from tests.unit import flights
 
@@ -60,6 +61,15 @@ def test_a_daily_plan(golden: Golden) -> None:
 def test_a_bag_plan(golden: Golden) -> None:
     plan = flights.daily_plan({"planes": 3}, flights.first_plan(flights.model(keys={})))
     golden("jobs/flights_bag.py.txt", job_source(plan))
+
+
+def test_declared_keys_are_checked_even_where_the_target_is_a_bag() -> None:
+    plan = flights.first_plan(flights.model(flights.SQL.replace("f.flight,", "")))
+    assert plan.target.kind == "bag"
+    check = build_program(plan).key_check
+    assert check is not None
+    assert all(f"'{name}' AS `source`" in check for name in flights.KEYS)
+    assert build_program(flights.first_plan(flights.model(keys={}))).key_check is None
 
 
 def job_values(source: str) -> dict[str, object]:

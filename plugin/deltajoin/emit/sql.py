@@ -280,7 +280,7 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
 def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     """Sources whose key is part of the target's; a NULL in another one's key matches nothing."""
     graph = plan.graph
-    if graph is None:
+    if graph is None or plan.target.kind != "keyed":
         return frozenset()
     types = {(s.source, name): kind for s in plan.sources for name, kind in s.columns}
     relations = independent_relations(graph, dict(plan.keys), types)
@@ -288,7 +288,7 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
 
 
 def _key_check(plan: DeltaPlan, views: Views) -> str | None:
-    if plan.target.kind != "keyed":
+    if not plan.keys:
         return None
     version = {s.source: s.version for s in plan.sources}
     identifying = _identifying_sources(plan)
