@@ -32,12 +32,15 @@ from {{ source('raw', 'seed') }} a join {{ source('raw', 'seed') }} b on a.id = 
 """
 
 
-@pytest.fixture(scope="class", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _shared_session(spark: SparkSession) -> Iterator[None]:
-    """dbt joins the tests' session; it turns ANSI mode off there, for all who come after."""
-    ansi = spark.conf.get("spark.sql.ansi.enabled")
+    """dbt joins the tests' session and turns ANSI mode off there, to the end of the last project.
+
+    Of the module, so that it outlives the projects, whose teardown connects once more.
+    """
+    ansi = str(spark.conf.get("spark.sql.ansi.enabled"))
     yield
-    spark.conf.set("spark.sql.ansi.enabled", ansi or "true")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
 
 
 @pytest.fixture(scope="class")
