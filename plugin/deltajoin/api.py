@@ -21,6 +21,7 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
+from deltajoin.runtime.target import BACKING_SUFFIX
 from deltajoin.sql.dialect import parse
 from deltajoin.sql.tables import resolve_tables, source_names
 
@@ -31,7 +32,6 @@ __all__ = ["explain", "finish", "freeze", "plan", "read", "run", "source_names"]
 
 Locate = Callable[[str], str | None]
 OnStep = Callable[[str, dict[str, Any]], None]
-BACKING_SUFFIX = "__deltajoin"
 
 
 def plan(model: Model, *, locate: Locate | None = None) -> DeltaPlan:

@@ -53,12 +53,7 @@ def build(
         if give_way is None or not _is_in_the_way(error, relation):
             raise
         if not (full_refresh or _made_empty(session, relation)):
-            remedy = (
-                f"{error.remedy or ''} Or run once with --full-refresh, which drops it.".strip()
-            )
-            raise DeltaJoinError(
-                error.code, error.message, where=error.where, remedy=remedy
-            ) from error
+            raise _with_dbt_remedy(error) from error
     give_way()
     return _run(session, model, relation)
 
