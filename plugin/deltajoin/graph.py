@@ -9,7 +9,16 @@ every inner ON, USING and WHERE is one predicate:
     constant  touches none                    1 = 1
 
 Expressions are Spark SQL text whose columns are always `relation`.`column` in backticks, so a
-predicate can be placed anywhere those relations are bound. Caller: build with `sql.bind`.
+predicate can be placed anywhere those relations are bound.
+
+A query is one block: items joined inner under predicates. An item is a relation or an outer, semi
+or anti join of two further blocks:
+
+    o JOIN c LEFT JOIN (a JOIN b)       Block(items=(Join(left, Block(o, c), Block(a, b)),))
+
+A predicate of a block may touch relations on the null-supplied side of a join among its items; it
+then judges the joined row, and may neither be pushed below that join nor reordered across it.
+Caller: build with `sql.bind`.
 """
 
 from __future__ import annotations
@@ -57,12 +66,60 @@ class Projection:
 
 
 @dataclass(frozen=True)
+class Join:
+    """A join that is not inner: `kind` is left, full, semi or anti; a right join is turned round.
+
+    All conjuncts of its condition together are one predicate. Above a semi or anti join only the
+    left side's columns exist.
+    """
+
+    kind: str
+    left: Block
+    right: Block
+    on: tuple[Predicate, ...]
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Names of all relations below, as written."""
+        return (*self.left.relations, *self.right.relations)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Items joined inner: relation names and joins, under conjuncts that hold on every row."""
+
+    items: tuple[str | Join, ...]
+    predicates: tuple[Predicate, ...]
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Names of all relations below, as written."""
+        return tuple(
+            name
+            for item in self.items
+            for name in ((item,) if isinstance(item, str) else item.relations)
+        )
+
+
+@dataclass(frozen=True)
 class JoinGraph:
-    """A bound select-project-join query."""
+    """A bound query: its relations, the root block's predicates, the output columns.
+
+    `joins` are the items of the root block that are not plain relations: empty when every join is
+    inner, and then `predicates` are all there is.
+    """
 
     relations: tuple[Relation, ...]
     predicates: tuple[Predicate, ...]
     projections: tuple[Projection, ...]
+    joins: tuple[Join, ...] = ()
+
+    @cached_property
+    def root(self) -> Block:
+        """The query as a block."""
+        below = {name for join in self.joins for name in join.relations}
+        plain = tuple(r.name for r in self.relations if r.name not in below)
+        return Block((*plain, *self.joins), self.predicates)
 
     @cached_property
     def by_name(self) -> dict[str, Relation]:
