@@ -20,8 +20,9 @@ Rule = tuple[int, int]
 class Edge:
     """One operator: `kind` is inner, left, full, semi or anti; `left` and `right` are bit sets.
 
-    `rules`: (a, b) means that a joined set which meets `a` must hold all of `b` (CD-C). `predicates`
-    are what the operator applies: one conjunct for an inner edge, all of ON for any other.
+    `rules`: (a, b) means that a joined set which meets `a` must hold all of `b` (CD-C).
+    `predicates` are what the operator applies: one conjunct for an inner edge, all of ON for any
+    other.
     """
 
     kind: str
