@@ -136,4 +136,6 @@ def fingerprint(
             "predicates": sorted(p.sql for p in graph.predicates),
             "projections": [(p.name, p.sql) for p in graph.projections],
         }
+        if graph.cores:
+            meaning["cores"] = [asdict(core) for core in graph.cores]
     return digest({"format": FORMAT, "meaning": meaning, "key": key, "kind": kind})

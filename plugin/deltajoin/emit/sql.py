@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.delta.epochs import LookupPath, SourceVersion
+from deltajoin.delta.epochs import LookupPath, SourceVersion, reads
 from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
@@ -99,8 +99,14 @@ class Views:
                 view = names.take(f"{base}_v{version}")
                 self._scans[source.source, version] = Scan(view, source.location, version)
             self._changes[source.source] = names.take(f"{base}_changes")
+        self._types = {(s.source, name): kind for s in plan.sources for name, kind in s.columns}
         relations = plan.graph.relations if plan.graph else ()
-        self._paths = {r.name: names.take(f"path_{slug(r.name)}") for r in relations}
+        branches = range(len(plan.graph.branches) if plan.graph else 0)
+        self._paths = {
+            (r.name, branch): names.take(f"path_{slug(r.name)}")
+            for branch in branches
+            for r in relations
+        }
 
     def scan(self, source: str, version: int) -> Scan:
         """The scan of a source at a version."""
@@ -111,9 +117,13 @@ class Views:
         rows = self._rows[source]
         return rows is None or rows >= LARGE_TABLE_ROWS
 
-    def path(self, driver: str) -> str:
+    def path(self, driver: str, branch: int = 0) -> str:
         """What the views of a driver's path begin with."""
-        return self._paths[driver]
+        return self._paths[driver, branch]
+
+    def type_of(self, source: str, name: str) -> str:
+        """The Spark type of a source's column."""
+        return self._types[source, name]
 
     def changes(self, source: str) -> str:
         """The view of a source's consolidated change."""
@@ -128,17 +138,23 @@ def build_program(plan: DeltaPlan) -> Program:
         return Program(scans, (), (), None, None, full_sql(plan, views), _key_check(plan, views))
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), None, None, None, None)
-    used = sorted({(step.source, step.version) for path in plan.paths for step in path.steps})
+    used = sorted({read for path in plan.paths for read in reads(path.steps)})
     changed = [s for s in plan.sources if s.changed]
     return Program(
         scans=tuple(views.scan(source, version) for source, version in used),
         feeds=tuple(_feed(plan.graph, source, views) for source in changed),
-        paths=tuple(path_program(plan.graph, path, views) for path in plan.paths),
+        paths=tuple(_path(plan.graph, path, views) for path in plan.paths),
         fold=fold_sql(plan.target),
         merge=merge_sql(plan.target),
         full=None,
         key_check=None,
     )
+
+
+def _path(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgram:
+    from deltajoin.emit.route import route_program
+
+    return route_program(graph, path, views) if graph.cores else path_program(graph, path, views)
 
 
 def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
@@ -255,9 +271,11 @@ class _Travelling:
 def full_sql(plan: DeltaPlan, views: Views) -> str:
     """The whole query over this epoch's versions, in the planner's join order."""
     if plan.graph is None or plan.full_order is None:
-        return replace_tables(
+        own = replace_tables(
             plan.sql, {s.source: views.scan(s.source, s.version).view for s in plan.sources}
         )
+        own = own.rstrip().rstrip(";")
+        return count_sql(own, plan.target) if plan.target.kind == "bag" else own
     graph, order = plan.graph, plan.full_order.relations
     version = {s.source: s.version for s in plan.sources}
 
@@ -274,7 +292,8 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
     filters += graph.decidable(frozenset(), order[0])
     if filters:
         select = select.where(*[expression(p.sql) for p in filters])
-    return count_sql(select, plan.target) if plan.target.kind == "bag" else pretty(select)
+    whole = pretty(select)
+    return count_sql(whole, plan.target) if plan.target.kind == "bag" else whole
 
 
 def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:

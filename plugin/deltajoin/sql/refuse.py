@@ -22,11 +22,11 @@ _UNIT_CALLS = {"date_add", "dateadd", "date_diff", "datediff", "timestampadd", "
 class Unsupported(Exception):
     """A construct that is rebuilt in full; carries what `DeltaJoinError` needs."""
 
-    def __init__(self, code: str, message: str, node: exp.Expr, remedy: str) -> None:
+    def __init__(self, code: str, message: str, node: exp.Expr | None, remedy: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-        self.where = place(node)
+        self.where = None if node is None else place(node)
         self.remedy = remedy
 
 
@@ -156,16 +156,17 @@ def check_expression(node: exp.Expr) -> None:
                 raise Unsupported("GENERATOR", f"{name}()", part, _remedy("the generator"))
 
 
-def check_join(join: exp.Join) -> None:
-    """`Unsupported` for anything but an inner join."""
+def join_kind(join: exp.Join) -> str:
+    """inner, left, right, full, semi or anti; `Unsupported` for any other join."""
     side, kind = (join.side or "").upper(), (join.kind or "").upper()
-    if kind in ("SEMI", "ANTI"):
-        raise Unsupported("SEMI_ANTI_JOIN", f"{side} {kind} JOIN".strip(), join, _remedy(kind))
-    if side in ("LEFT", "RIGHT", "FULL"):
-        raise Unsupported("OUTER_JOIN", f"{side} JOIN", join, _remedy(f"the {side} JOIN"))
-    if kind not in ("", "INNER", "CROSS") or (join.method or "").upper() not in ("", "NATURAL"):
+    if (join.method or "").upper() not in ("", "NATURAL") or kind not in _KINDS:
         raise Unsupported("JOIN_KIND", f"{join.method} {kind} JOIN", join, _remedy("this join"))
+    if kind in ("SEMI", "ANTI"):
+        return kind.lower()
+    return side.lower() or "inner"
 
+
+_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
 _CLAUSES = (
     ("group", "AGGREGATE", "GROUP BY"),
