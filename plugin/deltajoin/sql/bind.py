@@ -94,6 +94,8 @@ class _Binder:
 
     def block(self, query: exp.Query, outer: Scope | None = None) -> Block:
         """Bind one SELECT with everything below it; `outer` is the scope around a subquery."""
+        while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
+            query = query.this
         select = check_shape(query)
         block, scope = Block(), Scope(outer=outer)
         source = select.args.get("from_")
@@ -109,26 +111,11 @@ class _Binder:
         return block
 
     def _join_item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            if node.args.get("pivots"):
-                raise Unsupported("PIVOT", "PIVOT", node, "Pivot downstream.")
-        elif not isinstance(node, (exp.Subquery, exp.Paren)):
-            raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
         joins = node.args.get("joins") or []
-        own = Block() if joins else block
-        if isinstance(node, exp.Table):
-            cte = find_cte(node)
-            item = self._inline(cte.this, node, own) if cte else self._base(node, own)
-        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-            item = self._inline(node.this, node, own)
-        elif not node.alias and not joins:
-            return self._join_item(node.this, block, scope)
-        else:
-            raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
         if not joins:
-            scope.items.append(item)
-            return item
-        group = Scope([item])
+            return self._item(node, block, scope)
+        own, group = Block(), Scope(outer=scope.outer)
+        self._item(node, own, group)
         for join in joins:
             self._join(join, own, group)
         block.add(own)
@@ -136,6 +123,23 @@ class _Binder:
         scope.merged.update(group.merged)
         visible = [pair for each in group.items for pair in each.columns.items()]
         return Item((), {**dict(reversed(visible)), **group.merged})
+
+    def _item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            if node.args.get("pivots"):
+                raise Unsupported("PIVOT", "PIVOT", node, "Pivot downstream.")
+            cte = find_cte(node)
+            item = self._inline(cte.this, node, block) if cte else self._base(node, block)
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and node.alias:
+            item = self._inline(node.this, node, block)
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+            item = self._inline(node.this, node, block)
+        elif isinstance(node, (exp.Subquery, exp.Paren)) and not node.alias:
+            return self._join_item(node.this, block, scope)
+        else:
+            raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
+        scope.items.append(item)
+        return item
 
     def _base(self, node: exp.Table, block: Block) -> Item:
         key = table_key(node, self._columns)
@@ -188,9 +192,9 @@ class _Binder:
             return
         sides = [Block(block.items, block.conjuncts), mine]
         if kind in ("left", "full"):
-            _mark_missing(new, scope, sides[1], on, join)
+            _mark_missing(kind, new, scope, sides[1], on, join)
         if kind in ("right", "full"):
-            _mark_missing(before, scope, sides[0], on, join)
+            _mark_missing(kind, before, scope, sides[0], on, join)
         if kind in ("semi", "anti"):
             scope.items, scope.merged = before, merged
         if kind == "right":
@@ -282,17 +286,17 @@ class _Binder:
 
 
 def _mark_missing(
-    items: list[Item], scope: Scope, side: Block, on: list[exp.Expr], join: exp.Join
+    kind: str, items: list[Item], scope: Scope, side: Block, on: list[exp.Expr], join: exp.Join
 ) -> None:
     """Make computed columns of a null-supplied side NULL where no row of it matched.
 
     `coalesce(x, 0)` in a subquery must not become 0 for an unmatched row: it is kept under a test
-    of a column that every matched row has.
+    of a column that every matched row has. A full join also keeps rows that lack that column.
     """
     below = frozenset(side.relations)
     present: exp.Expr | None = None
     for conjunct in on:
-        if isinstance(conjunct, exp.EQ) and present is None:
+        if isinstance(conjunct, exp.EQ) and kind != "full" and present is None:
             sides = (conjunct.this, conjunct.expression)
             present = next((s for s in sides if _relations(s) and _relations(s) <= below), None)
     for item in items:
@@ -301,7 +305,7 @@ def _mark_missing(
                 continue
             if present is None:
                 what = f"the computed column {name} on the missing side of an outer join"
-                raise Unsupported("OUTER_JOIN", what, join, "Join on an equality.")
+                raise Unsupported("OUTER_JOIN", what, join, "Compute it above the join.")
             there = exp.Not(this=exp.Is(this=_closed(present), expression=exp.Null()))
             item.columns[key] = (name, exp.case().when(there, value.copy()))
     for name, value in scope.merged.values():
