@@ -141,6 +141,20 @@ class Core:
 
 
 @dataclass(frozen=True)
+class Grouping:
+    """GROUP BY on top: `keys` are the projections that are grouped by.
+
+    `outputs` are (name, expression) over the projections, as columns of `input`; `key_outputs` are
+    the names under which the keys are given out.
+    """
+
+    keys: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...]
+    having: str | None
+    key_outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class JoinGraph:
     """A bound query: its relations, the root block's predicates, the output columns.
 
@@ -153,6 +167,19 @@ class JoinGraph:
     projections: tuple[Projection, ...]
     joins: tuple[Join, ...] = ()
     cores: tuple[Core, ...] = ()
+    grouping: Grouping | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """True for inner joins without grouping."""
+        return not self.cores and self.grouping is None
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the columns that the query gives out."""
+        if self.grouping is not None:
+            return tuple(name for name, _ in self.grouping.outputs)
+        return tuple(p.name for p in self.projections)
 
     @property
     def branches(self) -> tuple[Core, ...]:

@@ -1,8 +1,8 @@
 """A random case: tables with rows, one join query, and a history of epochs.
 
 A case is a plain value that a seed gives back and that survives JSON. Its query is kept in parts,
-so that a shrinker can drop one, or as text; `render_sql` gives it. Rows have an identity of their own
-(`rid`), which no query can see: a history names rows by it, so duplicates stay duplicates.
+so that a shrinker can drop one, or as text; `render_sql` gives it. Rows have an identity of their
+own (`rid`), which no query can see: a history names rows by it, so duplicates stay duplicates.
 """
 
 from __future__ import annotations

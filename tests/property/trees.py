@@ -45,6 +45,7 @@ class _Trees(_Generator):
         super().__init__(seed, profile, 0)
         self.random = Random(f"deltajoin:trees:{seed}")
         self.aliases = iter("abcdefgh")
+        self.groups = 0.35
 
     def case(self) -> Case:
         count = self.random.choices((2, 3, 4, 5), weights=(30, 36, 24, 10))[0]
@@ -57,8 +58,39 @@ class _Trees(_Generator):
         where = [self.filter(tree) for _ in range(3) if self.chance(0.2)]
         if self.chance(0.15):
             where.append(self.subquery(tree))
-        text = f"SELECT {self.outputs_of(tree)} FROM {tree.text}"
-        return text + (f" WHERE {' AND '.join(f'({w})' for w in where)}" if where else "")
+        head, tail = self.grouped(tree) if self.chance(self.groups) else ("", "")
+        text = f"SELECT {head or self.outputs_of(tree)} FROM {tree.text}"
+        text += f" WHERE {' AND '.join(f'({w})' for w in where)}" if where else ""
+        return text + tail
+
+    def grouped(self, tree: Tree) -> tuple[str, str]:
+        """The SELECT list and the end of a query with aggregates, or with DISTINCT."""
+        if self.chance(0.2):
+            return "DISTINCT " + self.outputs_of(tree), ""
+        keys = []
+        for name, sort in self.random.sample(tree.columns, min(2, len(tree.columns))):
+            if not keys or self.chance(0.35):
+                value = f"coalesce({name}, 0)" if sort == "number" and self.chance(0.2) else name
+                keys.append(value)
+        shown = [f"{key} AS g{number}" for number, key in enumerate(keys)]
+        made = [self.aggregate(tree) for _ in range(self.random.randint(1, 3))]
+        shown += [f"{value} AS a{number}" for number, value in enumerate(made)]
+        names = keys if self.chance(0.7) else [str(n + 1) for n in range(len(keys))]
+        tail = " GROUP BY " + ", ".join(names)
+        if self.chance(0.2):
+            tail += f" HAVING {self.random.choice(('count(*) > 1', 'count(*) < 3'))}"
+        return ", ".join(shown), tail
+
+    def aggregate(self, tree: Tree) -> str:
+        numbers = [name for name, sort in tree.columns if sort == "number"]
+        anything = self.random.choice(tree.columns)[0]
+        calls = [f"count({anything})", "count(*)", f"count(DISTINCT {anything})"]
+        calls += [f"min({anything})", f"max({anything})"]
+        if numbers:
+            one, two = self.random.choice(numbers), self.random.choice(numbers)
+            calls += [f"sum({one})", f"sum({one} * 2 + {two})", f"avg({one})"]
+            calls += [f"sum({one}) FILTER (WHERE {two} > 1)", f"coalesce(sum({one}), 0) + 1"]
+        return self.random.choice(calls)
 
     def tree(self, count: int) -> Tree:
         if count == 1:
@@ -156,5 +188,3 @@ class _Trees(_Generator):
 
 def _sort(kind: str) -> str:
     return "number" if kind in NUMBERS else kind
-
-

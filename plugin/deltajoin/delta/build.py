@@ -23,7 +23,7 @@ from deltajoin.delta.epochs import LookupPath, SourceVersion, epoch_order
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
-from deltajoin.delta.route import NoScope, routes
+from deltajoin.delta.route import NoScope, regroup, routes
 from deltajoin.delta.strategy import Obstacle, Situation, decide
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
@@ -91,8 +91,11 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
         epoch_order=order,
-        full_order=full_order(graph, statistics) if graph and not graph.cores else None,
+        full_order=full_order(graph, statistics) if graph and graph.is_plain else None,
         paths=paths if live else (),
+        regroup=regroup(graph, statistics, order, {s.source: s for s in sources})
+        if graph and live
+        else (),
         settings=_settings(last, decision.strategy),
         warnings=_warnings(tables, statistics),
     )
@@ -185,7 +188,9 @@ def _target(
                 remedy="Choose another target.",
             )
     types = {(n, c.name): c.type for n, table in tables.items() for c in table.columns}
-    key = target_key(graph, keys, types) if graph else ()
+    key: tuple[str, ...] = ()
+    if graph is not None:
+        key = graph.grouping.key_outputs if graph.grouping else target_key(graph, keys, types)
     kind = "plain" if graph is None else "keyed" if key else "bag"
     parts = () if is_path(model.target) else split_dotted(model.target)
     if parts and inputs.target is not None and inputs.backing != (kind == "bag"):
@@ -202,7 +207,7 @@ def _target(
         location=inputs.location,
         exists=inputs.target is not None,
         kind=kind,
-        columns=tuple(p.name for p in graph.projections) if graph else (),
+        columns=graph.output_names if graph else (),
         key=key,
     )
 

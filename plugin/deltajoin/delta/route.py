@@ -26,6 +26,8 @@ from deltajoin.sql.normalise import simplify
 
 #: A table of at least so many rows is entered by the keys of the stream before an outer join.
 LARGE_TABLE_ROWS = 200_000
+#: The view of the group keys that a net change touches.
+TOUCHED = "touched"
 
 
 class NoScope(Exception):
@@ -69,6 +71,33 @@ def routes(
     return tuple(found)
 
 
+def regroup(
+    graph: JoinGraph,
+    statistics: Statistics,
+    order: tuple[str, ...],
+    versions: Mapping[str, SourceVersion],
+) -> tuple[tuple[LookupStep, ...], ...]:
+    """For each branch, the steps from touched group keys to all rows of those groups.
+
+    Everything is read at this epoch. The keys enter by the inner relation that holds most of them;
+    without one, everything is read whole.
+    """
+    grouping = graph.grouping
+    if grouping is None:
+        return ()
+    router = Router(graph, statistics, order, versions, "")
+    found = []
+    for core in graph.branches:
+        by_entry: dict[str, list[tuple[str, str, str]]] = {}
+        for p in graph.projections:
+            relations = sorted({relation for relation, _ in p.refs})
+            if p.name in grouping.keys and len(relations) == 1 and relations[0] in core.inner:
+                pair = (f"`{TOUCHED}`.`{p.name}`", p.sql, "<=>")
+                by_entry.setdefault(relations[0], []).append(pair)
+        found.append(router.entered(core, by_entry))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Router:
     """Makes the routes of one driver; see the module."""
@@ -86,6 +115,20 @@ class Router:
             NoScope: when the driver is in an attachment whose join has no usable equality.
         """
         return (*self._through(core, change_rows), *_filters(core))
+
+    def entered(
+        self, core: Core, by_entry: Mapping[str, list[tuple[str, str, str]]]
+    ) -> tuple[LookupStep, ...]:
+        """Everything of a core, entered by keys of one relation, or read whole."""
+        entry = min(
+            by_entry,
+            key=lambda n: (-len(by_entry[n]), relation_rows(self.graph, self.statistics, n), n),
+            default=min(core.relations),
+        )
+        first = self._start(core, entry)
+        if by_entry:
+            first = replace(first, kind="enter", keys=tuple(by_entry[entry]))
+        return (first, *self._complete(core, entry, 1.0), *_filters(core))
 
     # the change ----------------------------------------------------------------------------------
 
@@ -219,6 +262,8 @@ class Router:
 
     def _epoch(self, name: str) -> str:
         if not self.versions[self._source(name)].changed:
+            return "this"
+        if not self.driver:
             return "this"
         if name == self.driver:
             return "previous" if isinstance(self.versions, _Before) else "this"

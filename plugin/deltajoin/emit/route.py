@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.delta.epochs import LookupPath, LookupStep
-from deltajoin.delta.route import own_filters
+from deltajoin.delta.route import TOUCHED, own_filters
 from deltajoin.emit.ast import call, column, expression, named, null, number, pretty, table
+from deltajoin.emit.group import REGROUPED
 from deltajoin.emit.sql import PathProgram, Statement, Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import WEIGHT, UniqueNames
@@ -37,14 +38,27 @@ class _Stream:
 
 def route_program(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgram:
     """The statements of one path: filter the change, take each step, project."""
-    return _Route(graph, path, views).program()
+    return _Route(graph, path.branch, views.path(path.driver, path.branch), views).program(path)
+
+
+def regroup_statements(
+    graph: JoinGraph, chains: Sequence[Sequence[LookupStep]], views: Views
+) -> tuple[Statement, ...]:
+    """From the touched group keys to the rows of their groups; the last view is REGROUPED."""
+    statements: list[Statement] = []
+    for branch, steps in enumerate(chains):
+        statements += _Route(graph, branch, f"{REGROUPED}_{branch}", views).rows_of_groups(steps)
+    if statements:
+        ends = [exp.select("*").from_(table(f"{REGROUPED}_{b}_rows")) for b in range(len(chains))]
+        whole = exp.union(*ends, distinct=False) if len(ends) > 1 else ends[0]
+        statements.append(Statement(REGROUPED, pretty(whole)))
+    return tuple(statements)
 
 
 class _Route:
-    def __init__(self, graph: JoinGraph, path: LookupPath, views: Views) -> None:
-        self._graph, self._path, self._views = graph, path, views
-        self._core = graph.cores[path.branch]
-        self._prefix = views.path(path.driver, path.branch)
+    def __init__(self, graph: JoinGraph, branch: int, prefix: str, views: Views) -> None:
+        self._graph, self._views, self._prefix = graph, views, prefix
+        self._core = graph.branches[branch]
         names = UniqueNames()
         self._names: dict[ColumnRef, str] = {
             (relation.name, name): names.take(f"{relation.name}.{name}")
@@ -53,9 +67,20 @@ class _Route:
         }
         self._statements: list[Statement] = []
 
-    def program(self) -> PathProgram:
-        path, end = self._path, {ref for p in self._graph.projections for ref in p.refs}
-        driver = path.driver
+    def rows_of_groups(self, steps: Sequence[LookupStep]) -> list[Statement]:
+        """From the touched keys, or from a whole relation, to input rows."""
+        keys = self._graph.grouping.keys if self._graph.grouping else ()
+        self._names |= {(TOUCHED, key): key for key in keys}
+        stream = _Stream(TOUCHED, frozenset((TOUCHED, key) for key in keys))
+        self._project(self._chain(steps, stream, self._end(), nested=True))
+        return self._statements
+
+    def _end(self) -> set[ColumnRef]:
+        return {ref for p in self._graph.projections for ref in p.refs}
+
+    def program(self, path: LookupPath) -> PathProgram:
+        """From the driver's change to output rows."""
+        driver, end = path.driver, self._end()
         needed = self._needed(path.steps, end)
         first = exp.select(*self._own(driver, needed), column(WEIGHT, driver)).from_(
             table(self._views.changes(path.source), driver)

@@ -21,6 +21,7 @@ from deltajoin.delta.epochs import LookupPath, SourceVersion, reads
 from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
+from deltajoin.emit.group import group_sql, touched_sql
 from deltajoin.emit.write import count_sql, fold_sql, merge_sql
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import WEIGHT, UniqueNames, slug
@@ -82,6 +83,8 @@ class Program:
     merge: str | None
     full: str | None
     key_check: str | None
+    touched: str | None = None
+    regroup: tuple[Statement, ...] = ()
 
 
 class Views:
@@ -138,16 +141,20 @@ def build_program(plan: DeltaPlan) -> Program:
         return Program(scans, (), (), None, None, full_sql(plan, views), _key_check(plan, views))
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), None, None, None, None)
-    used = sorted({read for path in plan.paths for read in reads(path.steps)})
+    chains = (*(path.steps for path in plan.paths), *plan.regroup)
+    used = sorted({read for steps in chains for read in reads(steps)})
+    grouping = plan.graph.grouping
     changed = [s for s in plan.sources if s.changed]
     return Program(
         scans=tuple(views.scan(source, version) for source, version in used),
         feeds=tuple(_feed(plan.graph, source, views) for source in changed),
         paths=tuple(_path(plan.graph, path, views) for path in plan.paths),
-        fold=fold_sql(plan.target),
+        fold=group_sql(plan.target, grouping) if grouping else fold_sql(plan.target),
         merge=merge_sql(plan.target),
         full=None,
         key_check=None,
+        touched=touched_sql(plan.graph) if grouping else None,
+        regroup=_regroup(plan, views),
     )
 
 
@@ -155,6 +162,12 @@ def _path(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgram:
     from deltajoin.emit.route import route_program
 
     return route_program(graph, path, views) if graph.cores else path_program(graph, path, views)
+
+
+def _regroup(plan: DeltaPlan, views: Views) -> tuple[Statement, ...]:
+    from deltajoin.emit.route import regroup_statements
+
+    return regroup_statements(plan.graph, plan.regroup, views) if plan.graph else ()
 
 
 def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
@@ -299,7 +312,7 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
 def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     """Sources whose key is part of the target's; a NULL in another one's key matches nothing."""
     graph = plan.graph
-    if graph is None or plan.target.kind != "keyed":
+    if graph is None or graph.grouping or plan.target.kind != "keyed":
         return frozenset()
     types = {(s.source, name): kind for s in plan.sources for name, kind in s.columns}
     relations = independent_relations(graph, dict(plan.keys), types)

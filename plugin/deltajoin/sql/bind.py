@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.graph import JoinGraph
+from deltajoin.graph import Grouping, JoinGraph
 from deltajoin.names import UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.dialect import parse, place, text
+from deltajoin.sql.group import group_rows, is_grouped, own_name
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.refuse import (
     Unsupported,
@@ -76,8 +77,12 @@ def bind(sql: str, columns: Columns) -> BoundQuery:
     canonical = text(query)
     try:
         binder = _Binder(columns)
-        block = binder.block(query)
-        graph = build_graph(binder.relations, block, columns)
+        select = check_shape(query, grouped=True)
+        if is_grouped(select):
+            block, grouping = binder.grouped(select)
+            graph = build_graph(binder.relations, block, columns, grouping)
+        else:
+            graph = build_graph(binder.relations, binder.block(select), columns)
     except Unsupported as stop:
         check_bare_functions(query)
         message = f"{stop.message} is not kept incrementally"
@@ -97,6 +102,18 @@ class _Binder:
         while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
             query = query.this
         select = check_shape(query)
+        block, scope = self._rows(select, outer)
+        for projection in select.expressions:
+            self._project(projection, block, scope)
+        return block
+
+    def grouped(self, select: exp.Select) -> tuple[Block, Grouping]:
+        """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""
+        block, scope = self._rows(select, None)
+        grouping = group_rows(select, block, lambda node: _bound(node, scope), scope)
+        return block, grouping
+
+    def _rows(self, select: exp.Select, outer: Scope | None) -> tuple[Block, Scope]:
         block, scope = Block(), Scope(outer=outer)
         source = select.args.get("from_")
         if source is None:
@@ -106,9 +123,7 @@ class _Binder:
             self._join(join, block, scope)
         if where := select.args.get("where"):
             self._where(where.this, block, scope)
-        for projection in select.expressions:
-            self._project(projection, block, scope)
-        return block
+        return block, scope
 
     def _join_item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
         joins = node.args.get("joins") or []
@@ -279,7 +294,7 @@ class _Binder:
         check_expression(node)
         value = node.this if isinstance(node, exp.Alias) else node
         expression = _bound(value, scope)
-        name = node.alias if isinstance(node, exp.Alias) else _own_name(value)
+        name = node.alias if isinstance(node, exp.Alias) else own_name(value)
         block.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):
             scope.aliases[name.lower()] = exp.paren(expression.copy())
@@ -339,12 +354,6 @@ def _flatten(condition: exp.Expr) -> list[exp.Expr]:
     if isinstance(condition, exp.And):
         return _flatten(condition.this) + _flatten(condition.expression)
     return [condition]
-
-
-def _own_name(node: exp.Expr) -> str:
-    if isinstance(node, exp.Column):
-        return node.name
-    return node.expression.name if isinstance(node, exp.Dot) else ""
 
 
 def _named(outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> dict[str, tuple[str, exp.Expr]]:

@@ -17,6 +17,7 @@ from deltajoin.graph import (
     Block,
     ColumnRef,
     Core,
+    Grouping,
     Join,
     JoinGraph,
     Predicate,
@@ -33,7 +34,10 @@ from deltajoin.sql.refuse import Unsupported
 
 
 def build_graph(
-    relations: list[tuple[str, str]], block: bound.Block, columns: Mapping[str, tuple[str, ...]]
+    relations: list[tuple[str, str]],
+    block: bound.Block,
+    columns: Mapping[str, tuple[str, ...]],
+    grouping: Grouping | None = None,
 ) -> JoinGraph:
     """Assemble and check the join graph.
 
@@ -61,7 +65,10 @@ def build_graph(
         projections=projections,
         joins=tuple(item for item in root.items if not isinstance(item, str)),
         cores=() if flat else cores,
+        grouping=grouping,
     )
+    for name in graph.output_names:
+        check_name(name, f"column {name}")
     _check_connected(graph)
     return graph
 
@@ -112,7 +119,6 @@ def _projection(name: str, node: exp.Expr, origin: exp.Expr) -> Projection:
             where=place(origin),
             remedy="Add AS name.",
         )
-    check_name(name, f"column {name}")
     column = (node.table, node.name) if isinstance(node, exp.Column) else None
     return Projection(name, text(node), _refs(node), column)
 

@@ -128,21 +128,27 @@ def name_units(query: exp.Query) -> None:
                 unit.replace(exp.Var(this=unit.name.upper()))
 
 
-def check_shape(select: exp.Query) -> exp.Select:
-    """The select itself when it is a plain select-project-join block, else `Unsupported`."""
+def check_shape(select: exp.Query, grouped: bool = False) -> exp.Select:
+    """The select itself when it is a plain select-project-join block, else `Unsupported`.
+
+    With `grouped`, GROUP BY, HAVING and DISTINCT may stand on top.
+    """
     if isinstance(select, exp.SetOperation):
         raise Unsupported("SET_OPERATION", "set operations", select, _remedy("UNION"))
     if not isinstance(select, exp.Select):
         raise Unsupported("NOT_A_SELECT", type(select).__name__, select, _remedy("this"))
-    for argument, code, what in _CLAUSES:
+    for argument, code, what in _CLAUSES[3 if grouped else 0 :]:
         if value := select.args.get(argument):
             node = value[0] if isinstance(value, list) else value
             raise Unsupported(code, what, node if place(node) else select, _remedy(what))
     return select
 
 
-def check_expression(node: exp.Expr) -> None:
-    """`Unsupported` for aggregates, windows, generators and subqueries inside an expression."""
+def check_expression(node: exp.Expr, grouped: bool = False) -> None:
+    """`Unsupported` for windows, generators and subqueries inside an expression.
+
+    Aggregates too, but for those of a `grouped` select whose result rows alone decide.
+    """
     for part in node.walk():
         if isinstance(part, exp.Window):
             raise Unsupported("WINDOW", "a window function", part, _remedy("the window"))
@@ -150,6 +156,8 @@ def check_expression(node: exp.Expr) -> None:
             raise Unsupported("SUBQUERY", "a subquery expression", part, _remedy("the subquery"))
         if isinstance(part, exp.Anonymous):
             name = str(part.this).lower()
+            if grouped and name in functions.AGGREGATES - functions.ORDER_DEPENDENT:
+                continue
             if name in functions.AGGREGATES or name in functions.WINDOW_ONLY:
                 raise Unsupported("AGGREGATE", f"{name}()", part, _remedy("the aggregate"))
             if name in functions.GENERATORS:
