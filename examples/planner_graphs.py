@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Sequence
 
+from deltajoin.graph import Predicate
 from deltajoin.planner.combine import SubPlan, bits
 from deltajoin.planner.hypergraph import Edge, Hypergraph
 
@@ -100,9 +101,14 @@ def inner_graph(shape: str, size: int, seed: int) -> tuple[Hypergraph, Independe
             min(0.0, rng.uniform(-2.5, 3.4) - math.log(rng.choice([max, max, min])(rows[i], rows[j])))
             for i, j in pairs
         ]
-    edges = tuple(Edge("inner", 1 << i, 1 << j, ()) for i, j in pairs)
+    edges = tuple(Edge("inner", 1 << i, 1 << j, (_equal(i, j),)) for i, j in pairs)
     selectivities = [(edge.relations, math.exp(log)) for edge, log in zip(edges, logs, strict=True)]
     return Hypergraph(names(size), edges), Independent(rows, selectivities)
+
+
+def _equal(one: int, other: int) -> Predicate:
+    left, right = (f"r{one:03}", f"k{other}"), (f"r{other:03}", f"k{one}")
+    return Predicate(f"{left} = {right}", "edge", (left, right), left, right)
 
 
 def names(size: int) -> tuple[str, ...]:

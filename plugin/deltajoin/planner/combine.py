@@ -59,13 +59,20 @@ class SubPlan:
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
-        """The edges that this join applies.
+        """What this join applies: one edge that is not inner, or all inner edges that span it.
 
-        The one of an outer, semi or anti join is its ON; inner edges beside it judge its result.
+        Implied ones are among them where their rules hold; a cross product only on its own.
         """
         if self.graph is None or self.left is None or self.right is None:
             return ()
-        return spanning(self.graph, self.left.relations, self.right.relations)
+        found = spanning(self.graph, self.left.relations, self.right.relations)
+        outer = tuple(edge for edge in found if edge.kind != "inner")
+        judged = tuple(
+            edge
+            for edge in found
+            if not edge.cross and (not edge.implied or edge.allows(self.relations))
+        )
+        return outer or judged or found[:1]
 
     def nodes(self) -> Iterator[SubPlan]:
         """Its joins and leaves, each before what is below it, left before right."""
@@ -102,14 +109,14 @@ class Combiner:
         self._estimator = estimator
         self._cost = cost
         self._rows: dict[int, float] = {}
-        self._special = tuple(edge for edge in graph.edges if not _is_plain(edge))
+        self._special = tuple(edge for edge in graph.edges if not is_plain(edge))
         self._reach = self._reach_of_relations()
 
     def _reach_of_relations(self) -> dict[int, int]:
         """Per set what it touches: its neighbours by plain edges, above them its special edges."""
         reach = {1 << number: 0 for number in range(self.graph.size)}
         for edge in self.graph.edges:
-            if _is_plain(edge):
+            if is_plain(edge):
                 reach[edge.left] |= edge.right
                 reach[edge.right] |= edge.left
         for number, edge in enumerate(self._special, self.graph.size):
@@ -143,43 +150,39 @@ class Combiner:
         """Kind of the join of two disjoint sets in this orientation; empty when none is legal.
 
         At least one edge must connect them by its own sides. An edge that is not inner stands alone
-        at its join; inner edges may only accompany it to judge its result. An inner edge whose
-        conflict rules do not hold forbids the join: its predicate would be lost.
+        at its join. A written inner edge whose conflict rules do not hold forbids the join: its
+        predicate would be lost. Implied edges and cross products connect, and demand nothing.
         """
         reach = self.reach(left)
         connected = bool(reach & right)
         special = (reach & self.reach(right)) >> self.graph.size
         if not special:
             return "inner" if connected else ""
-        joined = left | right
-        outer: Edge | None = None
+        joined, judged, outer = left | right, connected, ""
         for bit in bits(special):
             edge = self._special[bit.bit_length() - 1]
             if edge.relations & ~joined:
                 continue
+            connects = edge.connects(left, right)
             if edge.kind != "inner":
-                if outer is not None or not edge.connects(left, right):
+                if outer or not connects:
                     return ""
-                outer = edge
-            elif not edge.allows(joined):
-                return ""
-            else:
-                connected = connected or edge.connects(left, right)
-        if outer is None:
-            return "inner" if connected else ""
-        return outer.kind if self._judged_after(outer, left, right) else ""
-
-    def _judged_after(self, outer: Edge, left: int, right: int) -> bool:
-        """True when every inner edge at this join was written to judge the result of `outer`."""
-        beside = (edge for edge in spanning(self.graph, left, right) if edge is not outer)
-        return all(
-            outer.kind in ("left", "full") and not outer.relations & ~_required(edge)
-            for edge in beside
-        )
+                outer = edge.kind
+            elif not edge.implied and not edge.cross:
+                if not edge.allows(joined):
+                    return ""
+                judged = True
+            connected = connected or connects
+        if outer:
+            return "" if judged else outer
+        return "inner" if connected else ""
 
     def edges(self, left: int, right: int) -> tuple[Edge, ...]:
         """The edges that join `left` with `right` in this orientation; empty when none may."""
-        return spanning(self.graph, left, right) if self.kind(left, right) else ()
+        if not self.kind(left, right):
+            return ()
+        sides = (SubPlan(side, 0.0, 0.0, "") for side in (left, right))
+        return SubPlan(left | right, 0.0, 0.0, "", "", *sides, self.graph).edges
 
     def join(self, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The cheaper legal orientation of joining two disjoint sets; None when there is none."""
@@ -220,24 +223,8 @@ def bits(joined: int) -> Iterator[int]:
         joined ^= bit
 
 
-def _is_plain(edge: Edge) -> bool:
-    """True for an inner edge between two relations that no rule binds."""
-    return (
-        edge.kind == "inner"
-        and not edge.rules
-        and edge.left.bit_count() == 1
-        and edge.right.bit_count() == 1
-    )
-
-
-def _required(edge: Edge) -> int:
-    """All relations that must be joined before an edge may be judged."""
-    required = edge.relations
-    while True:
-        grown = required
-        for a, b in edge.rules:
-            if grown & a:
-                grown |= b
-        if grown == required:
-            return required
-        required = grown
+def is_plain(edge: Edge) -> bool:
+    """True for a written inner edge between two relations that no rule binds."""
+    two = edge.left.bit_count() == 1 and edge.right.bit_count() == 1
+    demands = not edge.implied and not edge.cross
+    return edge.kind == "inner" and two and demands and not edge.rules
