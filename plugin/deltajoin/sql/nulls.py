@@ -28,10 +28,10 @@ _ANY: Outcomes = _PRESENT | _NULL
 
 #: NULL whenever an operand is.
 _STRICT = (
-    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Add, exp.Sub, exp.Mul, exp.Div,
-    exp.IntDiv, exp.Mod, exp.Neg, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.DPipe,
-    exp.Like, exp.ILike, exp.RegexpLike, exp.Cast, exp.TryCast, exp.Dot, exp.Bracket, exp.Extract,
-    exp.Escape, exp.Trim, exp.Substring,
+    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like, exp.ILike, exp.RegexpLike,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe,
+    exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.Cast, exp.TryCast,
+    exp.Dot, exp.Bracket, exp.Extract, exp.Escape, exp.Trim, exp.Substring,
 )  # fmt: skip
 _STRICT_FUNCTIONS = frozenset(
     """
