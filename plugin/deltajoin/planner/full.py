@@ -16,14 +16,20 @@ than inner ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from deltajoin.graph import Block
-from deltajoin.planner.combine import Combiner, SubPlan, bits, is_plain
+from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.enumerate import count_pairs, exact_plan
 from deltajoin.planner.greedy import SCORES, greedy_orders, greedy_plan, merge_greedily
-from deltajoin.planner.linearise import best_bushy, linearised_plan
+from deltajoin.planner.linearise import (
+    best_bushy,
+    linear_orders,
+    linearised_plan,
+    spanning_tree,
+)
 from deltajoin.planner.windows import Windows
 
 BUDGET = 10_000
@@ -32,7 +38,6 @@ _SMALL = 16
 #: A linear order of more relations has too many intervals.
 _LINEAR_LIMIT = 200
 _LEFT_DEEP_STEPS = 60_000
-_ORDERS = 4
 
 
 @dataclass(frozen=True)
@@ -64,20 +69,21 @@ def full_plan(
         return FullPlan(exact_plan(combiner), "exact", pairs)
     work = max(budget, 1) * max(_SMALL, graph.size) // _SMALL
     reason = f"more than {budget:,} pairs"
-    tree = _written_tree(combiner)
-    if tree is not None and graph.size <= _LINEAR_LIMIT:
+    tree = spanning_tree(combiner)
+    acyclic = len({edge.relations for edge in graph.edges if not edge.implied}) < graph.size
+    if tree is not None and acyclic and graph.size <= _LINEAR_LIMIT:
         plan, spent = linearised_plan(combiner, tree, work // 2)
         if plan is not None:
             better = _improved(combiner, [plan], work - spent)
             return FullPlan(better, "linearised", pairs, f"{reason}; inner edges form a tree")
-    plans = _greedy_plans(combiner, work)
+    plans, spent = _greedy_plans(combiner, work // 2)
     if not plans:
         reason += "; greedy joins ended where conflict rules leave none"
         if written is None:
             return FullPlan(exact_plan(combiner), "exact", pairs, f"{reason}; all plans tried")
         plans = [written_plan(combiner, written)]
         reason += "; started from the query as written"
-    return FullPlan(_improved(combiner, plans, work), "greedy", pairs, reason)
+    return FullPlan(_improved(combiner, plans, work - spent), "greedy", pairs, reason)
 
 
 def written_plan(combiner: Combiner, block: Block) -> SubPlan:
@@ -99,41 +105,29 @@ def written_plan(combiner: Combiner, block: Block) -> SubPlan:
     return plans[0]
 
 
-def _written_tree(combiner: Combiner) -> list[int] | None:
-    """Neighbours of each relation by written edges when these form a tree of inner ones."""
-    graph = combiner.graph
-    written = [edge for edge in graph.edges if not edge.implied]
-    if any(not is_plain(edge) for edge in written):
-        return None
-    if len({edge.relations for edge in written}) != graph.size - 1:
-        return None
-    near = [0] * graph.size
-    for edge in written:
-        near[edge.left.bit_length() - 1] |= edge.right
-        near[edge.right.bit_length() - 1] |= edge.left
-    reached, fresh = 1, 1
-    while fresh:
-        around = 0
-        for bit in bits(fresh):
-            around |= near[bit.bit_length() - 1]
-        fresh = around & ~reached
-        reached |= fresh
-    return near if reached == graph.everything else None
-
-
-def _greedy_plans(combiner: Combiner, work: int) -> list[SubPlan]:
-    """Legal plans from several greedy starts, best first."""
-    size = combiner.graph.size
+def _greedy_plans(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
+    """Legal plans from several greedy starts; pairs tried."""
     found = [greedy_plan(combiner, score) for score in SCORES]
-    if size <= _LINEAR_LIMIT:
-        spent = 0
-        for order in greedy_orders(combiner, max(1, _LEFT_DEEP_STEPS // size**2))[:_ORDERS]:
-            plan, pairs = best_bushy(combiner, order)
-            found.append(plan)
-            spent += pairs
-            if spent > work // 2:
-                break
-    return sorted((plan for plan in found if plan is not None), key=lambda plan: plan.rank)
+    spent = 0
+    for order in _linear_starts(combiner):
+        plan, pairs = best_bushy(combiner, order)
+        found.append(plan)
+        spent += pairs
+        if spent >= work:
+            break
+    return [plan for plan in found if plan is not None], spent
+
+
+def _linear_starts(combiner: Combiner) -> Iterator[tuple[int, ...]]:
+    """Some good left-deep orders: greedy ones, then IKKBZ ones over the most selective edges."""
+    size = combiner.graph.size
+    if size > _LINEAR_LIMIT:
+        return
+    greedy = greedy_orders(combiner, max(1, _LEFT_DEEP_STEPS // size**2))
+    tree = spanning_tree(combiner)
+    linear = linear_orders(combiner, tree) if tree is not None else ()
+    pairs = zip_longest(greedy, [order.relations for order in linear])
+    yield from dict.fromkeys(order for pair in pairs for order in pair if order is not None)
 
 
 def _improved(combiner: Combiner, plans: Iterable[SubPlan], work: int) -> SubPlan:

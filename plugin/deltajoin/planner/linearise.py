@@ -5,15 +5,16 @@ keeps to the tree of edges, in O(n log n): a chain of relations is judged by (T 
 per row that enters and C its summed rows (the adjacent sequence interchange property). Linearised
 dynamic programming then takes such an order and finds the best bushy plan whose joins are all of
 adjacent intervals, in O(n^3). Source: Neumann and Radke, Adaptive Optimization of Very Large Join
-Queries. Caller: the graph without its transitive edges is a tree of inner edges.
+Queries. For a graph with cycles a spanning tree gives orders that may be good, but needn't be.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltajoin.planner.combine import Combiner, SubPlan, bits
+from deltajoin.planner.combine import Combiner, SubPlan, bits, is_plain
 
 _LEAST, _MOST = 1e-300, 1e300
 
@@ -49,6 +50,34 @@ class _Chain:
             min(self.rows * other.rows, _MOST),
             min(self.cost + self.rows * other.cost, _MOST),
         )
+
+
+def spanning_tree(combiner: Combiner) -> tuple[int, ...] | None:
+    """Per relation its neighbours in the spanning tree of the most selective written edges.
+
+    None when an edge is not inner, has conflict rules or spans more than two relations.
+    """
+    graph = combiner.graph
+    written = [edge for edge in graph.edges if not edge.implied]
+    if not all(is_plain(edge) for edge in written):
+        return None
+    near = [0] * graph.size
+    part = [1 << number for number in range(graph.size)]
+
+    def selectivity(joined: int) -> float:
+        apart = math.fsum(math.log(combiner.rows(bit)) for bit in bits(joined))
+        return round(math.log(combiner.rows(joined)) - apart, 9)
+
+    pairs = {edge.relations for edge in written}
+    for joined in sorted(pairs, key=lambda joined: (selectivity(joined), joined)):
+        one, other = (bit.bit_length() - 1 for bit in bits(joined))
+        if not part[one] >> other & 1:
+            near[one] |= 1 << other
+            near[other] |= 1 << one
+            merged = part[one] | part[other]
+            for bit in bits(merged):
+                part[bit.bit_length() - 1] = merged
+    return tuple(near) if part[0] == graph.everything else None
 
 
 def linear_orders(combiner: Combiner, tree: Sequence[int]) -> tuple[LinearOrder, ...]:
