@@ -15,7 +15,15 @@ from itertools import combinations
 
 from deltajoin.graph import Block, ColumnRef, Join, JoinGraph, Predicate
 from deltajoin.names import quote
-from deltajoin.planner.conflicts import INNER, Operator, Rule, absorb, left_rules, right_rules
+from deltajoin.planner.conflicts import (
+    INNER,
+    Operator,
+    Rule,
+    absorb,
+    left_rules,
+    operator,
+    right_rules,
+)
 from deltajoin.planner.hypergraph import Edge, Filter, Hypergraph
 from deltajoin.planner.push_down import push_down
 
@@ -90,7 +98,7 @@ class _Builder:
         inner += [(f.needs, f.needs) for f in filters if f.needs & (f.needs - 1)]
         if edges:
             inner.append((relations, _union(edge.relations for edge in edges)))
-        operators = tuple(operator for item in items for operator in item.operators)
+        operators = tuple(below for item in items for below in item.operators)
         return _Below(relations, operators, tuple(inner))
 
     def _item(self, item: str | Join) -> _Below:
@@ -98,27 +106,24 @@ class _Builder:
 
     def _join(self, join: Join) -> _Below:
         left, right = self.block(join.left), self.block(join.right)
-        touched = self._touched(join.on)
-        operator = Operator(
-            join.kind, left.relations, right.relations, touched, join.on, self.names
-        )
+        joined = operator(join.kind, left.relations, right.relations, join.on, self.names)
         rules: list[Rule] = []
         for below in left.operators:
-            rules += left_rules(below, operator)
+            rules += left_rules(below, joined)
         for below in right.operators:
-            rules += right_rules(operator, below)
-        if left_rules(INNER, operator):
+            rules += right_rules(joined, below)
+        if left_rules(INNER, joined):
             rules += left.inner
-        if right_rules(operator, INNER):
+        if right_rules(joined, INNER):
             rules += right.inner
-        needed = operator.needed(left.relations) | operator.needed(right.relations)
+        needed = joined.needed(left.relations) | joined.needed(right.relations)
         held, open_rules = absorb(needed, tuple(rules))
         self.edges.append(
             Edge(join.kind, held & left.relations, held & right.relations, join.on, open_rules)
         )
         return _Below(
             left.relations | right.relations,
-            (*left.operators, *right.operators, operator),
+            (*(below.below(joined) for below in left.operators), *right.operators, joined),
             (*left.inner, *right.inner),
         )
 
@@ -185,8 +190,8 @@ def _rules(items: Iterable[_Below]) -> tuple[Rule, ...]:
     return tuple(
         rule
         for item in items
-        for operator in item.operators
-        for rule in (*left_rules(operator, INNER), *right_rules(INNER, operator))
+        for below in item.operators
+        for rule in (*left_rules(below, INNER), *right_rules(INNER, below))
     )
 
 
@@ -239,5 +244,5 @@ def _grown(parts: list[_Below], edges: list[Edge]) -> tuple[list[_Below], list[E
 def _merged(parts: list[_Below]) -> _Below:
     return _Below(
         _union(part.relations for part in parts),
-        tuple(operator for part in parts for operator in part.operators),
+        tuple(below for part in parts for below in part.operators),
     )

@@ -8,13 +8,14 @@ Moerkotte, Fender, Eich: On the correct and complete enumeration of the core sea
     r-asscom   1 a (2 b 3)  =  2 b (1 a 3)                     a: 1-3, b: 2-3
 
 Where a swap is not legal, the upper operator carries a rule (S, T): a joined set that meets S must
-hold all of T. Entries that need a predicate to reject NULLs count as illegal unless
-`sql.nulls` proves it.
+hold all of T. Entries that need a predicate to reject NULLs count as illegal unless `sql.nulls`
+proves it. A predicate may do so through a chain of left joins: c.x = d.x rejects NULLs of b where c
+is attached by b.x = c.x. (The paper looks at two operators only and so misses plans of chains.)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from deltajoin.graph import Predicate
 from deltajoin.sql.nulls import rejects_nulls
@@ -29,6 +30,8 @@ class Operator:
     """A join of the query as written; `left` and `right` hold all relations below, as bit sets.
 
     `touched` are the relations that its predicates refer to; `names[i]` is the relation of bit i.
+    `null_left` are the relations that are NULL throughout when the left side is: the side itself
+    and what left joins above attach to it. `null_right` likewise.
     """
 
     kind: str
@@ -37,6 +40,9 @@ class Operator:
     touched: int
     predicates: tuple[Predicate, ...]
     names: tuple[str, ...]
+    null_left: int = 0
+    null_right: int = 0
+    _known: dict[int, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def needed(self, side: int) -> int:
         """What its predicates touch of one side; the whole side when they touch nothing of it."""
@@ -44,8 +50,32 @@ class Operator:
 
     def rejects(self, side: int) -> bool:
         """True when it finds no partner for a row whose `side` is NULL throughout."""
-        nulls = frozenset(name for i, name in enumerate(self.names) if side >> i & 1)
-        return any(rejects_nulls(predicate.sql, nulls) for predicate in self.predicates)
+        side &= self.touched
+        if side not in self._known:
+            nulls = frozenset(name for i, name in enumerate(self.names) if side >> i & 1)
+            self._known[side] = any(rejects_nulls(p.sql, nulls) for p in self.predicates)
+        return self._known[side]
+
+    def below(self, above: Operator) -> Operator:
+        """This operator once a join stands above its left side."""
+        if above.kind != "left":
+            return self
+        grown_left = above.right if above.rejects(self.null_left) else 0
+        grown_right = above.right if above.rejects(self.null_right) else 0
+        return replace(
+            self,
+            null_left=self.null_left | grown_left,
+            null_right=self.null_right | grown_right,
+        )
+
+
+def operator(
+    kind: str, left: int, right: int, predicates: tuple[Predicate, ...], names: tuple[str, ...]
+) -> Operator:
+    """A join of two sets of relations."""
+    refs = {relation for predicate in predicates for relation in predicate.relations}
+    touched = sum(1 << i for i, name in enumerate(names) if name in refs)
+    return Operator(kind, left, right, touched, predicates, names, left, right)
 
 
 #: Stands for any inner join; its swaps depend on the other operator alone.
@@ -53,7 +83,7 @@ INNER = Operator("inner", 0, 0, 0, (), ())
 
 
 def assoc(a: Operator, b: Operator, middle: int) -> bool:
-    """(1 a 2) b 3 = 1 a (2 b 3); `middle` are the relations of 2."""
+    """(1 a 2) b 3 = 1 a (2 b 3); `middle` are the relations that are NULL with 2."""
     if a.kind == "inner":
         return b.kind in _BEFORE_FULL
     if a.kind in ("left", "full") and b.kind == "left":
@@ -64,7 +94,7 @@ def assoc(a: Operator, b: Operator, middle: int) -> bool:
 
 
 def l_asscom(a: Operator, b: Operator, first: int) -> bool:
-    """(1 a 2) b 3 = (1 b 3) a 2; `first` are the relations of 1."""
+    """(1 a 2) b 3 = (1 b 3) a 2; `first` are the relations that are NULL with 1."""
     if a.kind in ("inner", "semi", "anti"):
         return b.kind in _BEFORE_FULL
     if a.kind == "left":
@@ -75,7 +105,7 @@ def l_asscom(a: Operator, b: Operator, first: int) -> bool:
 
 
 def r_asscom(a: Operator, b: Operator, last: int) -> bool:
-    """1 a (2 b 3) = 2 b (1 a 3); `last` are the relations of 3."""
+    """1 a (2 b 3) = 2 b (1 a 3); `last` are the relations that are NULL with 3."""
     if a.kind == "inner" and b.kind == "inner":
         return True
     return a.kind == "full" and b.kind == "full" and a.rejects(last) and b.rejects(last)
@@ -84,9 +114,9 @@ def r_asscom(a: Operator, b: Operator, last: int) -> bool:
 def left_rules(below: Operator, above: Operator) -> tuple[Rule, ...]:
     """Rules that an operator carries for one in its left side."""
     rules: tuple[Rule, ...] = ()
-    if not assoc(below, above, below.right):
+    if not assoc(below, above, below.null_right):
         rules += ((below.right, below.needed(below.left)),)
-    if not l_asscom(below, above, below.left):
+    if not l_asscom(below, above, below.null_left):
         rules += ((below.left, below.needed(below.right)),)
     return rules
 
@@ -94,9 +124,9 @@ def left_rules(below: Operator, above: Operator) -> tuple[Rule, ...]:
 def right_rules(above: Operator, below: Operator) -> tuple[Rule, ...]:
     """Rules that an operator carries for one in its right side."""
     rules: tuple[Rule, ...] = ()
-    if not assoc(above, below, below.left):
+    if not assoc(above, below, below.null_left):
         rules += ((below.left, below.needed(below.right)),)
-    if not r_asscom(above, below, below.right):
+    if not r_asscom(above, below, below.null_right):
         rules += ((below.right, below.needed(below.left)),)
     return rules
 
