@@ -11,7 +11,8 @@ import math
 import random
 from collections.abc import Sequence
 
-from deltajoin.graph import Predicate
+from deltajoin.graph import Block, ColumnRef, Join, JoinGraph, Predicate, Relation, refs_of
+from deltajoin.planner.build_graph import build_hypergraph
 from deltajoin.planner.combine import SubPlan, bits
 from deltajoin.planner.hypergraph import Edge, Hypergraph
 
@@ -101,16 +102,90 @@ def inner_graph(shape: str, size: int, seed: int) -> tuple[Hypergraph, Independe
             min(0.0, rng.uniform(-2.5, 3.4) - math.log(rng.choice([max, max, min])(rows[i], rows[j])))
             for i, j in pairs
         ]
-    edges = tuple(Edge("inner", 1 << i, 1 << j, (_equal(i, j),)) for i, j in pairs)
+    named = names(size)
+    edges = tuple(
+        Edge("inner", 1 << i, 1 << j, (_equality((named[i], f"k{j}"), (named[j], f"k{i}")),))
+        for i, j in pairs
+    )
     selectivities = [(edge.relations, math.exp(log)) for edge, log in zip(edges, logs, strict=True)]
-    return Hypergraph(names(size), edges), Independent(rows, selectivities)
-
-
-def _equal(one: int, other: int) -> Predicate:
-    left, right = (f"r{one:03}", f"k{other}"), (f"r{other:03}", f"k{one}")
-    return Predicate(f"{left} = {right}", "edge", (left, right), left, right)
+    return Hypergraph(named, edges), Independent(rows, selectivities)
 
 
 def names(size: int) -> tuple[str, ...]:
     """Relation names in canonical order."""
     return tuple(f"r{number:03}" for number in range(size))
+
+
+def mixed_query(size: int, seed: int) -> JoinGraph:
+    """A query of nested inner, left, full, semi and anti joins, some conditions over three tables.
+
+    About every fifth condition is met by NULLs, so that joins may not change places everywhere.
+    """
+    rng = random.Random(f"mixed {size} {seed}")
+    block = _block(rng, list(names(size)))
+    relations = tuple(Relation(name, name, ("k",)) for name in names(size))
+    joins = tuple(item for item in block.items if isinstance(item, Join))
+    return JoinGraph(relations, block.predicates, (), joins)
+
+
+def mixed_graph(size: int, seed: int) -> tuple[Hypergraph, Independent, JoinGraph]:
+    """The hypergraph of a mixed query, an estimator, and the query."""
+    rng = random.Random(f"sizes {size} {seed}")
+    query = mixed_query(size, seed)
+    graph = build_hypergraph(query, {(name, "k"): "bigint" for name in names(size)})
+    rows = [10 ** rng.uniform(1, 6) for _ in range(size)]
+    written = (edge for edge in graph.edges if edge.predicates and not edge.implied)
+    selectivities = [(edge.relations, 10 ** rng.uniform(-6, -1)) for edge in written]
+    return graph, Independent(rows, selectivities), query
+
+
+def _block(rng: random.Random, some: list[str]) -> Block:
+    """Items of one or more relations, each linked with one before it."""
+    items: list[str | Join] = []
+    rest = some
+    while rest:
+        size = rng.choice((1, 1, 1, rng.randint(1, len(rest))))
+        group, rest = rest[:size], rest[size:]
+        items.append(group[0] if size == 1 else _join(rng, group))
+    seen = [_visible(item) for item in items]
+    predicates = [
+        _condition(rng, [name for names_ in seen[:number] for name in names_], seen[number])
+        for number in range(1, len(items))
+    ]
+    return Block(tuple(items), tuple(dict.fromkeys(predicates)))
+
+
+def _join(rng: random.Random, some: list[str]) -> Join:
+    cut = rng.randint(1, len(some) - 1)
+    left, right = _block(rng, some[:cut]), _block(rng, some[cut:])
+    kind = rng.choice(("left", "left", "left", "semi", "anti", "full"))
+    return Join(kind, left, right, (_condition(rng, _visible(left), _visible(right)),))
+
+
+def _visible(part: str | Join | Block) -> list[str]:
+    """Relations whose columns exist above a part of a query."""
+    if isinstance(part, str):
+        return [part]
+    if isinstance(part, Join):
+        hidden = part.kind in ("semi", "anti")
+        return _visible(part.left) + ([] if hidden else _visible(part.right))
+    return [name for item in part.items for name in _visible(item)]
+
+
+def _condition(rng: random.Random, one: list[str], other: list[str]) -> Predicate:
+    """A conjunct over a relation of each side, or over three."""
+    a, b = rng.choice(one), rng.choice(other)
+    chance = rng.random()
+    if chance < 0.1 and len(one) > 1:
+        c = rng.choice([name for name in one if name != a])
+        refs = refs_of([(a, "k"), (b, "k"), (c, "k")])
+        return Predicate(f"`{a}`.`k` + `{c}`.`k` = `{b}`.`k`", "residual", refs)
+    refs = refs_of([(a, "k"), (b, "k")])
+    if chance < 0.3:
+        return Predicate(f"(`{a}`.`k` = `{b}`.`k` OR `{a}`.`k` IS NULL)", "residual", refs)
+    return _equality((a, "k"), (b, "k"))
+
+
+def _equality(left: ColumnRef, right: ColumnRef) -> Predicate:
+    sides = (f"`{relation}`.`{column}`" for relation, column in (left, right))
+    return Predicate(" = ".join(sides), "edge", refs_of([left, right]), left, right)

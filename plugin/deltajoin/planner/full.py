@@ -33,8 +33,6 @@ from deltajoin.planner.linearise import (
 from deltajoin.planner.windows import Windows
 
 BUDGET = 10_000
-#: Up to so many relations the work beyond the budget equals the budget; then it grows with them.
-_SMALL = 16
 #: A linear order of more relations has too many intervals.
 _LINEAR_LIMIT = 200
 _LEFT_DEEP_STEPS = 60_000
@@ -67,23 +65,29 @@ def full_plan(
     pairs = count_pairs(graph, budget)
     if pairs <= budget:
         return FullPlan(exact_plan(combiner), "exact", pairs)
-    work = max(budget, 1) * max(_SMALL, graph.size) // _SMALL
+    work = _work(graph.size, budget)
     reason = f"more than {budget:,} pairs"
     tree = spanning_tree(combiner)
     acyclic = len({edge.relations for edge in graph.edges if not edge.implied}) < graph.size
     if tree is not None and acyclic and graph.size <= _LINEAR_LIMIT:
         plan, spent = linearised_plan(combiner, tree, work // 2)
         if plan is not None:
-            better = _improved(combiner, [plan], work - spent)
+            better = _improved(combiner, plan, work - spent)
             return FullPlan(better, "linearised", pairs, f"{reason}; inner edges form a tree")
     plans, spent = _greedy_plans(combiner, work // 2)
     if not plans:
         reason += "; greedy joins ended where conflict rules leave none"
-        if written is None:
-            return FullPlan(exact_plan(combiner), "exact", pairs, f"{reason}; all plans tried")
-        plans = [written_plan(combiner, written)]
-        reason += "; started from the query as written"
-    return FullPlan(_improved(combiner, plans, work - spent), "greedy", pairs, reason)
+    if written is not None:
+        plans.append(written_plan(combiner, written))
+    if not plans:
+        return FullPlan(exact_plan(combiner), "exact", pairs, f"{reason}; all plans tried")
+    best = min(plans, key=lambda plan: plan.rank)
+    return FullPlan(_improved(combiner, best, work - spent), "greedy", pairs, reason)
+
+
+def _work(size: int, budget: int) -> int:
+    """Pairs that may be tried beyond the budget: as many again, more from 16 relations on."""
+    return max(budget, 1) * max(4, size - 12) // 4
 
 
 def written_plan(combiner: Combiner, block: Block) -> SubPlan:
@@ -130,16 +134,15 @@ def _linear_starts(combiner: Combiner) -> Iterator[tuple[int, ...]]:
     yield from dict.fromkeys(order for pair in pairs for order in pair if order is not None)
 
 
-def _improved(combiner: Combiner, plans: Iterable[SubPlan], work: int) -> SubPlan:
-    """The best plan after windows and linear orders over its leaves, in turn."""
-    plan = min(plans, key=lambda plan: plan.rank)
+def _improved(combiner: Combiner, plan: SubPlan, work: int) -> SubPlan:
+    """The plan after windows and the best bushy plan over its leaves, in turn."""
     windows = Windows(combiner, work)
     while True:
-        improved = windows.improve(plan)
-        if combiner.graph.size <= _LINEAR_LIMIT and windows.left > 0:
-            again, pairs = best_bushy(combiner, tuple(improved.leaves()))
-            windows.left -= pairs
-            if again is not None and again.rank < improved.rank:
-                plan = again
-                continue
-        return improved
+        plan = windows.improve(plan)
+        if combiner.graph.size > _LINEAR_LIMIT or windows.left <= 0:
+            return plan
+        again, pairs = best_bushy(combiner, tuple(plan.leaves()))
+        windows.left -= pairs
+        if again is None or again.rank >= plan.rank:
+            return plan
+        plan = again
