@@ -8,7 +8,8 @@ what is not gives other rows on some data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -16,7 +17,7 @@ from random import Random
 import duckdb
 import pytest
 
-from deltajoin.graph import Block, Join, JoinGraph, Relation
+from deltajoin.graph import Block, Join, JoinGraph, Predicate, Relation
 from deltajoin.planner import build_graph, conflicts
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.enumerate import exact_plan
@@ -75,6 +76,23 @@ def test_wrong_sizes_change_the_order_only() -> None:
             assert plan_rows(graph, combiner.graph, plan) == wanted, f"seed {seed}, sizes {sizes}"
         orders += len(texts) > 1
     assert orders
+
+
+def applied(plan: SubPlan) -> Iterator[Predicate]:
+    if plan.left is None or plan.right is None:
+        return
+    yield from (p for edge in plan.edges if not edge.implied for p in edge.predicates)
+    yield from applied(plan.left)
+    yield from applied(plan.right)
+
+
+def test_every_plan_applies_every_written_edge_once() -> None:
+    for seed in range(150):
+        combiner = combiner_of(draw(seed))
+        written = [e for e in combiner.graph.edges if not e.implied]
+        wanted = Counter(p for edge in written for p in edge.predicates)
+        for plan in some(seed)(all_plans(combiner)):
+            assert Counter(applied(plan)) == wanted, seed
 
 
 # every rule is needed -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -41,11 +42,12 @@ def nested(combiner: Combiner, names: list[str], deep_side: str) -> SubPlan:
     first, *rest = (combiner.graph.bit[name].bit_length() - 1 for name in names)
     plan = combiner.leaf(first)
     for number in rest:
-        sides = (plan, combiner.leaf(number))
-        left, right = sides if deep_side == "left" else sides[::-1]
-        edges = combiner.edges(left.relations, right.relations)
-        both = left.relations | right.relations
-        plan = SubPlan(both, 1.0, 0.0, "", edges[0].kind, left, right, edges)
+        leaf = combiner.leaf(number)
+        joined = combiner.join(plan, leaf)
+        assert joined is not None
+        left, right = (plan, leaf) if deep_side == "left" else (leaf, plan)
+        assert joined.left is left or joined.kind in ("inner", "full")
+        plan = replace(joined, left=left, right=right)
     return plan
 
 
