@@ -16,8 +16,6 @@ from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 
 _STEPS_PER_PAIR = 20
-#: Costs that differ by less may round to the same rank.
-_CLOSE = 2e-8
 
 
 class _Enough(Exception):
@@ -45,27 +43,19 @@ def count_pairs(graph: Hypergraph, limit: int) -> int:
 
 def exact_plan(combiner: Combiner) -> SubPlan:
     """The cheapest bushy plan of the combiner's graph; ties go to the smaller `SubPlan.rank`."""
-    graph, join = combiner.graph, combiner.join
+    graph, better = combiner.graph, combiner.better
     best: dict[int, SubPlan] = {1 << i: combiner.leaf(i) for i in range(graph.size)}
 
     def visit(one: int, other: int) -> bool:
-        plan = join(best[one], best[other])
+        joined = one | other
+        plan = better(best.get(joined), best[one], best[other])
         if plan is None:
             return False
-        known = best.get(plan.relations)
-        if known is None or _better(plan, known):
-            best[plan.relations] = plan
+        best[joined] = plan
         return True
 
     _Walk(graph, visit).run()
     return best[graph.everything]
-
-
-def _better(plan: SubPlan, known: SubPlan) -> bool:
-    margin = known.cost * _CLOSE
-    if plan.cost > known.cost + margin:
-        return False
-    return plan.cost < known.cost - margin or plan.rank < known.rank
 
 
 class _Walk:
