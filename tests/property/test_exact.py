@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -136,3 +140,28 @@ def test_mixed_plans_equal_brute_force() -> None:
         assert exact_plan(combiner) == wanted, seed
         kinds |= {edge.kind for edge in combiner.graph.edges}
     assert kinds == {"inner", "left", "full", "semi", "anti"}
+
+
+HASHED = """
+from deltajoin.planner.enumerate import exact_plan
+from tests.property.join_queries import combiner_of, draw, plan_sql
+for seed in range(25):
+    graph = draw(seed, most=6)
+    combiner = combiner_of(graph)
+    print(combiner.graph, plan_sql(graph, combiner.graph, exact_plan(combiner)))
+"""
+
+
+def test_plans_do_not_depend_on_the_hash_seed() -> None:
+    root = Path(__file__).parents[2]
+    texts = set()
+    for seed in ("1", "2"):
+        path = os.pathsep.join((str(root / "plugin"), str(root)))
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
+        done = subprocess.run(
+            [sys.executable, "-c", HASHED], capture_output=True, text=True, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        texts.add(done.stdout)
+    assert len(texts) == 1
+    assert texts.pop().count("SELECT") >= 25

@@ -15,6 +15,7 @@ from itertools import combinations
 
 from deltajoin.graph import Block, ColumnRef, Join, JoinGraph, Predicate
 from deltajoin.names import quote
+from deltajoin.planner.canonical import anonymous, canonical_names
 from deltajoin.planner.conflicts import (
     INNER,
     Operator,
@@ -48,21 +49,25 @@ def build_hypergraph(graph: JoinGraph, types: Types | None = None) -> Hypergraph
     """
     builder = _Builder(graph, types or {})
     builder.block(push_down(graph.root))
+    numbers = {name: number for number, name in enumerate(builder.names)}
+
+    def edge_order(edge: Edge) -> tuple[object, ...]:
+        texts = tuple(anonymous(predicate.sql, numbers) for predicate in edge.predicates)
+        return (edge.relations, edge.left, edge.kind, edge.implied, texts)
+
+    def filter_order(judged: Filter) -> tuple[object, ...]:
+        return (judged.needs, anonymous(judged.predicate.sql, numbers))
+
     return Hypergraph(
         builder.names,
-        tuple(sorted(dict.fromkeys(builder.edges), key=_edge_order)),
-        tuple(sorted(dict.fromkeys(builder.filters), key=lambda f: (f.needs, f.predicate.sql))),
+        tuple(sorted(dict.fromkeys(builder.edges), key=edge_order)),
+        tuple(sorted(dict.fromkeys(builder.filters), key=filter_order)),
     )
-
-
-def _edge_order(edge: Edge) -> tuple[object, ...]:
-    texts = tuple(predicate.sql for predicate in edge.predicates)
-    return (edge.relations, edge.left, edge.kind, edge.implied, texts)
 
 
 class _Builder:
     def __init__(self, graph: JoinGraph, types: Types) -> None:
-        self.names = tuple(sorted(relation.name for relation in graph.relations))
+        self.names = canonical_names(graph)
         self.edges: list[Edge] = []
         self.filters: list[Filter] = []
         self._bit = {name: 1 << i for i, name in enumerate(self.names)}
@@ -82,15 +87,17 @@ class _Builder:
         relations = _union(item.relations for item in items)
         edges: list[Edge] = []
         filters: list[Filter] = []
-        implied = self._implied(block, items)
-        for predicate in (*block.predicates, *implied):
+        for predicate in block.predicates:
             touched = self._touched((predicate,)) or self._first(block)
             met = [item for item in items if item.relations & touched]
             if len(met) > 1:
-                edges.append(_inner_edge((predicate,), touched, met, predicate in implied))
-            elif predicate not in implied:
-                needs, _ = absorb(touched, _rules(met))
-                filters.append(Filter(needs, predicate))
+                edges.append(_inner_edge((predicate,), touched, met))
+            else:
+                filters.append(Filter(absorb(touched, _rules(met))[0], predicate))
+        for predicate in self._implied(block, items):
+            touched = self._touched((predicate,))
+            met = [item for item in items if item.relations & touched]
+            edges.append(_inner_edge((predicate,), touched, met, implied=True))
         edges += _crosses(items, edges)
         self.edges += edges
         self.filters += filters
@@ -147,7 +154,7 @@ class _Builder:
             classes.update(dict.fromkeys(merged, merged))
         home = {bit: i for i, item in enumerate(items) for bit in _bits(item.relations)}
         implied: dict[tuple[ColumnRef, ColumnRef], Predicate] = {}
-        for members in classes.values():
+        for members in dict.fromkeys(classes.values()):
             for one, other in combinations(sorted(members), 2):
                 apart = home[self._bit[one[0]]] != home[self._bit[other[0]]]
                 if apart and frozenset((one, other)) not in written:

@@ -132,13 +132,18 @@ def right_rules(above: Operator, below: Operator) -> tuple[Rule, ...]:
 
 
 def absorb(held: int, rules: tuple[Rule, ...]) -> tuple[int, tuple[Rule, ...]]:
-    """A set grown by all rules that it meets, and the rules that it leaves open."""
+    """A set grown by all rules that it meets, and the rules that it leaves open.
+
+    Rules that need the same set are one.
+    """
+    by_need: dict[int, int] = {}
+    for met, needed in rules:
+        by_need[needed] = by_need.get(needed, 0) | met
     grown = True
     while grown:
         grown = False
-        for met, needed in rules:
+        for needed, met in by_need.items():
             if held & met and held & needed != needed:
                 held |= needed
                 grown = True
-    open_rules = {rule for rule in rules if rule[1] & held != rule[1]}
-    return held, tuple(sorted(open_rules))
+    return held, tuple(sorted((m, n) for n, m in by_need.items() if n & held != n))

@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deltajoin.planner.combine import Combiner, SubPlan
-from deltajoin.planner.hypergraph import Edge, Hypergraph
+from deltajoin.planner.hypergraph import Hypergraph
 
 _STEPS_PER_PAIR = 20
-#: Costs that differ by less may round to the same rank.
-_CLOSE = 2e-8
 
 
 class _Enough(Exception):
@@ -45,27 +43,19 @@ def count_pairs(graph: Hypergraph, limit: int) -> int:
 
 def exact_plan(combiner: Combiner) -> SubPlan:
     """The cheapest bushy plan of the combiner's graph; ties go to the smaller `SubPlan.rank`."""
-    graph, join = combiner.graph, combiner.join
+    graph, better = combiner.graph, combiner.better
     best: dict[int, SubPlan] = {1 << i: combiner.leaf(i) for i in range(graph.size)}
 
     def visit(one: int, other: int) -> bool:
-        plan = join(best[one], best[other])
+        joined = one | other
+        plan = better(best.get(joined), best[one], best[other])
         if plan is None:
             return False
-        known = best.get(plan.relations)
-        if known is None or _better(plan, known):
-            best[plan.relations] = plan
+        best[joined] = plan
         return True
 
     _Walk(graph, visit).run()
     return best[graph.everything]
-
-
-def _better(plan: SubPlan, known: SubPlan) -> bool:
-    margin = known.cost * _CLOSE
-    if plan.cost > known.cost + margin:
-        return False
-    return plan.cost < known.cost - margin or plan.rank < known.rank
 
 
 class _Walk:
@@ -78,26 +68,27 @@ class _Walk:
         self._visit = visit
         self._steps = steps
         self._near = [0] * graph.size
-        self._far: list[tuple[int, int]] = []
-        ruled: list[Edge] = []
+        far: set[tuple[int, int]] = set()
         for edge in graph.edges:
-            if edge.rules:
-                ruled.append(edge)
-            for split in edge.splits:
-                self._link(*split, ruled=bool(edge.rules))
-        self._ruled = tuple(ruled)
-        self._far = sorted(set(self._far))
-        self._plain = not self._far and not self._ruled
-        self._reach: dict[int, int] = {1 << i: near for i, near in enumerate(self._near)}
-        self._free = [0] * graph.size
+            for one, other in edge.splits:
+                self._link(one, other, far)
+                self._link(other, one, far)
+        self._plain = not far and not any(edge.rules for edge in graph.edges)
+        #: Edges over more than two relations, under the smallest relation of their near side.
+        self._far: list[tuple[tuple[int, int], ...]] = [
+            tuple(sorted(pair for pair in far if pair[0] & -pair[0] == 1 << number))
+            for number in range(graph.size)
+        ]
+        self._has_far = sum(1 << i for i, pairs in enumerate(self._far) if pairs)
+        self._reach: dict[int, int] = {0: 0}
+        self._sides: dict[int, tuple[int, ...]] = {}
         self._built: set[int] = {1 << i for i in range(graph.size)}
 
-    def _link(self, left: int, right: int, ruled: bool) -> None:
-        for one, other in ((left, right), (right, left)):
-            if one & (one - 1) or other & (other - 1):
-                self._far.append((one, other))
-            else:
-                self._near[one.bit_length() - 1] |= other
+    def _link(self, one: int, other: int, far: set[tuple[int, int]]) -> None:
+        if one & (one - 1) or other & (other - 1):
+            far.add((one, other))
+        else:
+            self._near[one.bit_length() - 1] |= other
 
     def run(self) -> None:
         """Visit all pairs."""
@@ -106,21 +97,38 @@ class _Walk:
             self._partners(start)
             self._grow(start, (start << 1) - 1)
 
-    def _neighbours(self, joined: int, apart: int) -> int:
-        """Neighbours of a set outside `apart`; of a far side, its smallest relation."""
+    def _near_of(self, joined: int) -> int:
+        """All relations that an edge over two relations links with one of the set."""
         reach = self._reach.get(joined)
         if reach is None:
-            reach, rest = 0, joined
+            low = joined & -joined
+            reach = self._near[low.bit_length() - 1] | self._near_of(joined ^ low)
+            self._reach[joined] = reach
+        return reach
+
+    def _far_of(self, joined: int) -> tuple[int, ...]:
+        """The far sides of all larger edges whose near side lies within the set."""
+        sides = self._sides.get(joined)
+        if sides is None:
+            found: set[int] = set()
+            rest = joined & self._has_far
             while rest:
                 low = rest & -rest
-                reach |= self._near[low.bit_length() - 1]
                 rest ^= low
-            self._reach[joined] = reach
+                for one, other in self._far[low.bit_length() - 1]:
+                    if one & joined == one and not other & joined:
+                        found.add(other)
+            sides = self._sides[joined] = tuple(sorted(found))
+        return sides
+
+    def _neighbours(self, joined: int, apart: int) -> int:
+        """Neighbours of a set outside `apart`; of a far side, its smallest relation."""
         apart |= joined
-        found = reach & ~apart
-        for one, other in self._far:
-            if one & joined == one and not other & apart:
-                found |= other & -other
+        found = self._near_of(joined) & ~apart
+        if joined & self._has_far:
+            for other in self._far_of(joined):
+                if not other & apart:
+                    found |= other & -other
         return found
 
     def _grow(self, joined: int, apart: int) -> None:
@@ -181,13 +189,6 @@ class _Walk:
 
     def _joins(self, one: int, other: int) -> bool:
         """True when an edge connects the two sets, its rules apart."""
-        if self._reach_of(one) & other:
+        if self._near_of(one) & other:
             return True
-        for left, right in self._far:
-            if left & one == left and right & other == right:
-                return True
-        return False
-
-    def _reach_of(self, joined: int) -> int:
-        self._neighbours(joined, 0)
-        return self._reach[joined]
+        return any(side & other == side for side in self._far_of(one))

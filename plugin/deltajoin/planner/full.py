@@ -52,9 +52,7 @@ class FullPlan:
     fallback: str = ""
 
 
-def full_plan(
-    combiner: Combiner, budget: int = BUDGET, written: Block | None = None
-) -> FullPlan:
+def full_plan(combiner: Combiner, budget: int = BUDGET, written: Block | None = None) -> FullPlan:
     """A cheap bushy plan of the combiner's graph.
 
     Args:

@@ -45,7 +45,9 @@ def merge_greedily(
     live = {unit.relations: unit for unit in units}
     waiting: list[tuple[float, str, SubPlan]] = []
 
-    def candidates(unit: SubPlan, others: Iterable[SubPlan]) -> Iterator[tuple[float, str, SubPlan]]:
+    def candidates(
+        unit: SubPlan, others: Iterable[SubPlan]
+    ) -> Iterator[tuple[float, str, SubPlan]]:
         for other in others:
             plan = combiner.join(unit, other)
             if plan is not None and plan.relations not in forbidden:
@@ -98,7 +100,9 @@ def greedy_orders(combiner: Combiner, starts: int) -> tuple[tuple[int, ...], ...
         rest = combiner.graph.everything & ~joined
         while rest:
             steps = [
-                (combiner.rows(joined | bit), bit) for bit in bits(rest) if combiner.kind(joined, bit)
+                (combiner.rows(joined | bit), bit)
+                for bit in bits(rest)
+                if combiner.kind(joined, bit)
             ]
             if not steps:
                 break

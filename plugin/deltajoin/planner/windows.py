@@ -83,9 +83,7 @@ class Windows:
             for number, mine in enumerate(reach)
         ]
 
-    def _exact(
-        self, units: Sequence[SubPlan], pairs: Iterable[tuple[int, int]]
-    ) -> SubPlan | None:
+    def _exact(self, units: Sequence[SubPlan], pairs: Iterable[tuple[int, int]]) -> SubPlan | None:
         best: dict[int, SubPlan] = {1 << number: unit for number, unit in enumerate(units)}
         for left, right in pairs:
             one, other = best.get(left), best.get(right)
