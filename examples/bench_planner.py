@@ -1,8 +1,8 @@
 """The planner's figures as a table: is it exact, how good is it beyond that, how long does it take.
 
 Every figure stands beside its target; the exit code is 1 when one is missed. Graphs are synthetic
-and seeded (see `planner_graphs`). Times are of the processor, not of the wall: other programs on the
-machine don't count. Run as `make bench-planner`.
+and seeded (see `planner_graphs`). Times are of the processor, not of the wall: other programs on
+the machine don't count. Run as `make bench-planner`.
 """
 
 from __future__ import annotations
@@ -132,7 +132,11 @@ def beyond_the_budget(instances: int, moves: int) -> Iterator[Figure]:
 def times(instances: int) -> Iterator[Figure]:
     """Processor time of a full plan: every shape and mixed joins."""
     shapes = (*SHAPES, "mixed")
-    for sizes, each, limit in (((2, 4, 6, 8, 10, 11, 12), 3, 0.1), ((64,), 1, 2.0), ((100,), 1, 5.0)):
+    for sizes, each, limit in (
+        ((2, 4, 6, 8, 10, 11, 12), 3, 0.1),
+        ((64,), 1, 2.0),
+        ((100,), 1, 5.0),
+    ):
         seen: list[tuple[float, str]] = []
         for shape in shapes:
             for size in sizes:

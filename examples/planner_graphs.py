@@ -99,7 +99,10 @@ def inner_graph(shape: str, size: int, seed: int) -> tuple[Hypergraph, Independe
         logs = [-excess * weight / sum(weights) for weight in weights]
     else:
         logs = [
-            min(0.0, rng.uniform(-2.5, 3.4) - math.log(rng.choice([max, max, min])(rows[i], rows[j])))
+            min(
+                0.0,
+                rng.uniform(-2.5, 3.4) - math.log(rng.choice([max, max, min])(rows[i], rows[j])),
+            )
             for i, j in pairs
         ]
     named = names(size)

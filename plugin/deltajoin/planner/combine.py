@@ -59,20 +59,10 @@ class SubPlan:
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
-        """What this join applies: one edge that is not inner, or all inner edges that span it.
-
-        Implied ones are among them where their rules hold; a cross product only on its own.
-        """
+        """What this join applies; see `applied`."""
         if self.graph is None or self.left is None or self.right is None:
             return ()
-        found = spanning(self.graph, self.left.relations, self.right.relations)
-        outer = tuple(edge for edge in found if edge.kind != "inner")
-        judged = tuple(
-            edge
-            for edge in found
-            if not edge.cross and (not edge.implied or edge.allows(self.relations))
-        )
-        return outer or judged or found[:1]
+        return applied(self.graph, self.left.relations, self.right.relations)
 
     def nodes(self) -> Iterator[SubPlan]:
         """Its joins and leaves, each before what is below it, left before right."""
@@ -91,14 +81,23 @@ class SubPlan:
         return tuple(reversed([plan for plan in self.nodes() if plan.kind]))
 
 
-def spanning(graph: Hypergraph, left: int, right: int) -> tuple[Edge, ...]:
-    """The edges whose relations all lie within two disjoint sets together, but not within one."""
+def applied(graph: Hypergraph, left: int, right: int) -> tuple[Edge, ...]:
+    """What a legal join of two sets applies: one edge that is not inner, or all inner ones.
+
+    These are all whose relations lie within both sets together, but not within one. Implied edges
+    are among them where their rules hold; a cross product only on its own.
+    """
     joined = left | right
-    return tuple(
+    found = tuple(
         edge
         for edge in graph.edges
         if edge.relations & left and edge.relations & right and not edge.relations & ~joined
     )
+    outer = tuple(edge for edge in found if edge.kind != "inner")
+    judged = tuple(
+        edge for edge in found if not edge.cross and (not edge.implied or edge.allows(joined))
+    )
+    return outer or judged or found[:1]
 
 
 class Combiner:
@@ -179,10 +178,7 @@ class Combiner:
 
     def edges(self, left: int, right: int) -> tuple[Edge, ...]:
         """The edges that join `left` with `right` in this orientation; empty when none may."""
-        if not self.kind(left, right):
-            return ()
-        sides = (SubPlan(side, 0.0, 0.0, "") for side in (left, right))
-        return SubPlan(left | right, 0.0, 0.0, "", "", *sides, self.graph).edges
+        return applied(self.graph, left, right) if self.kind(left, right) else ()
 
     def join(self, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The cheaper legal orientation of joining two disjoint sets; None when there is none."""
@@ -190,12 +186,11 @@ class Combiner:
 
     def better(self, best: SubPlan | None, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The better of `best`, a plan of the same set, and `join(one, other)`."""
+        sides: tuple[tuple[SubPlan, SubPlan], ...] = ((one, other),)
         kind = self.kind(one.relations, other.relations)
         if kind == "inner":
             sides = ((one, other), (other, one))
-        elif kind:
-            sides = ((one, other),)
-        else:
+        elif not kind:
             kind = self.kind(other.relations, one.relations) if self._special else ""
             if not kind:
                 return best

@@ -146,7 +146,7 @@ def best_bushy(combiner: Combiner, order: Sequence[int]) -> tuple[SubPlan | None
 def linearised_plan(
     combiner: Combiner, tree: Sequence[int], budget: int
 ) -> tuple[SubPlan | None, int]:
-    """The best plan over the best linear orders, as many as the budget of pairs allows; pairs tried.
+    """The best plan over the best linear orders, as many as the budget allows; pairs tried.
 
     At least one order is tried. None when none gives a legal plan.
     """

@@ -122,43 +122,44 @@ def _units(node: SubPlan, size: int) -> list[SubPlan]:
 
 
 def connected_pairs(adjacency: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """All pairs of disjoint connected sets with an edge between, smaller sets before larger (DPccp).
+    """All pairs of disjoint connected sets with an edge between, parts before wholes (DPccp).
 
     Args:
         adjacency: per vertex the bit set of its neighbours.
     """
-
-    known = {1 << number: near for number, near in enumerate(adjacency)}
-
-    def around(joined: int, beyond: int) -> int:
-        found = known.get(joined)
-        if found is None:
-            low = joined & -joined
-            found = known[low] | around(joined ^ low, 0)
-            known[joined] = found
-        return found & ~beyond
-
-    def grow(joined: int, beyond: int) -> Iterator[int]:
-        near = around(joined, beyond | joined)
-        part = near & -near
-        while part:
-            yield joined | part
-            part = (part - near) & near
-        part = near & -near
-        while part:
-            yield from grow(joined | part, beyond | near)
-            part = (part - near) & near
-
-    def partners(joined: int) -> Iterator[tuple[int, int]]:
-        beyond = joined | ((joined & -joined) - 1)
-        near = around(joined, beyond)
-        for bit in sorted(bits(near), reverse=True):
-            yield joined, bit
-            for grown in grow(bit, beyond | (near & (bit - 1)) | bit):
-                yield joined, grown
-
+    near = _Near(adjacency)
     for number in reversed(range(len(adjacency))):
         bit = 1 << number
-        yield from partners(bit)
-        for grown in grow(bit, (bit << 1) - 1):
-            yield from partners(grown)
+        for joined in (bit, *near.grow(bit, (bit << 1) - 1)):
+            beyond = joined | (bit - 1)
+            around = near.of(joined) & ~beyond
+            for partner in sorted(bits(around), reverse=True):
+                yield joined, partner
+                for grown in near.grow(partner, beyond | (around & (partner - 1)) | partner):
+                    yield joined, grown
+
+
+class _Near:
+    def __init__(self, adjacency: Sequence[int]) -> None:
+        self._known = {1 << number: near for number, near in enumerate(adjacency)}
+
+    def of(self, joined: int) -> int:
+        """Neighbours of a set's vertices, its own among them."""
+        found = self._known.get(joined)
+        if found is None:
+            low = joined & -joined
+            found = self._known[low] | self.of(joined ^ low)
+            self._known[joined] = found
+        return found
+
+    def grow(self, joined: int, beyond: int) -> Iterator[int]:
+        """All connected sets that hold `joined` and more, but nothing of `beyond`."""
+        around = self.of(joined) & ~(beyond | joined)
+        part = around & -around
+        while part:
+            yield joined | part
+            part = (part - around) & around
+        part = around & -around
+        while part:
+            yield from self.grow(joined | part, beyond | around)
+            part = (part - around) & around
