@@ -154,6 +154,7 @@ def _block(rng: random.Random, some: list[str]) -> Block:
     predicates = [
         _condition(rng, [name for names_ in seen[:number] for name in names_], seen[number])
         for number in range(1, len(items))
+        for _ in range(rng.choice((1, 1, 2)))
     ]
     return Block(tuple(items), tuple(dict.fromkeys(predicates)))
 

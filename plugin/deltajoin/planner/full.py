@@ -10,8 +10,8 @@ their leaves, in turn, until neither helps or the work allowed is done. Pairs ar
 plan is made; work is bounded in pairs too, in proportion to the number of relations.
 
 Greedy joins may end where conflict rules leave no join. The query as written is always a legal
-plan: it is improved instead, and `fallback` says so. Caller: pass it for a graph with other joins
-than inner ones.
+plan and one of the starts; where it is the only one, `fallback` says so. Caller: pass it for a
+graph with other joins than inner ones, else such a dead end means that all plans are enumerated.
 """
 
 from __future__ import annotations
@@ -74,11 +74,12 @@ def full_plan(combiner: Combiner, budget: int = BUDGET, written: Block | None = 
             return FullPlan(better, "linearised", pairs, f"{reason}; inner edges form a tree")
     plans, spent = _greedy_plans(combiner, work // 2)
     if not plans:
-        reason += "; greedy joins ended where conflict rules leave none"
+        reason += "; greedy joins ended where conflict rules leave none: "
+        reason += "all plans tried" if written is None else "the query as written is improved"
     if written is not None:
         plans.append(written_plan(combiner, written))
     if not plans:
-        return FullPlan(exact_plan(combiner), "exact", pairs, f"{reason}; all plans tried")
+        return FullPlan(exact_plan(combiner), "exact", pairs, reason)
     best = min(plans, key=lambda plan: plan.rank)
     return FullPlan(_improved(combiner, best, work - spent), "greedy", pairs, reason)
 
