@@ -152,29 +152,37 @@ class Combiner:
         at its join. A written inner edge whose conflict rules do not hold forbids the join: its
         predicate would be lost. Implied edges and cross products connect, and demand nothing.
         """
+        kind, turned = self._operator(left, right)
+        return "" if turned else kind
+
+    def _operator(self, left: int, right: int) -> tuple[str, bool]:
+        """The kind, and whether only the other orientation is legal."""
         reach = self.reach(left)
         connected = bool(reach & right)
         special = (reach & self.reach(right)) >> self.graph.size
         if not special:
-            return "inner" if connected else ""
+            return ("inner" if connected else "", False)
         joined, judged, outer = left | right, connected, ""
-        for bit in bits(special):
-            edge = self._special[bit.bit_length() - 1]
+        turned = False
+        while special:
+            edge = self._special[(special & -special).bit_length() - 1]
+            special &= special - 1
             if edge.relations & ~joined:
                 continue
-            connects = edge.connects(left, right)
             if edge.kind != "inner":
-                if outer or not connects:
-                    return ""
+                turned = not edge.connects(left, right)
+                if outer or (turned and not edge.connects(right, left)):
+                    return ("", False)
                 outer = edge.kind
-            elif not edge.implied and not edge.cross:
-                if not edge.allows(joined):
-                    return ""
+                continue
+            if not edge.implied and not edge.cross:
+                if edge.rules and not edge.allows(joined):
+                    return ("", False)
                 judged = True
-            connected = connected or connects
+            connected = connected or edge.connects(left, right)
         if outer:
-            return "" if judged else outer
-        return "inner" if connected else ""
+            return ("", False) if judged else (outer, turned)
+        return ("inner" if connected else "", False)
 
     def edges(self, left: int, right: int) -> tuple[Edge, ...]:
         """The edges that join `left` with `right` in this orientation; empty when none may."""
@@ -186,20 +194,15 @@ class Combiner:
 
     def better(self, best: SubPlan | None, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The better of `best`, a plan of the same set, and `join(one, other)`."""
-        sides: tuple[tuple[SubPlan, SubPlan], ...] = ((one, other),)
-        kind = self.kind(one.relations, other.relations)
-        if kind == "inner":
-            sides = ((one, other), (other, one))
-        elif not kind:
-            kind = self.kind(other.relations, one.relations) if self._special else ""
-            if not kind:
-                return best
-            sides = ((other, one),)
+        kind, turned = self._operator(one.relations, other.relations)
+        if not kind:
+            return best
+        sides = ((other, one),) if turned else ((one, other), (other, one))
         joined = one.relations | other.relations
         if joined not in self._reach:
             self._reach[joined] = self.reach(one.relations) | self.reach(other.relations)
         rows = self.rows(joined)
-        for left, right in sides:
+        for left, right in sides if kind == "inner" else sides[:1]:
             cost = left.cost + right.cost + self._cost.join(kind, left, right, rows)
             if best is not None and cost > best.cost * (1 + _CLEARLY):
                 continue

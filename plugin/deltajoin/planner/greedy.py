@@ -14,7 +14,7 @@ from deltajoin.planner.combine import Combiner, SubPlan, bits
 
 Score = Callable[[SubPlan], float]
 
-RESTARTS = 12
+RESTARTS = 4
 
 
 def fewest_rows(plan: SubPlan) -> float:
