@@ -66,12 +66,13 @@ SHAPES = (
     Shape(kinds=("left", "full"), odd=0.2),
     Shape(kinds=("inner", "left", "semi", "anti"), odd=0.2),
     Shape(kinds=("inner", "full"), odd=0.2),
+    Shape(kinds=("inner",), odd=0.2),
 )
 
 
-def draw(seed: int, most: int = 5) -> JoinGraph:
+def draw(seed: int, most: int = 5, shape: Shape | None = None) -> JoinGraph:
     """The query of a seed, with no outputs: a query's rows are those of all visible columns."""
-    rng, shape = Random(seed), SHAPES[seed % len(SHAPES)]
+    rng, shape = Random(seed), shape or SHAPES[seed % len(SHAPES)]
     size = most - rng.choice((0, 1, 1, 1, 2, 2, 3))
     names = [f"r{i}" for i in range(size)]
     rng.shuffle(names)
