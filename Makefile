@@ -16,7 +16,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
 
-.PHONY: help env demo test check accept bench clean
+.PHONY: help env demo test check accept bench bench-planner clean
 
 help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
@@ -25,6 +25,7 @@ help:
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
 	@echo 'make bench   time runs against full rebuilds'
+	@echo 'make bench-planner  join orders against brute force and long searches, planning times'
 	@echo 'make clean   remove .venv and everything that was made'
 
 env: $(STAMP)
@@ -67,6 +68,9 @@ accept: env
 
 bench: env
 	@$(PY) examples/flights/bench.py
+
+bench-planner: env
+	@PYTHONPATH=plugin $(PY) -m examples.bench_planner
 
 clean:
 	rm -rf $(VENV) .demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis metastore_db derby.log spark-warehouse target logs

@@ -2,16 +2,22 @@
 
 Every enumerator (exact, linearised, greedy) builds plans by `Combiner.leaf` and `Combiner.join`,
 so legality, estimates and tie-breaking are the same for all of them. The rows of a set depend on
-the set alone, which is what makes dynamic programming exact.
+the set alone, which is what makes dynamic programming exact. An edge is applied at the one join
+that first holds all its relations, in whatever way they are spread over the two sides; a join at
+which a predicate would be lost is no join. Caller: each of the two sets is itself a legal plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from deltajoin.planner.hypergraph import Edge, Hypergraph
+
+_LEAST, _MOST = 1e-300, 1e300
+_CLEARLY = 1e-8  # costs further apart than this differ in their first nine digits
 
 
 class Estimator(Protocol):
@@ -44,20 +50,54 @@ class SubPlan:
     kind: str = ""
     left: SubPlan | None = None
     right: SubPlan | None = None
-    edges: tuple[Edge, ...] = ()
+    graph: Hypergraph | None = field(default=None, repr=False, compare=False)
 
     @property
     def rank(self) -> tuple[float, str]:
         """Smaller is better; estimates that differ only by rounding tie."""
         return (float(f"{self.cost:.9g}"), self.text)
 
+    @cached_property
+    def edges(self) -> tuple[Edge, ...]:
+        """What this join applies; see `applied`."""
+        if self.graph is None or self.left is None or self.right is None:
+            return ()
+        return applied(self.graph, self.left.relations, self.right.relations)
+
+    def nodes(self) -> Iterator[SubPlan]:
+        """Its joins and leaves, each before what is below it, left before right."""
+        waiting = [self]
+        while waiting:
+            plan = waiting.pop()
+            yield plan
+            waiting += (side for side in (plan.right, plan.left) if side is not None)
+
     def leaves(self) -> Iterator[int]:
         """Bit numbers of the relations, left to right."""
-        if self.left is None or self.right is None:
-            yield self.relations.bit_length() - 1
-        else:
-            yield from self.left.leaves()
-            yield from self.right.leaves()
+        return (plan.relations.bit_length() - 1 for plan in self.nodes() if not plan.kind)
+
+    def joins(self) -> tuple[SubPlan, ...]:
+        """Its joins, each after the joins below it."""
+        return tuple(reversed([plan for plan in self.nodes() if plan.kind]))
+
+
+def applied(graph: Hypergraph, left: int, right: int) -> tuple[Edge, ...]:
+    """What a legal join of two sets applies: one edge that is not inner, or all inner ones.
+
+    These are all whose relations lie within both sets together, but not within one. Implied edges
+    are among them where their rules hold; a cross product only on its own.
+    """
+    joined = left | right
+    found = tuple(
+        edge
+        for edge in graph.edges
+        if edge.relations & left and edge.relations & right and not edge.relations & ~joined
+    )
+    outer = tuple(edge for edge in found if edge.kind != "inner")
+    judged = tuple(
+        edge for edge in found if not edge.cross and (not edge.implied or edge.allows(joined))
+    )
+    return outer or judged or found[:1]
 
 
 class Combiner:
@@ -68,59 +108,121 @@ class Combiner:
         self._estimator = estimator
         self._cost = cost
         self._rows: dict[int, float] = {}
+        self._special = tuple(edge for edge in graph.edges if not is_plain(edge))
+        self._reach = self._reach_of_relations()
+
+    def _reach_of_relations(self) -> dict[int, int]:
+        """Per set what it touches: its neighbours by plain edges, above them its special edges."""
+        reach = {1 << number: 0 for number in range(self.graph.size)}
+        for edge in self.graph.edges:
+            if is_plain(edge):
+                reach[edge.left] |= edge.right
+                reach[edge.right] |= edge.left
+        for number, edge in enumerate(self._special, self.graph.size):
+            for bit in bits(edge.relations):
+                reach[bit] |= 1 << number
+        return reach
+
+    def reach(self, joined: int) -> int:
+        """Neighbours of a set by plain edges; above these bits, the other edges that touch it."""
+        known = self._reach.get(joined)
+        if known is None:
+            known = 0
+            for bit in bits(joined):
+                known |= self._reach[bit]
+            self._reach[joined] = known
+        return known
 
     def rows(self, joined: int) -> float:
-        """Expected rows of a set, asked once."""
-        if joined not in self._rows:
-            self._rows[joined] = self._estimator.rows(joined)
-        return self._rows[joined]
+        """Expected rows of a set, asked once; finite and above zero whatever the estimator says."""
+        known = self._rows.get(joined)
+        if known is None:
+            known = min(max(_LEAST, self._estimator.rows(joined)), _MOST)
+            self._rows[joined] = known
+        return known
 
     def leaf(self, number: int) -> SubPlan:
         """The plan of one relation."""
-        return SubPlan(1 << number, self.rows(1 << number), 0.0, str(number))
+        return SubPlan(1 << number, self.rows(1 << number), 0.0, str(number), graph=self.graph)
+
+    def kind(self, left: int, right: int) -> str:
+        """Kind of the join of two disjoint sets in this orientation; empty when none is legal.
+
+        At least one edge must connect them by its own sides. An edge that is not inner stands alone
+        at its join. A written inner edge whose conflict rules do not hold forbids the join: its
+        predicate would be lost. Implied edges and cross products connect, and demand nothing.
+        """
+        kind, turned = self._operator(left, right)
+        return "" if turned else kind
+
+    def _operator(self, left: int, right: int) -> tuple[str, bool]:
+        """The kind, and whether only the other orientation is legal."""
+        reach = self.reach(left)
+        connected = bool(reach & right)
+        special = (reach & self.reach(right)) >> self.graph.size
+        if not special:
+            return ("inner" if connected else "", False)
+        joined, judged, outer = left | right, connected, ""
+        turned = False
+        while special:
+            edge = self._special[(special & -special).bit_length() - 1]
+            special &= special - 1
+            if edge.relations & ~joined:
+                continue
+            if edge.kind != "inner":
+                turned = not edge.connects(left, right)
+                if outer or (turned and not edge.connects(right, left)):
+                    return ("", False)
+                outer = edge.kind
+                continue
+            if not edge.implied and not edge.cross:
+                if edge.rules and not edge.allows(joined):
+                    return ("", False)
+                judged = True
+            connected = connected or edge.connects(left, right)
+        if outer:
+            return ("", False) if judged else (outer, turned)
+        return ("inner" if connected else "", False)
 
     def edges(self, left: int, right: int) -> tuple[Edge, ...]:
-        """The edges that join `left` with `right` in this orientation; empty when none may.
-
-        One edge that is not inner excludes all others, and an inner edge whose rules do not hold
-        excludes the join: its predicate would be lost.
-        """
-        joined = left | right
-        found: list[Edge] = []
-        for edge in self.graph.edges:
-            if edge.relations & joined != edge.relations:
-                continue
-            if edge.relations & left == edge.relations or edge.relations & right == edge.relations:
-                continue
-            if not edge.connects(left, right):
-                if edge.kind == "inner" and edge.allows(joined):
-                    found.append(edge)  # spans both sides in another way; applied here all the same
-                    continue
-                return ()
-            found.append(edge)
-        if any(edge.kind != "inner" for edge in found) and len(found) > 1:
-            return ()
-        return tuple(found)
+        """The edges that join `left` with `right` in this orientation; empty when none may."""
+        return applied(self.graph, left, right) if self.kind(left, right) else ()
 
     def join(self, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The cheaper legal orientation of joining two disjoint sets; None when there is none."""
-        best: SubPlan | None = None
-        for left, right in ((one, other), (other, one)):
-            edges = self.edges(left.relations, right.relations)
-            if not any(edge.connects(left.relations, right.relations) for edge in edges):
+        return self.better(None, one, other)
+
+    def better(self, best: SubPlan | None, one: SubPlan, other: SubPlan) -> SubPlan | None:
+        """The better of `best`, a plan of the same set, and `join(one, other)`."""
+        kind, turned = self._operator(one.relations, other.relations)
+        if not kind:
+            return best
+        sides = ((other, one),) if turned else ((one, other), (other, one))
+        joined = one.relations | other.relations
+        if joined not in self._reach:
+            self._reach[joined] = self.reach(one.relations) | self.reach(other.relations)
+        rows = self.rows(joined)
+        for left, right in sides if kind == "inner" else sides[:1]:
+            cost = left.cost + right.cost + self._cost.join(kind, left, right, rows)
+            if best is not None and cost > best.cost * (1 + _CLEARLY):
                 continue
-            kind = edges[0].kind if len(edges) == 1 else "inner"
-            rows = self.rows(left.relations | right.relations)
-            plan = SubPlan(
-                left.relations | right.relations,
-                rows,
-                left.cost + right.cost + self._cost.join(kind, left, right, rows),
-                f"({left.text} {right.text})",
-                kind,
-                left,
-                right,
-                edges,
-            )
-            if best is None or plan.rank < best.rank:
+            text = f"({left.text} {right.text})"
+            plan = SubPlan(joined, rows, cost, text, kind, left, right, self.graph)
+            if best is None or cost < best.cost * (1 - _CLEARLY) or plan.rank < best.rank:
                 best = plan
         return best
+
+
+def bits(joined: int) -> Iterator[int]:
+    """The one-element sets of a set, lowest first."""
+    while joined:
+        bit = joined & -joined
+        yield bit
+        joined ^= bit
+
+
+def is_plain(edge: Edge) -> bool:
+    """True for a written inner edge between two relations that no rule binds."""
+    two = edge.left.bit_count() == 1 and edge.right.bit_count() == 1
+    demands = not edge.implied and not edge.cross
+    return edge.kind == "inner" and two and demands and not edge.rules

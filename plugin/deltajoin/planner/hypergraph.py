@@ -3,7 +3,7 @@
 Relation i is bit 1 << i. Every inner conjunct that spans relations is an edge of its own; a join
 that is not inner is one edge over its whole predicate. An edge connects disjoint sets S and T when
 its sides lie within them, one in each, its left side within the left set unless it is inner, and
-its conflict rules hold on S | T. Caller: build with `build_hypergraph`.
+its conflict rules hold on S | T. Caller: build with `build_graph.build_hypergraph`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ class Edge:
 
     `rules`: (a, b) means that a joined set which meets `a` must hold all of `b` (CD-C).
     `predicates` are what the operator applies: one conjunct for an inner edge, all of ON for any
-    other.
+    other; an inner edge without predicates is a cross product. `parts` is set for a conjunct over
+    more than two items: any split that leaves each part whole is a join. An implied edge follows
+    from others of its equality class: it connects and it filters, but no row depends on it.
     """
 
     kind: str
@@ -30,11 +32,18 @@ class Edge:
     right: int
     predicates: tuple[Predicate, ...]
     rules: tuple[Rule, ...] = ()
+    parts: tuple[int, ...] = ()
+    implied: bool = False
 
-    @property
+    @cached_property
     def relations(self) -> int:
         """Both sides together."""
         return self.left | self.right
+
+    @property
+    def cross(self) -> bool:
+        """True for a cross product, which stands only where nothing else connects."""
+        return self.kind == "inner" and not self.predicates
 
     def allows(self, joined: int) -> bool:
         """True when the conflict rules hold on a joined set."""
@@ -42,9 +51,33 @@ class Edge:
 
     def connects(self, left: int, right: int) -> bool:
         """True when this edge may join `left` with `right` in this orientation."""
+        if self.parts:
+            rest = [part for part in self.parts if part & left != part]
+            split = 0 < len(rest) < len(self.parts)
+            whole = all(part & right == part for part in rest)
+            return split and whole and self.allows(left | right)
         straight = self.left & left == self.left and self.right & right == self.right
         turned = self.left & right == self.left and self.right & left == self.right
         return (straight or (turned and self.kind == "inner")) and self.allows(left | right)
+
+    @cached_property
+    def splits(self) -> tuple[tuple[int, int], ...]:
+        """The pairs of sets that it connects, each once, smallest first."""
+        if not self.parts:
+            return ((self.left, self.right),)
+        first, rest = self.parts[0], self.parts[1:]
+        # All splits of many parts would be too many: then one part apart from the others.
+        chosen = range(1 << len(rest)) if len(rest) <= 4 else (0, *_all_but_one(len(rest)))
+        splits = []
+        for choice in chosen:
+            left = first | sum(part for i, part in enumerate(rest) if choice >> i & 1)
+            if left != self.relations:
+                splits.append((left, self.relations & ~left))
+        return tuple(splits)
+
+
+def _all_but_one(size: int) -> tuple[int, ...]:
+    return tuple((1 << size) - 1 - (1 << i) for i in range(size))
 
 
 @dataclass(frozen=True)

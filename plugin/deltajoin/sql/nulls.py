@@ -1,8 +1,14 @@
-"""Which expressions are NULL, and which predicates cannot hold, when some relations are missing.
+"""Which predicates turn rows away that an outer join filled with NULL.
 
-A left join fills the columns of an unmatched side with NULL. A predicate that cannot be TRUE then
-*rejects* those rows, so the join might as well be inner. The list of operators and functions that
-give NULL for a NULL argument is closed; whatever is not on it proves nothing.
+A predicate rejects NULLs of some relations when it can't be TRUE while every column of them is
+NULL. The test runs the predicate over sets of outcomes: each node gives the outcomes that it may
+have, out of TRUE, FALSE and NULL (a value that is no boolean counts as TRUE or FALSE when present).
+
+    `b`.`x` = `a`.`x`            b all NULL: {NULL}                rejects
+    coalesce(`b`.`x`, 0) = 0     b all NULL: {TRUE, FALSE}         does not
+    `b`.`x` = 1 OR `a`.`y` = 2   b all NULL: {TRUE, FALSE, NULL}   does not
+
+Operators and functions outside the whitelists may give anything, so an unknown one never rejects.
 """
 
 from __future__ import annotations
@@ -14,67 +20,173 @@ from sqlglot import exp
 
 from deltajoin.sql.dialect import Verbatim
 
-_BINARY = (
-    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.DPipe,
-    exp.Like, exp.ILike, exp.RegexpLike,
+Outcomes = frozenset[str]
+
+_TRUE, _FALSE, _NULL = frozenset({"true"}), frozenset({"false"}), frozenset({"null"})
+_PRESENT: Outcomes = _TRUE | _FALSE
+_ANY: Outcomes = _PRESENT | _NULL
+
+#: NULL whenever an operand is.
+_STRICT = (
+    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like, exp.ILike, exp.RegexpLike,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe,
+    exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot, exp.Cast, exp.TryCast,
+    exp.Dot, exp.Bracket, exp.Extract, exp.Escape, exp.Trim, exp.Substring,
 )  # fmt: skip
-_UNARY = (exp.Paren, exp.Neg, exp.Not, exp.Cast, exp.Dot, exp.In, exp.Between)
-_STRICT_CALLS = frozenset(
-    "abs ceil ceiling concat date_add date_sub datediff day dayofmonth floor length lower lpad"
-    " ltrim month rpad rtrim round substr substring to_date trunc date_trunc upper year".split()
+_STRICT_FUNCTIONS = frozenset(
+    """
+    abs acos ascii asin atan bin bit_length cbrt ceil ceiling char_length character_length cos
+    date_add date_diff date_format date_sub date_trunc dateadd datediff day dayofmonth dayofweek
+    dayofyear degrees exp floor hex hour initcap instr last_day lcase left len length ln log10
+    lower ltrim md5 minute mod month negative pmod pow power quarter radians repeat replace
+    reverse right round rtrim second sha1 sign sin sqrt substr substring tan to_date trim trunc
+    ucase unhex upper weekday weekofyear year
+    """.split()
 )
+_FIRST_PRESENT = frozenset({"coalesce", "ifnull", "nvl"})
 
 
-@lru_cache(maxsize=8192)
+def rejects_nulls(sql: str | exp.Expr, relations: frozenset[str]) -> bool:
+    """True only if the predicate can't be TRUE when every column of the relations is NULL.
+
+    >>> rejects_nulls("`a`.`x` < `b`.`x`", frozenset({"b"}))
+    True
+    >>> rejects_nulls("`b`.`x` IS NULL", frozenset({"b"}))
+    False
+    """
+    node = _parsed(sql) if isinstance(sql, str) else sql
+    return "true" not in _outcomes(node, relations)
+
+
+def is_null_without(node: exp.Expr, relations: frozenset[str]) -> bool:
+    """True only if the expression is NULL when every column of the relations is NULL."""
+    return _outcomes(node, relations) == _NULL
+
+
+@lru_cache(maxsize=4096)
 def _parsed(sql: str) -> exp.Expr:
     return sqlglot.parse_one(sql, dialect=Verbatim)
 
 
-def rejects_nulls(predicate: str | exp.Expr, relations: frozenset[str]) -> bool:
-    """True only if the predicate cannot be TRUE when every column of those relations is NULL.
+def _outcomes(node: exp.Expr, nulls: frozenset[str]) -> Outcomes:  # noqa: C901 - one case a kind
+    def of(part: exp.Expr | None) -> Outcomes:
+        return _NULL if part is None else _outcomes(part, nulls)
 
-    Example:
-        >>> missing = frozenset({"r"})
-        >>> rejects_nulls("l.x = r.y", missing), rejects_nulls("coalesce(r.y, 0) = l.x", missing)
-        (True, False)
-        >>> rejects_nulls("r.y IS NOT NULL", missing), rejects_nulls("r.y IS NULL", missing)
-        (True, False)
-    """
-    node = _parsed(predicate) if isinstance(predicate, str) else predicate
-    if isinstance(node, exp.Paren):
-        return rejects_nulls(node.this, relations)
-    if isinstance(node, exp.And):
-        return any(rejects_nulls(side, relations) for side in (node.this, node.expression))
-    if isinstance(node, exp.Or):
-        return all(rejects_nulls(side, relations) for side in (node.this, node.expression))
-    if isinstance(node, exp.Not):
-        return _negation_rejects(node.this, relations)
-    return is_null_without(node, relations)
+    match node:
+        case exp.Column():
+            return _NULL if node.table in nulls else _ANY
+        case exp.Paren() | exp.Alias():
+            return of(node.this)
+        case exp.Null():
+            return _NULL
+        case exp.Boolean():
+            return _TRUE if node.this else _FALSE
+        case exp.Literal():
+            return _PRESENT
+        case exp.And():
+            return _and(of(node.this), of(node.expression))
+        case exp.Or():
+            return _not(_and(_not(of(node.this)), _not(of(node.expression))))
+        case exp.Not():
+            return _not(of(node.this))
+        case exp.Is():
+            return _is(of(node.this), node.expression)
+        case exp.NullSafeEQ():
+            return _same(of(node.this), of(node.expression))
+        case exp.NullSafeNEQ():
+            return _not(_same(of(node.this), of(node.expression)))
+        case exp.Between():
+            low, high = of(node.args["low"]), of(node.args["high"])
+            return _and(_strict((of(node.this), low)), _strict((of(node.this), high)))
+        case exp.In():
+            return _in(node, nulls)
+        case exp.Case():
+            return _case(node, nulls)
+        case exp.Anonymous():
+            return _function(node.name.lower(), tuple(of(part) for part in node.expressions))
+        case _ if isinstance(node, _STRICT):
+            operands = (part for part in node.iter_expressions() if not _is_name(part))
+            return _strict(tuple(of(part) for part in operands))
+        case _:
+            return _ANY
 
 
-def _negation_rejects(node: exp.Expr, relations: frozenset[str]) -> bool:
-    if isinstance(node, exp.Paren):
-        return _negation_rejects(node.this, relations)
-    if isinstance(node, exp.And):
-        return all(_negation_rejects(side, relations) for side in (node.this, node.expression))
-    if isinstance(node, exp.Or):
-        return any(_negation_rejects(side, relations) for side in (node.this, node.expression))
-    if isinstance(node, exp.Not):
-        return rejects_nulls(node.this, relations)
-    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-        return is_null_without(node.this, relations)
-    return is_null_without(node, relations)
+def _is_name(node: exp.Expr) -> bool:
+    """True for a part of an operator that is no value: a type, a field, a unit."""
+    return isinstance(node, (exp.DataType, exp.Identifier, exp.Var))
 
 
-def is_null_without(node: exp.Expr, relations: frozenset[str]) -> bool:
-    """True only if the expression is NULL when every column of those relations is NULL."""
-    if isinstance(node, exp.Column):
-        return node.table in relations
-    if isinstance(node, _BINARY):
-        return any(is_null_without(side, relations) for side in (node.this, node.expression))
-    if isinstance(node, _UNARY):
-        return is_null_without(node.this, relations)
-    if isinstance(node, exp.Anonymous) and str(node.this).lower() in _STRICT_CALLS:
-        return any(is_null_without(argument, relations) for argument in node.expressions)
-    return False
+def _strict(operands: tuple[Outcomes, ...]) -> Outcomes:
+    return _NULL if _NULL in operands else _ANY
+
+
+def _and(one: Outcomes, other: Outcomes) -> Outcomes:
+    found: set[str] = set()
+    if "true" in one and "true" in other:
+        found.add("true")
+    if "false" in one or "false" in other:
+        found.add("false")
+    if ("null" in one and other != _FALSE) or ("null" in other and one != _FALSE):
+        found.add("null")
+    return frozenset(found)
+
+
+def _not(outcomes: Outcomes) -> Outcomes:
+    turned = {"true": "false", "false": "true", "null": "null"}
+    return frozenset(turned[outcome] for outcome in outcomes)
+
+
+def _is(tested: Outcomes, what: exp.Expr) -> Outcomes:
+    wanted = _NULL if isinstance(what, exp.Null) else None
+    if isinstance(what, exp.Boolean):
+        wanted = _TRUE if what.this else _FALSE
+    if wanted is None:
+        return _PRESENT
+    return (_TRUE if tested & wanted else frozenset()) | (
+        _FALSE if tested - wanted else frozenset()
+    )
+
+
+def _same(one: Outcomes, other: Outcomes) -> Outcomes:
+    if one == _NULL:
+        return _is(other, exp.null())
+    return _is(one, exp.null()) if other == _NULL else _PRESENT
+
+
+def _in(node: exp.In, nulls: frozenset[str]) -> Outcomes:
+    values = node.expressions
+    if not values:
+        return _ANY
+    if _outcomes(node.this, nulls) == _NULL:
+        return _NULL
+    return _NULL if all(_outcomes(value, nulls) == _NULL for value in values) else _ANY
+
+
+def _case(node: exp.Case, nulls: frozenset[str]) -> Outcomes:
+    found: Outcomes = frozenset()
+    for branch in node.args["ifs"]:
+        condition = _ANY if node.this is not None else _outcomes(branch.this, nulls)
+        if "true" in condition:
+            found |= _outcomes(branch.args["true"], nulls)
+        if condition == _TRUE:
+            return found
+    default = node.args.get("default")
+    return found | (_NULL if default is None else _outcomes(default, nulls))
+
+
+def _function(name: str, arguments: tuple[Outcomes, ...]) -> Outcomes:
+    if name in _FIRST_PRESENT and arguments:
+        found: Outcomes = frozenset()
+        for outcomes in arguments:
+            found |= outcomes - _NULL
+            if "null" not in outcomes:
+                return found
+        return found | _NULL
+    if name in ("isnull", "isnotnull") and len(arguments) == 1:
+        is_null = _is(arguments[0], exp.null())
+        return is_null if name == "isnull" else _not(is_null)
+    if name == "equal_null" and len(arguments) == 2:
+        return _same(*arguments)
+    if name == "nullif" and arguments and arguments[0] == _NULL:
+        return _NULL
+    return _strict(arguments) if name in _STRICT_FUNCTIONS else _ANY

@@ -1,0 +1,186 @@
+"""The planner's figures as a table: is it exact, how good is it beyond that, how long does it take.
+
+Every figure stands beside its target; the exit code is 1 when one is missed. Graphs are synthetic
+and seeded (see `planner_graphs`). Times are of the processor, not of the wall: other programs on
+the machine don't count. Run as `make bench-planner`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from deltajoin.graph import Block
+from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.enumerate import count_pairs, exact_plan
+from deltajoin.planner.full import FullPlan, full_plan
+from examples.plan_search import long_search
+from examples.planner_graphs import SHAPES, SummedRows, inner_graph, mixed_graph
+
+CLOSED_FORMS: dict[str, Callable[[int], int]] = {
+    "chain": lambda n: (n**3 - n) // 6,
+    "cycle": lambda n: (n**3 - 2 * n**2 + n) // 2,
+    "star": lambda n: (n - 1) * 2 ** (n - 2),
+    "clique": lambda n: (3**n - 2 ** (n + 1) + 1) // 2,
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table."""
+
+    what: str
+    seen: str
+    target: str
+    met: bool
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 1 if a figure misses its target."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--instances", type=int, default=8, help="graphs per shape and size")
+    parser.add_argument("--moves", type=int, default=3000, help="moves per start of a long search")
+    chosen = parser.parse_args(arguments)
+    sections: tuple[Iterator[Figure], ...] = (
+        exactness(),
+        pair_counts(),
+        beyond_the_budget(chosen.instances, chosen.moves),
+        times(chosen.instances),
+        memory(),
+    )
+    met = True
+    print(f"{'figure':58} {'seen':>26}   target")
+    for section in sections:
+        for figure in section:
+            mark = "" if figure.met else "   MISSED"
+            print(f"{figure.what:58} {figure.seen:>26}   {figure.target}{mark}", flush=True)
+            met = met and figure.met
+    return 0 if met else 1
+
+
+def exactness(count: int = 1050) -> Iterator[Figure]:
+    """Exact plans against brute force, inner shapes and mixed joins in turn."""
+    wrong = 0
+    for seed in range(count):
+        size = 2 + seed % 6
+        combiner = a_combiner((*SHAPES, "mixed")[seed % 8], size, seed)[0]
+        wrong += not math.isclose(exact_plan(combiner).cost, brute_force(combiner).cost)
+    what = f"exact plans that differ from brute force, of {count:,} graphs"
+    yield Figure(what, str(wrong), "0", wrong == 0)
+
+
+def brute_force(combiner: Combiner) -> SubPlan:
+    """The cheapest plan over all splits of all sets."""
+
+    @cache
+    def best(joined: int) -> SubPlan | None:
+        if not joined & (joined - 1):
+            return combiner.leaf(joined.bit_length() - 1)
+        found: SubPlan | None = None
+        part = (joined - 1) & joined
+        while part > joined ^ part:
+            one, other = best(part), best(joined ^ part)
+            if one is not None and other is not None:
+                found = combiner.better(found, one, other)
+            part = (part - 1) & joined
+        return found
+
+    plan = best(combiner.graph.everything)
+    if plan is None:
+        raise AssertionError("no legal plan")
+    return plan
+
+
+def pair_counts() -> Iterator[Figure]:
+    """Counted pairs against the closed forms."""
+    for shape, form in CLOSED_FORMS.items():
+        sizes = range(3, 10)
+        wrong = sum(
+            count_pairs(inner_graph(shape, size, 0)[0], 10**6) != form(size) for size in sizes
+        )
+        yield Figure(f"pair counts off the closed form, {shape} of 3-9", str(wrong), "0", not wrong)
+
+
+def beyond_the_budget(instances: int, moves: int) -> Iterator[Figure]:
+    """Cost divided by the best known: exact where 60,000 pairs suffice, else by a long search."""
+    for shape in ("tree", "cycle", "clique"):
+        ratios = []
+        exact = 0
+        for size in (15, 20, 25, 30, 35, 40):
+            for seed in range(instances):
+                combiner = a_combiner(shape, size, seed)[0]
+                found = full_plan(combiner)
+                if found.method == "exact":
+                    continue
+                if count_pairs(combiner.graph, 60_000) <= 60_000:
+                    exact += 1
+                    best = exact_plan(combiner)
+                else:
+                    best = long_search(combiner, [found.plan], 2, moves, seed)
+                ratios.append(found.plan.cost / best.cost)
+        p95 = quantile(ratios, 0.95)
+        seen = f"{quantile(ratios, 0.5):.2f} / {p95:.2f} / {max(ratios):.2f}"
+        what = f"{shape} of 15-40, median / p95 / max of {len(ratios)} ({exact} exact)"
+        yield Figure(what, seen, "p95 <= 1.50", p95 <= 1.5)
+
+
+def times(instances: int) -> Iterator[Figure]:
+    """Processor time of a full plan: every shape and mixed joins."""
+    shapes = (*SHAPES, "mixed")
+    for sizes, each, limit in (
+        ((2, 4, 6, 8, 10, 11, 12), 3, 0.1),
+        ((64,), 1, 2.0),
+        ((100,), 1, 5.0),
+    ):
+        seen: list[tuple[float, str]] = []
+        for shape in shapes:
+            for size in sizes:
+                for seed in range(each * instances if size <= 12 else max(1, instances // 4)):
+                    seen.append((timed(shape, size, seed)[0], shape))
+        p99, (worst, shape) = quantile([t for t, _ in seen], 0.99), max(seen)
+        what = f"full plan, {sizes[0]}-{sizes[-1]} relations" if len(sizes) > 1 else ""
+        what = what or f"full plan, {sizes[0]} relations"
+        text = f"{p99 * 1e3:,.0f} / {worst * 1e3:,.0f} ms ({shape})"
+        yield Figure(f"{what}: p99 / max of {len(seen)}", text, f"< {limit:g} s", p99 < limit)
+
+
+def timed(shape: str, size: int, seed: int) -> tuple[float, FullPlan]:
+    """Processor seconds of one full plan."""
+    combiner, written = a_combiner(shape, size, seed)
+    start = time.process_time()
+    plan = full_plan(combiner, written=written)
+    return time.process_time() - start, plan
+
+
+def memory() -> Iterator[Figure]:
+    """Peak of traced memory while planning 100 relations."""
+    for shape in ("star", "clique", "mixed"):
+        combiner, written = a_combiner(shape, 100, 0)
+        tracemalloc.start()
+        full_plan(combiner, written=written)
+        peak = tracemalloc.get_traced_memory()[1] / 2**20
+        tracemalloc.stop()
+        yield Figure(f"peak memory, {shape} of 100", f"{peak:.0f} MB", "< 200 MB", peak < 200)
+
+
+def a_combiner(shape: str, size: int, seed: int) -> tuple[Combiner, Block | None]:
+    """A fresh combiner of a seeded graph, and the block it was written as where it has one."""
+    if shape == "mixed":
+        graph, estimator, query = mixed_graph(size, seed)
+        return Combiner(graph, estimator, SummedRows()), query.root
+    graph, estimator = inner_graph(shape, size, seed)
+    return Combiner(graph, estimator, SummedRows()), None
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that a share of all doesn't pass."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

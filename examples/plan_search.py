@@ -1,0 +1,83 @@
+"""A long search over plans, as a yardstick: annealing from many starts, seeded.
+
+A move takes a sub-plan out of the tree and joins it in at another place. It is kept when it makes
+the plan cheaper, or by chance when it makes it a little dearer. Slow on purpose, and blind to how
+the planner works.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable
+
+from deltajoin.planner.combine import Combiner, SubPlan
+
+
+def random_plan(combiner: Combiner, rng: random.Random) -> SubPlan:
+    """A plan of random legal joins; the graph is connected and inner."""
+    live = [combiner.leaf(number) for number in range(combiner.graph.size)]
+    while len(live) > 1:
+        one, other = rng.sample(live, 2)
+        plan = combiner.join(one, other)
+        if plan is not None:
+            live = [unit for unit in live if unit is not one and unit is not other] + [plan]
+    return live[0]
+
+
+def long_search(
+    combiner: Combiner, starts: Iterable[SubPlan], restarts: int, moves: int, seed: int
+) -> SubPlan:
+    """The best plan seen from the given starts and as many random ones, some moves each."""
+    rng = random.Random(seed)
+    plans = [*starts, *(random_plan(combiner, rng) for _ in range(restarts))]
+    found = [_anneal(combiner, plan, moves, rng) for plan in plans]
+    best = min(found, key=lambda plan: plan.rank)
+    return min(_anneal(combiner, best, 2 * moves, rng), best, key=lambda plan: plan.rank)
+
+
+def _anneal(combiner: Combiner, plan: SubPlan, moves: int, rng: random.Random) -> SubPlan:
+    best = plan
+    nodes = [node.relations for node in plan.nodes()]
+    for move in range(moves):
+        heat = 0.5 * (1 - move / moves) ** 2
+        moved = _move(combiner, plan, rng.choice(nodes), rng.choice(nodes))
+        if moved is None:
+            continue
+        dearer = math.log(moved.cost) - math.log(plan.cost)
+        if dearer <= 0 or (heat > 0 and rng.random() < math.exp(-dearer / heat)):
+            plan = moved
+            nodes = [node.relations for node in plan.nodes()]
+            if plan.cost < best.cost:
+                best = plan
+    return best
+
+
+def _move(combiner: Combiner, plan: SubPlan, part: int, place: int) -> SubPlan | None:
+    """The plan with the sub-plan of `part` joined to that of `place` instead; None if illegal."""
+    if part & place or part == plan.relations:
+        return None
+    taken: list[SubPlan] = []
+
+    def rebuilt(node: SubPlan) -> SubPlan | None:
+        if node.relations == part:
+            taken.append(node)
+            return None
+        if node.left is None or node.right is None or not node.relations & part:
+            return node
+        left, right = rebuilt(node.left), rebuilt(node.right)
+        return combiner.join(left, right) if left and right else left or right
+
+    def inserted(node: SubPlan) -> SubPlan | None:
+        if node.relations == place:
+            return combiner.join(node, taken[0])
+        if node.left is None or node.right is None or node.relations & place != place:
+            return None
+        inside, beside = node.left, node.right
+        if not inside.relations & place:
+            inside, beside = beside, inside
+        grown = inserted(inside)
+        return combiner.join(grown, beside) if grown else None
+
+    rest = rebuilt(plan)
+    return inserted(rest) if rest is not None and rest.relations == plan.relations & ~part else None

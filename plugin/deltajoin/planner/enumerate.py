@@ -1,0 +1,194 @@
+"""Every pair of connected sets that an edge joins, each once: DPhyp.
+
+Moerkotte, Neumann: Dynamic programming strikes back, SIGMOD 2008. A set grows from its smallest
+relation by subsets of its neighbours; its partners grow in the same way from its own neighbours, so
+that a pair comes after all pairs of which its two sides are made. Edges over more than two
+relations give one relation of their far side as the neighbour, and growth reaches the rest.
+
+`count_pairs` walks without plans, to know beforehand what `exact_plan` would cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.hypergraph import Hypergraph
+
+_STEPS_PER_PAIR = 20
+
+
+class _Enough(Exception):
+    """The limit is passed."""
+
+
+def count_pairs(graph: Hypergraph, limit: int) -> int:
+    """How many pairs of sets the enumeration visits; `limit + 1` when it is more than the limit."""
+    pairs = 0
+
+    def visit(one: int, other: int) -> bool:
+        nonlocal pairs
+        pairs += 1
+        if pairs > limit:
+            raise _Enough
+        return True
+
+    walk = _Walk(graph, visit, steps=_STEPS_PER_PAIR * (limit + graph.size + 1))
+    try:
+        walk.run()
+    except _Enough:
+        return limit + 1
+    return pairs
+
+
+def exact_plan(combiner: Combiner) -> SubPlan:
+    """The cheapest bushy plan of the combiner's graph; ties go to the smaller `SubPlan.rank`."""
+    graph, better = combiner.graph, combiner.better
+    best: dict[int, SubPlan] = {1 << i: combiner.leaf(i) for i in range(graph.size)}
+
+    def visit(one: int, other: int) -> bool:
+        joined = one | other
+        plan = better(best.get(joined), best[one], best[other])
+        if plan is None:
+            return False
+        best[joined] = plan
+        return True
+
+    _Walk(graph, visit).run()
+    return best[graph.everything]
+
+
+class _Walk:
+    """One enumeration; `visit` says whether the union of a pair can be built."""
+
+    def __init__(
+        self, graph: Hypergraph, visit: Callable[[int, int], bool], steps: int | None = None
+    ) -> None:
+        self._size = graph.size
+        self._visit = visit
+        self._steps = steps
+        self._near = [0] * graph.size
+        far: set[tuple[int, int]] = set()
+        for edge in graph.edges:
+            for one, other in edge.splits:
+                self._link(one, other, far)
+                self._link(other, one, far)
+        self._plain = not far and not any(edge.rules for edge in graph.edges)
+        #: Edges over more than two relations, under the smallest relation of their near side.
+        self._far: list[tuple[tuple[int, int], ...]] = [
+            tuple(sorted(pair for pair in far if pair[0] & -pair[0] == 1 << number))
+            for number in range(graph.size)
+        ]
+        self._has_far = sum(1 << i for i, pairs in enumerate(self._far) if pairs)
+        self._reach: dict[int, int] = {0: 0}
+        self._sides: dict[int, tuple[int, ...]] = {}
+        self._built: set[int] = {1 << i for i in range(graph.size)}
+
+    def _link(self, one: int, other: int, far: set[tuple[int, int]]) -> None:
+        if one & (one - 1) or other & (other - 1):
+            far.add((one, other))
+        else:
+            self._near[one.bit_length() - 1] |= other
+
+    def run(self) -> None:
+        """Visit all pairs."""
+        for number in reversed(range(self._size)):
+            start = 1 << number
+            self._partners(start)
+            self._grow(start, (start << 1) - 1)
+
+    def _near_of(self, joined: int) -> int:
+        """All relations that an edge over two relations links with one of the set."""
+        reach = self._reach.get(joined)
+        if reach is None:
+            low = joined & -joined
+            reach = self._near[low.bit_length() - 1] | self._near_of(joined ^ low)
+            self._reach[joined] = reach
+        return reach
+
+    def _far_of(self, joined: int) -> tuple[int, ...]:
+        """The far sides of all larger edges whose near side lies within the set."""
+        sides = self._sides.get(joined)
+        if sides is None:
+            found: set[int] = set()
+            rest = joined & self._has_far
+            while rest:
+                low = rest & -rest
+                rest ^= low
+                for one, other in self._far[low.bit_length() - 1]:
+                    if one & joined == one and not other & joined:
+                        found.add(other)
+            sides = self._sides[joined] = tuple(sorted(found))
+        return sides
+
+    def _neighbours(self, joined: int, apart: int) -> int:
+        """Neighbours of a set outside `apart`; of a far side, its smallest relation."""
+        apart |= joined
+        found = self._near_of(joined) & ~apart
+        if joined & self._has_far:
+            for other in self._far_of(joined):
+                if not other & apart:
+                    found |= other & -other
+        return found
+
+    def _grow(self, joined: int, apart: int) -> None:
+        """All connected sets that hold `joined` and nothing of `apart`, each with its partners."""
+        near = self._neighbours(joined, apart)
+        if not near:
+            return
+        self._count()
+        built, plain = self._built, self._plain
+        part = near & -near
+        while part:
+            if plain or joined | part in built:
+                self._partners(joined | part)
+            part = (part - near) & near
+        part = near & -near
+        while part:
+            self._grow(joined | part, apart | near)
+            part = (part - near) & near
+
+    def _partners(self, joined: int) -> None:
+        """All sets that this one is joined with, of those whose smallest relation is larger."""
+        apart = joined | ((joined & -joined) << 1) - 1
+        near = self._neighbours(joined, apart)
+        rest = near
+        while rest:
+            high = 1 << (rest.bit_length() - 1)
+            rest ^= high
+            if self._joins(joined, high):
+                self._pair(joined, high)
+            self._grow_partner(joined, high, apart | (near & (high << 1) - 1))
+
+    def _grow_partner(self, joined: int, partner: int, apart: int) -> None:
+        near = self._neighbours(partner, apart)
+        if not near:
+            return
+        self._count()
+        built, plain = self._built, self._plain
+        part = near & -near
+        while part:
+            grown = partner | part
+            if plain or (grown in built and self._joins(joined, grown)):
+                self._pair(joined, grown)
+            part = (part - near) & near
+        part = near & -near
+        while part:
+            self._grow_partner(joined, partner | part, apart | near)
+            part = (part - near) & near
+
+    def _pair(self, one: int, other: int) -> None:
+        if self._visit(one, other):
+            self._built.add(one | other)
+
+    def _count(self) -> None:
+        if self._steps is not None:
+            self._steps -= 1
+            if self._steps < 0:
+                raise _Enough
+
+    def _joins(self, one: int, other: int) -> bool:
+        """True when an edge connects the two sets, its rules apart."""
+        if self._near_of(one) & other:
+            return True
+        return any(side & other == side for side in self._far_of(one))

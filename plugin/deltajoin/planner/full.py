@@ -1,0 +1,147 @@
+"""The plan of a whole query: exact where it is affordable, else the best of several good ways.
+
+    csg-cmp-pairs within the budget          exact      all bushy plans
+    beyond, written inner edges are a tree   linearised IKKBZ orders, the best bushy plan over each
+    beyond, anything else                    greedy     joins, and the best bushy plan over greedy
+                                                        left-deep orders
+
+Both of the latter are then improved by exact windows and by the best bushy plan over the order of
+their leaves, in turn, until neither helps or the work allowed is done. Pairs are counted before any
+plan is made; work is bounded in pairs too, in proportion to the number of relations.
+
+Greedy joins may end where conflict rules leave no join. The query as written is always a legal
+plan and one of the starts; where it is the only one, `fallback` says so. Caller: pass it for a
+graph with other joins than inner ones, else such a dead end means that all plans are enumerated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from deltajoin.graph import Block
+from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.enumerate import count_pairs, exact_plan
+from deltajoin.planner.greedy import SCORES, greedy_orders, greedy_plan, merge_greedily
+from deltajoin.planner.linearise import (
+    best_bushy,
+    linear_orders,
+    linearised_plan,
+    spanning_tree,
+)
+from deltajoin.planner.windows import Windows
+
+BUDGET = 10_000
+#: A linear order of more relations has too many intervals.
+_LINEAR_LIMIT = 200
+_LEFT_DEEP_STEPS = 60_000
+
+
+@dataclass(frozen=True)
+class FullPlan:
+    """A plan and how it was found.
+
+    `method` is exact, linearised or greedy; `pairs` the pairs counted, one above the budget when
+    there are more; `fallback` why the plan is not exact, empty when it is.
+    """
+
+    plan: SubPlan
+    method: str
+    pairs: int
+    fallback: str = ""
+
+
+def full_plan(combiner: Combiner, budget: int = BUDGET, written: Block | None = None) -> FullPlan:
+    """A cheap bushy plan of the combiner's graph.
+
+    Args:
+        budget: csg-cmp-pairs up to which all plans are enumerated.
+        written: the block that the graph was built from; legal whatever the conflict rules are.
+    """
+    graph = combiner.graph
+    pairs = count_pairs(graph, budget)
+    if pairs <= budget:
+        return FullPlan(exact_plan(combiner), "exact", pairs)
+    work = _work(graph.size, budget)
+    reason = f"more than {budget:,} pairs"
+    tree = spanning_tree(combiner)
+    acyclic = len({edge.relations for edge in graph.edges if not edge.implied}) < graph.size
+    if tree is not None and acyclic and graph.size <= _LINEAR_LIMIT:
+        plan, spent = linearised_plan(combiner, tree, work // 2)
+        if plan is not None:
+            better = _improved(combiner, plan, work - spent)
+            return FullPlan(better, "linearised", pairs, f"{reason}; inner edges form a tree")
+    plans, spent = _greedy_plans(combiner, work // 2)
+    if not plans:
+        reason += "; greedy joins ended where conflict rules leave none: "
+        reason += "all plans tried" if written is None else "the query as written is improved"
+    if written is not None:
+        plans.append(written_plan(combiner, written))
+    if not plans:
+        return FullPlan(exact_plan(combiner), "exact", pairs, reason)
+    best = min(plans, key=lambda plan: plan.rank)
+    return FullPlan(_improved(combiner, best, work - spent), "greedy", pairs, reason)
+
+
+def _work(size: int, budget: int) -> int:
+    """Pairs that may be tried beyond the budget: as many again, more from 16 relations on."""
+    return max(budget, 1) * max(4, size - 12) // 4
+
+
+def written_plan(combiner: Combiner, block: Block) -> SubPlan:
+    """The joins as the query nests them; the items of each block are joined greedily."""
+    bit = combiner.graph.bit
+    units = []
+    for item in block.items:
+        if isinstance(item, str):
+            units.append(combiner.leaf(bit[item].bit_length() - 1))
+            continue
+        sides = (written_plan(combiner, side) for side in (item.left, item.right))
+        joined = combiner.join(*sides)
+        if joined is None:
+            raise AssertionError(f"the graph was not built from this block: {item.relations}")
+        units.append(joined)
+    plans = merge_greedily(combiner, units, SCORES[0])
+    if len(plans) > 1:
+        raise AssertionError(f"the graph was not built from this block: {block.relations}")
+    return plans[0]
+
+
+def _greedy_plans(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
+    """Legal plans from several greedy starts; pairs tried."""
+    found = [greedy_plan(combiner, score) for score in SCORES]
+    spent = 0
+    for order in _linear_starts(combiner):
+        plan, pairs = best_bushy(combiner, order)
+        found.append(plan)
+        spent += pairs
+        if spent >= work:
+            break
+    return [plan for plan in found if plan is not None], spent
+
+
+def _linear_starts(combiner: Combiner) -> Iterator[tuple[int, ...]]:
+    """Some good left-deep orders: greedy ones, then IKKBZ ones over the most selective edges."""
+    size = combiner.graph.size
+    if size > _LINEAR_LIMIT:
+        return
+    greedy = greedy_orders(combiner, max(1, _LEFT_DEEP_STEPS // size**2))
+    tree = spanning_tree(combiner)
+    linear = linear_orders(combiner, tree) if tree is not None else ()
+    pairs = zip_longest(greedy, [order.relations for order in linear])
+    yield from dict.fromkeys(order for pair in pairs for order in pair if order is not None)
+
+
+def _improved(combiner: Combiner, plan: SubPlan, work: int) -> SubPlan:
+    """The plan after windows and the best bushy plan over its leaves, in turn."""
+    windows = Windows(combiner, work)
+    while True:
+        plan = windows.improve(plan)
+        if combiner.graph.size > _LINEAR_LIMIT or windows.left <= 0:
+            return plan
+        again, pairs = best_bushy(combiner, tuple(plan.leaves()))
+        windows.left -= pairs
+        if again is None or again.rank >= plan.rank:
+            return plan
+        plan = again

@@ -1,0 +1,114 @@
+"""Bushy plans for any graph: greedy operator ordering, and greedy left-deep orders.
+
+Greedy operator ordering joins the two sub-plans whose join looks best until one is left. Its early
+choices are never taken back: `windows` mends them. Under conflict rules they may lead to a dead
+end; then the set formed last is forbidden and the merging starts over, a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+from deltajoin.planner.combine import Combiner, SubPlan, bits
+
+Score = Callable[[SubPlan], float]
+
+RESTARTS = 4
+
+
+def fewest_rows(plan: SubPlan) -> float:
+    """The join with the fewest rows first."""
+    return plan.rows
+
+
+def least_growth(plan: SubPlan) -> float:
+    """The join that adds the fewest rows to those of its two sides first."""
+    sides = sum(side.rows for side in (plan.left, plan.right) if side is not None)
+    return plan.rows - sides
+
+
+SCORES: tuple[Score, ...] = (fewest_rows, least_growth)
+
+
+def merge_greedily(
+    combiner: Combiner,
+    units: Iterable[SubPlan],
+    score: Score,
+    forbidden: frozenset[int] = frozenset(),
+) -> tuple[SubPlan, ...]:
+    """Join the units until no two may be joined; more than one plan is left at a dead end.
+
+    Args:
+        forbidden: sets that must not be formed.
+    """
+    live = {unit.relations: unit for unit in units}
+    waiting: list[tuple[float, str, SubPlan]] = []
+
+    def candidates(
+        unit: SubPlan, others: Iterable[SubPlan]
+    ) -> Iterator[tuple[float, str, SubPlan]]:
+        for other in others:
+            plan = combiner.join(unit, other)
+            if plan is not None and plan.relations not in forbidden:
+                yield float(f"{score(plan):.9g}"), plan.text, plan
+
+    plans = tuple(live.values())
+    for position, unit in enumerate(plans):
+        waiting += candidates(unit, plans[:position])
+    heapify(waiting)
+    while waiting:
+        _, _, plan = heappop(waiting)
+        left, right = plan.left, plan.right
+        if left is None or right is None:
+            continue
+        if live.get(left.relations) is not left or live.get(right.relations) is not right:
+            continue
+        del live[left.relations], live[right.relations]
+        for candidate in candidates(plan, live.values()):
+            heappush(waiting, candidate)
+        live[plan.relations] = plan
+    return tuple(live.values())
+
+
+def greedy_plan(combiner: Combiner, score: Score) -> SubPlan | None:
+    """A plan by greedy operator ordering; None when every start ends in a dead end."""
+    leaves = [combiner.leaf(number) for number in range(combiner.graph.size)]
+    forbidden: frozenset[int] = frozenset()
+    for _ in range(RESTARTS):
+        plans = merge_greedily(combiner, leaves, score, forbidden)
+        if len(plans) == 1:
+            return plans[0]
+        joined = [plan.relations for plan in plans if plan.kind]
+        if not joined:
+            return None
+        forbidden |= {joined[-1]}
+    return None
+
+
+def greedy_orders(combiner: Combiner, starts: int) -> tuple[tuple[int, ...], ...]:
+    """Left-deep orders that take the relation with the fewest rows after it next, cheapest first.
+
+    Args:
+        starts: how many first relations are tried, the smallest first.
+    """
+    size = combiner.graph.size
+    firsts = sorted(range(size), key=lambda number: (combiner.rows(1 << number), number))
+    found: list[tuple[float, tuple[int, ...]]] = []
+    for first in firsts[:starts]:
+        order, joined, cost = [first], 1 << first, 0.0
+        rest = combiner.graph.everything & ~joined
+        while rest:
+            steps = [
+                (combiner.rows(joined | bit), bit)
+                for bit in bits(rest)
+                if combiner.kind(joined, bit)
+            ]
+            if not steps:
+                break
+            rows, bit = min(steps)
+            order.append(bit.bit_length() - 1)
+            joined, rest, cost = joined | bit, rest & ~bit, cost + rows
+        else:
+            found.append((float(f"{cost:.9g}"), tuple(order)))
+    return tuple(order for _, order in sorted(found))

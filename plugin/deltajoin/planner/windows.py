@@ -1,0 +1,165 @@
+"""Exact windows over the tree of a plan (iterative dynamic programming).
+
+Some neighbouring joins of the tree are cut out with what is below them as units, and these are put
+together anew by exact enumeration. The old way is among those tried, so a window never makes a plan
+worse and never an illegal one. Bounded by pairs tried, not by time: the same graph gives the same
+plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from deltajoin.planner.combine import Combiner, SubPlan, bits
+
+SMALLEST, FIRST_SIZE, LARGEST = 5, 7, 14
+WINDOW_PAIRS = 1500
+
+
+class Windows:
+    """Exact windows over a plan's tree under one budget of pairs; see the module."""
+
+    def __init__(self, combiner: Combiner, budget: int) -> None:
+        self._combiner = combiner
+        self._tried: set[tuple[int, ...]] = set()
+        self._size = FIRST_SIZE
+        self.left = budget
+
+    def improve(self, plan: SubPlan) -> SubPlan:
+        """The plan with its windows re-optimised until none improves it or the budget is spent."""
+        improved = True
+        while improved and self.left > 0:
+            improved = False
+            for join in plan.joins():
+                if self.left <= 0:
+                    break
+                better = self._window(plan, join.relations)
+                if better is not None and better.rank < plan.rank:
+                    plan, improved = better, True
+        return plan
+
+    def _window(self, plan: SubPlan, top: int) -> SubPlan | None:
+        """The plan with the best tree over one window; None when there is nothing new to try."""
+        node = next((node for node in plan.nodes() if node.relations == top), None)
+        if node is None:
+            return None
+        units, pairs = self._cut(node)
+        key = tuple(sorted(unit.relations for unit in units))
+        if len(units) < 3 or key in self._tried:
+            return None
+        self._tried.add(key)
+        self.left -= len(pairs)
+        best = self._exact(units, pairs)
+        if best is None or best.rank >= node.rank:
+            return None
+        return self._replaced(plan, best)
+
+    def _cut(self, node: SubPlan) -> tuple[list[SubPlan], list[tuple[int, int]]]:
+        """A window below a join that has few enough pairs: its units and these pairs.
+
+        Its size is what the last window bore, or one more.
+        """
+        size = min(self._size + 1, LARGEST)
+        while True:
+            units = _units(node, size)
+            pairs = list(islice(connected_pairs(self._adjacency(units)), WINDOW_PAIRS + 1))
+            if len(pairs) <= WINDOW_PAIRS or size <= SMALLEST:
+                break
+            size -= 1
+        if len(units) == size:
+            self._size = size
+        return units, pairs
+
+    def _adjacency(self, units: Sequence[SubPlan]) -> list[int]:
+        size = self._combiner.graph.size
+        reach = [self._combiner.reach(unit.relations) for unit in units]
+        return [
+            sum(
+                1 << other
+                for other, unit in enumerate(units)
+                if other != number and (mine & unit.relations or (mine & reach[other]) >> size)
+            )
+            for number, mine in enumerate(reach)
+        ]
+
+    def _exact(self, units: Sequence[SubPlan], pairs: Iterable[tuple[int, int]]) -> SubPlan | None:
+        best: dict[int, SubPlan] = {1 << number: unit for number, unit in enumerate(units)}
+        for left, right in pairs:
+            one, other = best.get(left), best.get(right)
+            if one is not None and other is not None:
+                plan = self._combiner.better(best.get(left | right), one, other)
+                if plan is not None:
+                    best[left | right] = plan
+        return best.get((1 << len(units)) - 1)
+
+    def _replaced(self, plan: SubPlan, part: SubPlan) -> SubPlan | None:
+        """The plan with its sub-plan of the same relations replaced."""
+        path = []
+        node = plan
+        while node.relations != part.relations:
+            if node.left is None or node.right is None:
+                return None
+            inside = node.left.relations & part.relations
+            node, beside = (node.left, node.right) if inside else (node.right, node.left)
+            path.append(beside)
+        result: SubPlan | None = part
+        for beside in reversed(path):
+            result = result and self._combiner.join(result, beside)
+        return result
+
+
+def _units(node: SubPlan, size: int) -> list[SubPlan]:
+    """What is below the topmost joins of a tree, the costliest opened first."""
+    units = [node]
+    while len(units) < size:
+        opened = max(units, key=lambda unit: (bool(unit.kind), unit.cost, unit.text))
+        if opened.left is None or opened.right is None:
+            break
+        units.remove(opened)
+        units += (opened.left, opened.right)
+    return units
+
+
+def connected_pairs(adjacency: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """All pairs of disjoint connected sets with an edge between, parts before wholes (DPccp).
+
+    Args:
+        adjacency: per vertex the bit set of its neighbours.
+    """
+    near = _Near(adjacency)
+    for number in reversed(range(len(adjacency))):
+        bit = 1 << number
+        for joined in (bit, *near.grow(bit, (bit << 1) - 1)):
+            beyond = joined | (bit - 1)
+            around = near.of(joined) & ~beyond
+            for partner in sorted(bits(around), reverse=True):
+                yield joined, partner
+                for grown in near.grow(partner, beyond | (around & (partner - 1)) | partner):
+                    yield joined, grown
+
+
+class _Near:
+    def __init__(self, adjacency: Sequence[int]) -> None:
+        self._known = {1 << number: near for number, near in enumerate(adjacency)}
+
+    def of(self, joined: int) -> int:
+        """Neighbours of a set's vertices, its own among them."""
+        found = self._known.get(joined)
+        if found is None:
+            low = joined & -joined
+            found = self._known[low] | self.of(joined ^ low)
+            self._known[joined] = found
+        return found
+
+    def grow(self, joined: int, beyond: int) -> Iterator[int]:
+        """All connected sets that hold `joined` and more, but nothing of `beyond`."""
+        around = self.of(joined) & ~(beyond | joined)
+        part = around & -around
+        while part:
+            yield joined | part
+            part = (part - around) & around
+        part = around & -around
+        while part:
+            yield from self.grow(joined | part, beyond | around)
+            part = (part - around) & around
