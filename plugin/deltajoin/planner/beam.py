@@ -1,8 +1,8 @@
 """The rest of an order when the exact search would grow too large: a beam of states of each size.
 
 A state hands its possible steps down sorted by fan-out; only steps that the new relation affects
-are looked at again. The cheapest steps of all states are merged from a heap by their rows, which no
-price is below, so a layer looks at few more steps than it keeps, also where each state has a
+are looked at again. The cheapest steps of all states are merged from a heap by their rows, which
+give the least price, so a layer looks at few more steps than it keeps, also where each state has a
 hundred. A layer looks at 8 steps for each state it keeps; it keeps 32, and fewer only where a model
 has so many paths and relations that all of them together would take seconds.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace, nsmallest
 from typing import NamedTuple
 
-from deltajoin.planner.steps import KEPT, KEYED, Price, Steps, numbers
+from deltajoin.planner.steps import KEPT, KEYED, Pricing, Steps, numbers
 
 WIDEST, NARROWEST, LOOKS = 32, 8, 8
 #: Steps that all paths of a model may look at, as far as the narrowest beam lets them.
@@ -51,7 +51,6 @@ class _Step(NamedTuple):
     fan_out: float
     new: int
     key: int
-    table: float
 
 
 class _Front(NamedTuple):
@@ -65,7 +64,7 @@ class _Front(NamedTuple):
 
 def finish_by_beam(
     steps: Steps,
-    price: Price,
+    pricing: Pricing,
     width: int,
     layer: list[State],
     rows_of: dict[int, float],
@@ -76,7 +75,7 @@ def finish_by_beam(
     beam = [_front(steps, state, rows_of[state.bound], within) for state in best]
     known = dict(rows_of)
     while beam[0].steps:
-        beam = _grown(steps, price, width, beam, within)
+        beam = _grown(steps, pricing, width, beam, within)
         known |= {front.state.bound: front.rows for front in beam}
     return [front.state for front in beam], known
 
@@ -90,9 +89,12 @@ def _steps(steps: Steps, bound: int, new: int) -> list[_Step]:
     return [_Step(*steps.size(bound, i)) for i in numbers(new)]
 
 
-def _grown(steps: Steps, price: Price, width: int, beam: list[_Front], within: int) -> list[_Front]:
+def _grown(
+    steps: Steps, pricing: Pricing, width: int, beam: list[_Front], within: int
+) -> list[_Front]:
     """The best states that are one relation larger."""
-    heap = [(f.state.cost + f.rows * f.steps[0].fan_out, i, 0) for i, f in enumerate(beam)]
+    price, row = pricing.price, pricing.row
+    heap = [(f.state.cost + row * f.rows * f.steps[0].fan_out, i, 0) for i, f in enumerate(beam)]
     heapify(heap)
     found: list[tuple[int, int, _Step]] = []
     rows_of: dict[int, float] = {}
@@ -105,7 +107,7 @@ def _grown(steps: Steps, price: Price, width: int, beam: list[_Front], within: i
         state, rows, _, candidates = beam[number]
         step = candidates[position]
         if position + 1 < len(candidates):
-            least = state.cost + rows * candidates[position + 1].fan_out
+            least = state.cost + row * rows * candidates[position + 1].fan_out
             heapreplace(heap, (least, number, position + 1))
         else:
             heappop(heap)
@@ -113,16 +115,16 @@ def _grown(steps: Steps, price: Price, width: int, beam: list[_Front], within: i
         found.append((after, number, step))
         rows_of[after] = min(rows_of.get(after, out), out)
         placed = state.place != 0 and state.place == step.key
-        total = state.cost + price(rows, out, step.table, placed)[0]
+        total = state.cost + price(state.bound, step.new, rows, out, placed)[0]
         costs[after] = min(costs.get(after, total), total)
         if len(costs) >= width and look % 16 == 0:
             limit = nsmallest(width, costs.values())[-1]
-    return _best(steps, price, width, beam, found, rows_of, within)
+    return _best(steps, pricing, width, beam, found, rows_of, within)
 
 
 def _best(
     steps: Steps,
-    price: Price,
+    pricing: Pricing,
     width: int,
     beam: list[_Front],
     found: list[tuple[int, int, _Step]],
@@ -134,7 +136,7 @@ def _best(
     for after, number, step in found:
         state, rows, _, _ = beam[number]
         placed = state.place != 0 and state.place == step.key
-        cost, moved = price(rows, rows_of[after], step.table, placed)
+        cost, moved = pricing.price(state.bound, step.new, rows, rows_of[after], placed)
         place = state.place if moved == KEPT else step.key if moved == KEYED else 0
         if place and not steps.usable(place, after):
             place = 0

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.beam import State, beam_width, finish_by_beam, rank
 from deltajoin.planner.cardinality import Statistics, relation_rows
-from deltajoin.planner.steps import KEPT, KEYED, Price, Steps, step_price
+from deltajoin.planner.steps import KEPT, KEYED, Pricing, Steps, plain_pricing
 
 #: Up to so many relations every path is exact.
 EXACT_RELATIONS = 12
-#: Sets of relations that the exact searches of a larger model may look at, all paths together.
+#: Sets of relations that the exact searches of a larger model may look at, and fan-outs that they
+#: may ask for, all paths together.
 MODEL_SETS = 40_000
 _TIE = 1 - 1e-9
 
@@ -57,10 +58,9 @@ def best_orders(
     graph: JoinGraph,
     statistics: Statistics,
     starts: Mapping[str, float],
-    price: Price = step_price,
 ) -> dict[str, JoinOrder]:
     """The cheapest order from each start (name -> rows), under one budget for all."""
-    search = Search(Steps(graph, statistics), len(starts), price)
+    search = Search(Steps(graph, statistics), len(starts))
     return {name: search.order((name,), rows) for name, rows in sorted(starts.items())}
 
 
@@ -74,9 +74,9 @@ def full_order(graph: JoinGraph, statistics: Statistics) -> JoinOrder:
 class Search:
     """Searches of one model, which share fan-outs and the budget."""
 
-    def __init__(self, steps: Steps, paths: int, price: Price = step_price) -> None:
+    def __init__(self, steps: Steps, paths: int, pricing: Pricing | None = None) -> None:
         self.steps = steps
-        self._price = price
+        self._pricing = pricing or plain_pricing(steps)
         self._left, self._paths = MODEL_SETS, max(1, paths)
         self._width = beam_width(paths, len(steps.names))
 
@@ -89,45 +89,52 @@ class Search:
         within = self.steps.everything if within is None else within
         bound = self.steps.set_of(frozenset(start))
         small = (within & ~bound).bit_count() < EXACT_RELATIONS
-        allowed = 1 << EXACT_RELATIONS if small else self._left // self._paths
+        allowed = 1 << 2 * EXACT_RELATIONS if small else self._left // self._paths
         self._paths = max(1, self._paths - 1)
         first = State(bound, 0, 0.0, tuple(self.steps.number(name) for name in start))
-        layer, sizes = [first], {bound: rows}
+        layer, sizes, left = [first], {bound: rows}, allowed
         rows_of = dict(sizes)
         for _ in range((within & ~bound).bit_count()):
-            sizes = self._sizes(sizes, within)
-            if len(rows_of) + len(sizes) > allowed:
+            asked = self.steps.asked
+            grown = self._sizes(sizes, within, left)
+            if grown is None:
                 layer, rows_of = finish_by_beam(
-                    self.steps, self._price, self._width, layer, rows_of, within
+                    self.steps, self._pricing, self._width, layer, rows_of, within
                 )
                 break
+            left -= len(grown) + self.steps.asked - asked
+            sizes = grown
             rows_of |= sizes
             layer = self._grow(layer, rows_of, within)
-        self._left = max(0, self._left - min(allowed, len(rows_of)))
+        self._left -= min(allowed - left, self._left)
         return self._described(min(layer, key=rank), len(start), rows_of)
 
-    def _sizes(self, sizes: dict[int, float], within: int) -> dict[int, float]:
-        """Rows of every set that is one relation larger."""
+    def _sizes(self, sizes: dict[int, float], within: int, left: int) -> dict[int, float] | None:
+        """Rows of every set that is one relation larger; None when that passes what is left."""
         grown: dict[int, float] = {}
-        known = grown.get
-        infinite = float("inf")
+        known, moves = grown.get, self.steps.moves
+        infinite, asked = float("inf"), self.steps.asked
         for bound, rows in sizes.items():
-            for after, _, fan_out, _, _ in self.steps.moves(bound):
+            for after, _, fan_out, _ in moves(bound):
                 estimate = rows * fan_out
                 if estimate < known(after, infinite) and not after & ~within:
                     grown[after] = estimate
+            if len(grown) + self.steps.asked - asked > left:
+                return None
         return grown
 
     def _grow(self, layer: list[State], rows_of: dict[int, float], within: int) -> list[State]:
         """The cheapest way to every (set, place) that is one relation larger, by order."""
         best: dict[tuple[int, int], tuple[float, int, int, float]] = {}
-        price, moves, usable = self._price, self.steps.moves, self.steps.usable
+        price, moves, usable = self._pricing.price, self.steps.moves, self.steps.usable
         for number, state in enumerate(layer):
             rows, place, cost = rows_of[state.bound], state.place, state.cost
-            for after, new, _, key, table in moves(state.bound):
+            bound = state.bound
+            for after, new, _, key in moves(bound):
                 if after & ~within:
                     continue
-                step, moved = price(rows, rows_of[after], table, place != 0 and place == key)
+                out = rows_of[after]
+                step, moved = price(bound, new, rows, out, place != 0 and place == key)
                 placed = place if moved == KEPT else key if moved == KEYED else 0
                 if placed and not usable(placed, after):
                     placed = 0

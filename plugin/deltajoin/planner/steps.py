@@ -1,17 +1,17 @@
 """What one more lookup costs, asked once: the search's view of a graph on bit sets.
 
 Relation i of the sorted names is bit 1 << i. The fan-out of a step depends on what is bound only
-through the relations that share a predicate with the new one, and through whether each equality
-class of its columns is bound; so it is kept by that part of the bound set and shared by all paths
-of a model.
+through the relations that share a predicate or an equality class with the new one, so it is kept
+by that part of the bound set and shared by all paths of a model.
 
-The price of a step is a function of the rows in and out, the table's rows and whether the stream
-already lies where the step needs it; `step_price` is the plain one. Prices are never negative.
+The price of a step depends on what is bound, what comes next, the rows in and out, and whether the
+stream already lies where the step needs it. Prices are never negative; any unit that adds up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltajoin.graph import JoinGraph
@@ -25,8 +25,18 @@ EXCHANGE = 0.5
 #: Where the stream lies after a step: where it lay, by the step's key, anywhere.
 KEPT, KEYED, LOST = 0, 1, 2
 
-#: (rows in, rows out, rows of the table, is the stream placed by the step's key) -> (price, place)
-Price = Callable[[float, float, float, bool], tuple[float, int]]
+#: (bound set, new relation's number, rows in, rows out, does the stream lie by the step's key) ->
+#: (price, where the stream lies after)
+Priced = tuple[float, int]
+Price = Callable[[int, int, float, float, bool], Priced]
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """A price of steps, and what each row out costs at least."""
+
+    price: Price
+    row: float
 
 
 def step_price(rows_in: float, rows_out: float, table: float, placed: bool) -> tuple[float, int]:
@@ -45,25 +55,39 @@ def step_price(rows_in: float, rows_out: float, table: float, placed: bool) -> t
     return (rows_out, KEYED) if placed else (rows_out + EXCHANGE * rows_in, KEYED)
 
 
+def plain_pricing(steps: Steps) -> Pricing:
+    """Steps priced by `step_price`."""
+    tables = steps.tables
+
+    def price(bound: int, new: int, rows_in: float, rows_out: float, placed: bool) -> Priced:
+        return step_price(rows_in, rows_out, tables[new], placed)
+
+    return Pricing(price, 1.0)
+
+
 class Move(NamedTuple):
-    """A step from a bound set: the set after it, the new relation, its fan-out, key and table."""
+    """A step from a bound set: the set after it, the new relation, its fan-out and key."""
 
     after: int
     new: int
     fan_out: float
     key: int
-    table: float
 
 
 class Steps:
-    """Neighbours and fan-outs of one graph, by bit sets."""
+    """Neighbours and fan-outs of one graph, by bit sets.
+
+    `asked` counts the fan-outs that were estimated.
+    """
 
     def __init__(self, graph: JoinGraph, statistics: Statistics) -> None:
         self.names = tuple(sorted(relation.name for relation in graph.relations))
         self.bit = {name: 1 << i for i, name in enumerate(self.names)}
         self.everything = (1 << len(self.names)) - 1
         self._statistics = statistics
-        self._table = [statistics.table_rows(graph.by_name[n].source) for n in self.names]
+        self._graph = graph
+        self.asked = 0
+        self.tables = tuple(statistics.table_rows(graph.by_name[n].source) for n in self.names)
         adjacent = [0] * len(self.names)
         for predicate in graph.predicates:
             joined = self.set_of(predicate.relations)
@@ -77,12 +101,11 @@ class Steps:
             classes[self.number(relation)].add(joined)
         #: Relation -> the equality classes that hold a column of it, each as the relations in it.
         self.classes = tuple(tuple(sorted(found)) for found in classes)
-        self._further = tuple(
-            tuple(joined & ~(1 << i) for joined in found if joined & ~self.adjacent[i] & ~(1 << i))
-            for i, found in enumerate(self.classes)
-        )
-        self._graphs = [_around(graph, name) for name in self.names]
-        self._fan_outs: list[dict[int, tuple[float, int, int, float]]] = [{} for _ in self.names]
+        self._relevant = list(self.adjacent)
+        for number, found in enumerate(self.classes):
+            for joined in found:
+                self._relevant[number] |= joined & ~(1 << number)
+        self._fan_outs: list[dict[int, tuple[float, int, int]]] = [{} for _ in self.names]
         self._keys: dict[tuple[object, ...], int] = {}
         self._carriers: list[int] = [0]
         self._moves: dict[int, tuple[Move, ...]] = {}
@@ -110,7 +133,10 @@ class Steps:
         return reached & ~bound
 
     def affected(self, bound: int, new: int) -> int:
-        """Relations whose fan-out may differ once `new` joins a set."""
+        """Relations whose fan-out changes much once `new` joins a set.
+
+        Those that share a predicate with it, or a class that nothing bound holds yet.
+        """
         found = self.adjacent[new]
         for members in self.classes[new]:
             if not members & bound:
@@ -121,27 +147,20 @@ class Steps:
         """Every step from a set, by relation name; kept, as many paths come by."""
         found = self._moves.get(bound)
         if found is None:
-            found = tuple(self.move(bound, i) for i in numbers(self.neighbours(bound)))
+            sizes = (self.size(bound, i) for i in numbers(self.neighbours(bound)))
+            found = tuple(Move(bound | 1 << new, new, f, key) for f, new, key in sizes)
             self._moves[bound] = found
         return found
 
-    def move(self, bound: int, new: int) -> Move:
-        """The step from a set to one more relation."""
-        fan_out, number, key, table = self.size(bound, new)
-        return Move(bound | 1 << new, number, fan_out, key, table)
-
-    def size(self, bound: int, new: int) -> tuple[float, int, int, float]:
-        """The step from a set as fan-out, relation, key and rows of the table."""
-        met = bound & self.adjacent[new]
-        for members in self._further[new]:
-            if not met & members:
-                met |= bound & members & -(bound & members)
+    def size(self, bound: int, new: int) -> tuple[float, int, int]:
+        """The step from a set to one more relation: fan-out, relation, key."""
+        met = bound & self._relevant[new]
         known = self._fan_outs[new].get(met)
         if known is None:
-            graph, name = self._graphs[new], self.names[new]
-            names = frozenset(self.names_of(met))
-            matches = fan_out(graph, self._statistics, names, name)
-            known = matches, new, self._key(graph, names, name), self._table[new]
+            self.asked += 1
+            names, name = frozenset(self.names_of(met)), self.names[new]
+            matches = fan_out(self._graph, self._statistics, names, name)
+            known = matches, new, self._key(names, name)
             self._fan_outs[new][met] = known
         return known
 
@@ -149,8 +168,9 @@ class Steps:
         """True when a relation outside the set might still be looked up by this key."""
         return self._carriers[key] & ~joined != 0
 
-    def _key(self, graph: JoinGraph, bound: frozenset[str], new: str) -> int:
+    def _key(self, bound: frozenset[str], new: str) -> int:
         """A number for the equality classes that the step matches on; 0 for none."""
+        graph = self._graph
         edges = [p for p in graph.decidable(bound, new) if p.kind == "edge" and p.left is not None]
         classes = {
             tuple(sorted(graph.equated(ref))) for p in edges for ref in p.refs if ref[0] == new
@@ -165,14 +185,6 @@ class Steps:
                 carriers &= self.set_of(frozenset(relation for relation, _ in members))
             self._carriers.append(carriers)
         return self._keys[key]
-
-
-def _around(graph: JoinGraph, name: str) -> JoinGraph:
-    """The graph with the predicates of one relation only, and all its equality classes."""
-    near = tuple(p for p in graph.predicates if name in p.relations)
-    part = JoinGraph(graph.relations, near, graph.projections)
-    part.__dict__["equivalence"] = graph.equivalence
-    return part
 
 
 def numbers(joined: int) -> list[int]:
