@@ -73,8 +73,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         )
     )
     statistics = Statistics(rows={s.source: s.rows for s in sources}, keys=keys)
-    order = epoch_order(graph, statistics) if graph else ()
     versions = {s.source: s for s in sources}
+    order = epoch_order(graph, statistics, versions) if graph else ()
     live = graph is not None and decision.strategy == "incremental"
     return DeltaPlan(
         model=model.name,
@@ -218,6 +218,7 @@ def _versions(
                 columns=columns,
                 rows=table.rows,
                 change_rows=changes.rows if changes else None,
+                change_kind=changes.kind if changes else "mutating",
             )
         )
     return tuple(versions), tuple(obstacles)

@@ -1,93 +1,40 @@
-"""The epoch order, and the lookup paths that follow from it.
+"""The lookup paths of a run.
 
     d(A x B x C) = d(A) x B* x C*  +  d(B) x A x C*  +  d(C) x A x B
 
 One path per changed occurrence. A path reads an occurrence at the previous epoch if it stands
-before the driver in the epoch order, at this epoch if after. Every permutation is exact; this one
-is by ascending size, so that the largest table stands last and every other path reads it at this
-epoch, which is the snapshot Delta has at hand. An unchanged table has one version and no path.
+before the driver in the epoch order (`epoch_order`), at this epoch if after. Every permutation is
+exact, and so is every order of lookups. An unchanged table has one version and no path.
+
+By cost, each driver's path is ordered for itself, and against that stands what can be shared: all
+paths first bind the changed relations, then take the rest together. The cheaper of both is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
+from deltajoin.delta.epoch_order import epoch_order
+from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion
+from deltajoin.delta.references import expected_empty
+from deltajoin.delta.sharing import lookups_executed, with_sharing
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics, key_is_bound
-from deltajoin.planner.search import best_order
+from deltajoin.planner.cardinality import Statistics, fan_out, key_is_bound
+from deltajoin.planner.search import JoinOrder, Search
+from deltajoin.planner.solver import COST, Strategy, edges_of, solve_path
+from deltajoin.planner.steps import Steps, plain_pricing
 
+__all__ = [
+    "LookupPath",
+    "LookupStep",
+    "SourceVersion",
+    "epoch_order",
+    "lookup_paths",
+]
 
-@dataclass(frozen=True)
-class SourceVersion:
-    """One source in the frontier: what the last epoch consumed and what this one will.
-
-    `previous` equals `version` for a source without change; None before the first epoch.
-    `change_rows` is the estimate from the log, None when it doesn't say.
-    """
-
-    source: str
-    location: str
-    table_id: str
-    version: int
-    previous: int | None
-    columns: tuple[tuple[str, str], ...]
-    rows: int | None
-    change_rows: int | None = None
-
-    @property
-    def changed(self) -> bool:
-        """True when rows may differ between the previous epoch and this one."""
-        return self.previous is not None and self.previous != self.version
-
-
-@dataclass(frozen=True)
-class LookupStep:
-    """One lookup: the relation, the version it is read at, what it is matched on."""
-
-    relation: str
-    source: str
-    version: int
-    epoch: str
-    on: tuple[str, ...]
-    unique: bool
-    estimated_rows: int
-
-
-@dataclass(frozen=True)
-class LookupPath:
-    """A driver's change and the ordered lookups it travels."""
-
-    driver: str
-    source: str
-    first_version: int
-    last_version: int
-    estimated_rows: int
-    steps: tuple[LookupStep, ...]
-
-    @property
-    def text(self) -> str:
-        """The path for people.
-
-        Example: `Δweather → flights → planes* → airlines*`; a star is a read at this epoch.
-        """
-        lookups = (s.relation + ("*" if s.epoch == "this" else "") for s in self.steps)
-        return " → ".join((f"Δ{self.driver}", *lookups))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The path as plain values."""
-        return {**asdict(self), "text": self.text}
-
-
-def epoch_order(graph: JoinGraph, statistics: Statistics) -> tuple[str, ...]:
-    """Relations by ascending table size; ties by name."""
-    return tuple(
-        sorted(
-            (relation.name for relation in graph.relations),
-            key=lambda name: (statistics.table_rows(graph.by_name[name].source), name),
-        )
-    )
+#: Ways to share that are weighed against separate orders.
+_CORES = 2
 
 
 def lookup_paths(
@@ -95,47 +42,138 @@ def lookup_paths(
     statistics: Statistics,
     order: tuple[str, ...],
     versions: Mapping[str, SourceVersion],
+    strategy: Strategy = COST,
 ) -> tuple[LookupPath, ...]:
-    """One path per relation whose table changed, in epoch order."""
-    return tuple(
-        _path(graph, statistics, order, versions, driver)
-        for driver in order
-        if versions[graph.by_name[driver].source].changed
-    )
+    """One path per relation whose table changed, in epoch order.
+
+    Args:
+        order: the epoch order, of all relations.
+        strategy: by cost, or one of the solver's rules over the relations as written.
+    """
+    drivers = tuple(n for n in order if versions[graph.by_name[n].source].changed)
+    maker = _Maker(graph, statistics, order, versions)
+    if strategy != COST:
+        return with_sharing(maker.paths(maker.by_rule(drivers, strategy)))
+    steps = Steps(graph, statistics)
+    pricing = plain_pricing(steps)
+    search = Search(steps, len(drivers), pricing)
+    starts = {driver: maker.start_rows(driver) for driver in drivers}
+    alone = {driver: search.order((driver,), starts[driver]) for driver in drivers}
+    candidates = [_Candidate(alone, sum(found.cost for found in alone.values()))]
+    if len(drivers) > 1:
+        candidates += _aligned(search, alone, starts)
+    weighed = [(maker.paths(c.orders), c.cost) for c in candidates]
+    paths, _ = min(weighed, key=lambda w: w[1] + pricing.lookup * lookups_executed(w[0]))
+    return with_sharing(paths)
 
 
-def _path(
-    graph: JoinGraph,
-    statistics: Statistics,
-    order: tuple[str, ...],
-    versions: Mapping[str, SourceVersion],
-    driver: str,
-) -> LookupPath:
-    source = versions[graph.by_name[driver].source]
-    change = source.change_rows if source.change_rows is not None else (source.rows or 1000) // 100
-    best = best_order(graph, statistics, driver, float(max(1, change)))
-    steps: list[LookupStep] = []
-    for position, name in enumerate(best.relations[1:], start=1):
-        bound = frozenset(best.relations[:position])
-        looked_up = versions[graph.by_name[name].source]
-        before = order.index(name) < order.index(driver) and looked_up.changed
-        version = looked_up.previous if before else looked_up.version
-        steps.append(
-            LookupStep(
-                relation=name,
-                source=looked_up.source,
-                version=version if version is not None else looked_up.version,
-                epoch="previous" if before else "this",
-                on=tuple(sorted(p.sql for p in graph.decidable(bound, name))),
-                unique=key_is_bound(graph, statistics, bound, name),
-                estimated_rows=round(best.rows[position]),
-            )
+@dataclass(frozen=True)
+class _Candidate:
+    """An order for each driver, and what they cost together."""
+
+    orders: Mapping[str, JoinOrder]
+    cost: float
+
+
+def _aligned(
+    search: Search, alone: Mapping[str, JoinOrder], starts: Mapping[str, float]
+) -> Iterator[_Candidate]:
+    """Orders that first bind the changed relations and what links them, then all go one way."""
+    cores = {_core(found.relations, frozenset(alone)) for found in alone.values()}
+    everything = search.steps.everything
+    for core in sorted(cores, key=lambda c: (len(c), sorted(c)))[:_CORES]:
+        within = search.steps.set_of(core)
+        if within == everything:
+            continue
+        heads = {d: search.order((d,), rows, within) for d, rows in sorted(starts.items())}
+        total = sum(head.rows[-1] for head in heads.values())
+        tail = search.order(tuple(sorted(core)), total)
+        orders = {d: _joined(head, tail, len(core)) for d, head in heads.items()}
+        yield _Candidate(orders, sum(h.cost for h in heads.values()) + tail.cost)
+
+
+def _core(order: tuple[str, ...], changed: frozenset[str]) -> frozenset[str]:
+    """The shortest beginning of an order that holds all changed relations."""
+    last = max(order.index(name) for name in changed)
+    return frozenset(order[: last + 1])
+
+
+def _joined(head: JoinOrder, tail: JoinOrder, core: int) -> JoinOrder:
+    """A path's own beginning, then the common end with this path's part of the rows."""
+    part = head.rows[-1] / tail.rows[0]
+    rows = (*head.rows, *(rows * part for rows in tail.rows[1:]))
+    return JoinOrder(head.relations + tail.relations[core:], rows, head.cost + tail.cost * part)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Orders -> paths of one run."""
+
+    graph: JoinGraph
+    statistics: Statistics
+    order: tuple[str, ...]
+    versions: Mapping[str, SourceVersion]
+
+    def start_rows(self, driver: str) -> float:
+        """Rows of a driver's change; a hundredth of the table where the log doesn't say."""
+        source = self._version(driver)
+        known = source.change_rows
+        return float(max(1, (source.rows or 1000) // 100 if known is None else known))
+
+    def by_rule(self, drivers: tuple[str, ...], strategy: Strategy) -> dict[str, JoinOrder]:
+        """Orders by the classic solver, with the rows they should give."""
+        edges = edges_of(self.graph)
+        written = tuple(relation.name for relation in self.graph.relations)
+        found = {}
+        for driver in drivers:
+            names = solve_path(edges, written, strategy, driver)
+            rows = [self.start_rows(driver)]
+            for position, name in enumerate(names[1:], start=1):
+                bound = frozenset(names[:position])
+                rows.append(rows[-1] * fan_out(self.graph, self.statistics, bound, name))
+            found[driver] = JoinOrder(names, tuple(rows), sum(rows[1:]))
+        return found
+
+    def paths(self, orders: Mapping[str, JoinOrder]) -> tuple[LookupPath, ...]:
+        """The paths of some orders, in epoch order."""
+        return tuple(self._path(orders[driver]) for driver in self.order if driver in orders)
+
+    def _version(self, relation: str) -> SourceVersion:
+        return self.versions[self.graph.by_name[relation].source]
+
+    def _path(self, order: JoinOrder) -> LookupPath:
+        driver = order.relations[0]
+        source = self._version(driver)
+        steps = tuple(self._step(order, k) for k in range(1, len(order.relations)))
+        frozen = frozenset(
+            s.relation
+            for s in steps
+            if s.epoch == "previous" or not self._version(s.relation).changed
         )
-    return LookupPath(
-        driver=driver,
-        source=source.source,
-        first_version=(source.previous or 0) + 1,
-        last_version=source.version,
-        estimated_rows=max(1, change),
-        steps=tuple(steps),
-    )
+        return LookupPath(
+            driver=driver,
+            source=source.source,
+            first_version=(source.previous or 0) + 1,
+            last_version=source.version,
+            estimated_rows=round(self.start_rows(driver)),
+            steps=steps,
+            expected_empty=expected_empty(
+                self.graph, self.statistics, driver, source.change_kind, frozen
+            ),
+        )
+
+    def _step(self, order: JoinOrder, position: int) -> LookupStep:
+        name, driver = order.relations[position], order.relations[0]
+        bound = frozenset(order.relations[:position])
+        looked_up = self._version(name)
+        before = self.order.index(name) < self.order.index(driver) and looked_up.changed
+        version = looked_up.previous if before else looked_up.version
+        return LookupStep(
+            relation=name,
+            source=looked_up.source,
+            version=version if version is not None else looked_up.version,
+            epoch="previous" if before else "this",
+            on=tuple(sorted(p.sql for p in self.graph.decidable(bound, name))),
+            unique=key_is_bound(self.graph, self.statistics, bound, name),
+            estimated_rows=round(order.rows[position]),
+        )

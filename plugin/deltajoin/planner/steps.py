@@ -22,6 +22,8 @@ from deltajoin.planner.cardinality import Statistics, fan_out
 BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
 #: Moving a row of the stream to where the table is, against making one by a join.
 EXCHANGE = 0.5
+#: A lookup that nothing passes, as rows: plan, start, and the other side's read take about 0.05 s.
+LOOKUP = 50_000.0
 #: Where the stream lies after a step: where it lay, by the step's key, anywhere.
 KEPT, KEYED, LOST = 0, 1, 2
 
@@ -33,10 +35,14 @@ Price = Callable[[int, int, float, float, bool], Priced]
 
 @dataclass(frozen=True)
 class Pricing:
-    """A price of steps, and what each row out costs at least."""
+    """A price of steps, what each row out costs at least, and any lookup whatever its rows.
+
+    What every order pays alike is in `lookup`: it decides only where lookups can be shared.
+    """
 
     price: Price
     row: float
+    lookup: float
 
 
 def step_price(rows_in: float, rows_out: float, table: float, placed: bool) -> tuple[float, int]:
@@ -62,7 +68,7 @@ def plain_pricing(steps: Steps) -> Pricing:
     def price(bound: int, new: int, rows_in: float, rows_out: float, placed: bool) -> Priced:
         return step_price(rows_in, rows_out, tables[new], placed)
 
-    return Pricing(price, 1.0)
+    return Pricing(price, 1.0, LOOKUP)
 
 
 class Move(NamedTuple):
