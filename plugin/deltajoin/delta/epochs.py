@@ -79,15 +79,14 @@ def _aligned(
     search: Search, alone: Mapping[str, JoinOrder], starts: Mapping[str, float]
 ) -> Iterator[_Candidate]:
     """Orders that first bind the changed relations and what links them, then all go one way."""
-    cores = {_core(found.relations, frozenset(alone)) for found in alone.values()}
-    everything = search.steps.everything
-    for core in sorted(cores, key=lambda c: (len(c), sorted(c)))[:_CORES]:
-        within = search.steps.set_of(core)
-        if within == everything:
-            continue
+    steps, changed = search.steps, frozenset(alone)
+    cores = {steps.set_of(_core(found.relations, changed)) for found in alone.values()}
+    cores |= {steps.connected(steps.set_of(changed))}
+    for within in sorted(cores - {steps.everything}, key=lambda c: (c.bit_count(), c))[:_CORES]:
+        core = steps.names_of(within)
         heads = {d: search.order((d,), rows, within) for d, rows in sorted(starts.items())}
         total = sum(head.rows[-1] for head in heads.values())
-        tail = search.order(tuple(sorted(core)), total)
+        tail = search.order(core, total)
         orders = {d: _joined(head, tail, len(core)) for d, head in heads.items()}
         yield _Candidate(orders, sum(h.cost for h in heads.values()) + tail.cost)
 

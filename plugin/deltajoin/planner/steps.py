@@ -138,6 +138,25 @@ class Steps:
             reached |= self.adjacent[i]
         return reached & ~bound
 
+    def connected(self, wanted: int) -> int:
+        """A connected set that holds the wanted relations, and few others that link them."""
+        joined = wanted & -wanted
+        while wanted & ~joined:
+            rings = [joined]
+            while not rings[-1] & wanted & ~joined:
+                reached = rings[-1] | self.neighbours(rings[-1])
+                if reached == rings[-1]:
+                    return self.everything
+                rings.append(reached)
+            found = rings.pop() & wanted & ~joined
+            link = found & -found
+            joined |= link
+            for k in range(len(rings) - 1, 0, -1):
+                near = self.neighbours(link) & rings[k] & ~rings[k - 1]
+                link = near & -near
+                joined |= link
+        return joined
+
     def affected(self, bound: int, new: int) -> int:
         """Relations whose fan-out changes much once `new` joins a set.
 
