@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from deltajoin.delta.epoch_order import epoch_order
-from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion
+from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.references import expected_empty
 from deltajoin.delta.sharing import lookups_executed, with_sharing
 from deltajoin.graph import JoinGraph
@@ -31,6 +31,7 @@ __all__ = [
     "SourceVersion",
     "epoch_order",
     "lookup_paths",
+    "reads",
 ]
 
 #: Ways to share that are weighed against separate orders.
@@ -114,10 +115,8 @@ class _Maker:
     versions: Mapping[str, SourceVersion]
 
     def start_rows(self, driver: str) -> float:
-        """Rows of a driver's change; a hundredth of the table where the log doesn't say."""
-        source = self._version(driver)
-        known = source.change_rows
-        return float(max(1, (source.rows or 1000) // 100 if known is None else known))
+        """Rows of a driver's change."""
+        return float(self._version(driver).estimated_change)
 
     def by_rule(self, drivers: tuple[str, ...], strategy: Strategy) -> dict[str, JoinOrder]:
         """Orders by the classic solver, with the rows they should give."""
@@ -154,7 +153,7 @@ class _Maker:
             source=source.source,
             first_version=(source.previous or 0) + 1,
             last_version=source.version,
-            estimated_rows=round(self.start_rows(driver)),
+            estimated_rows=source.estimated_change,
             steps=steps,
             expected_empty=expected_empty(
                 self.graph, self.statistics, driver, source.change_kind, frozen

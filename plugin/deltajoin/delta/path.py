@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,11 +31,21 @@ class SourceVersion:
         """True when rows may differ between the previous epoch and this one."""
         return self.previous is not None and self.previous != self.version
 
+    @property
+    def estimated_change(self) -> int:
+        """Changed rows, a hundredth of the table when the log doesn't say; at least one."""
+        guess = (self.rows or 1000) // 100
+        return max(1, guess if self.change_rows is None else self.change_rows)
+
 
 @dataclass(frozen=True)
 class LookupStep:
     """One lookup: the relation, the version it is read at, what it is matched on.
 
+    `kind` is inner, left, semi or anti for a join with the stream; enter and scan for one that
+    starts a new stream, from distinct `keys` (stream side, new side, operator) of the old one or
+    from nothing; filter for predicates alone. `inside` are the lookups that make up the other side
+    of a join, `previous` the same before the change: then the step gives both, with opposite signs.
     `shared_with`: other drivers whose changes take this lookup together with this path's.
     """
 
@@ -45,7 +56,17 @@ class LookupStep:
     on: tuple[str, ...]
     unique: bool
     estimated_rows: int
+    kind: str = "inner"
+    keys: tuple[tuple[str, str, str], ...] = ()
+    inside: tuple[LookupStep, ...] = ()
+    previous: tuple[LookupStep, ...] = ()
     shared_with: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The step for people: a star is a read at this epoch, a question mark may be missing."""
+        mark = {"left": "?", "semi": " exists", "anti": " not exists", "enter": " by keys"}
+        return self.relation + ("*" if self.epoch == "this" else "") + mark.get(self.kind, "")
 
 
 @dataclass(frozen=True)
@@ -61,6 +82,7 @@ class LookupPath:
     last_version: int
     estimated_rows: int
     steps: tuple[LookupStep, ...]
+    branch: int = 0
     expected_empty: str = ""
 
     def rows_before(self, position: int) -> int:
@@ -73,9 +95,18 @@ class LookupPath:
 
         Example: `Δweather → flights → planes* → airlines*`; a star is a read at this epoch.
         """
-        lookups = (s.relation + ("*" if s.epoch == "this" else "") for s in self.steps)
+        lookups = (step.text for step in self.steps if step.kind != "filter")
         return " → ".join((f"Δ{self.driver}", *lookups))
 
     def to_dict(self) -> dict[str, Any]:
         """The path as plain values."""
         return {**asdict(self), "text": self.text}
+
+
+def reads(steps: tuple[LookupStep, ...]) -> Iterator[tuple[str, int]]:
+    """Every (source, version) that steps read, those inside them too."""
+    for step in steps:
+        if step.source and not step.inside:
+            yield step.source, step.version
+        yield from reads(step.inside)
+        yield from reads(step.previous)

@@ -28,13 +28,12 @@ from deltajoin.planner.steps import BROADCAST_ROWS
 class Statement:
     """One SELECT and the view that its result is read through.
 
-    `relation` is the one that the change begins with or that is looked up, None at the path's end.
+    `relation` is the one looked up, None where none is: the change itself, the output rows.
     """
 
     view: str
     sql: str
     relation: str | None = None
-    lookup: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class PathProgram:
     """
 
     driver: str
-    number: int
     feed: str
     statements: tuple[Statement, ...]
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,9 +103,9 @@ def _own_part(
     ).from_(table(views.changes(path.source), path.driver))
     if filters:
         first = first.where(*[expression(sql) for sql in filters])
-    start = Statement(part.view(0), pretty(first), path.driver)
+    start = Statement(part.view(0), pretty(first))
     rest = part.statements(len(path.steps) if alone is None else alone)
-    return PathProgram(path.driver, index, views.changes(path.source), (start, *rest))
+    return PathProgram(path.driver, views.changes(path.source), (start, *rest), index)
 
 
 def join_on(select: exp.Select, right: exp.Table, on: list[exp.Expr]) -> exp.Select:
@@ -171,7 +170,7 @@ class _Part:
         before = sum(path.rows_before(position) for path in self._paths)
         if before <= BROADCAST_ROWS and self._views.is_large(step.source):
             joined = joined.hint(call("BROADCAST", exp.to_identifier(stream, quoted=True)))
-        return Statement(self.view(position + 1), pretty(joined), step.relation, True)
+        return Statement(self.view(position + 1), pretty(joined), step.relation)
 
     def columns(self, position: int, *, new: str, stream: str | None = None) -> list[exp.Expr]:
         """Output columns once `position` relations are bound, of which `new` is the last."""

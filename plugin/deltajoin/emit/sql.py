@@ -16,11 +16,19 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.delta.epochs import SourceVersion
+from deltajoin.delta.epochs import LookupPath, SourceVersion, reads
 from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
-from deltajoin.emit.paths import PathProgram, SharedProgram, join_on, path_programs
+from deltajoin.emit.group import group_sql, touched_sql
+from deltajoin.emit.paths import (
+    PathProgram,
+    SharedProgram,
+    Statement,
+    join_on,
+    path_programs,
+)
+from deltajoin.emit.route import regroup_statements, route_program
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import count_sql, fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
@@ -53,6 +61,8 @@ class Program:
     merge: str | None
     full: str | None
     key_check: str | None
+    touched: str | None = None
+    regroup: tuple[Statement, ...] = ()
 
 
 def build_program(plan: DeltaPlan) -> Program:
@@ -65,19 +75,32 @@ def build_program(plan: DeltaPlan) -> Program:
         )
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), (), None, None, None, None)
-    used = sorted({(step.source, step.version) for path in plan.paths for step in path.steps})
+    chains = (*(path.steps for path in plan.paths), *plan.regroup)
+    used = sorted({read for steps in chains for read in reads(steps)})
+    grouping = plan.graph.grouping
     changed = [s for s in plan.sources if s.changed]
-    paths, shared = path_programs(plan.graph, plan.paths, views)
+    paths, shared = _paths(plan.graph, plan.paths, views)
     return Program(
         scans=tuple(views.scan(source, version) for source, version in used),
         feeds=tuple(_feed(plan.graph, source, views) for source in changed),
         paths=paths,
         shared=shared,
-        fold=fold_sql(plan.target),
+        fold=group_sql(plan.target, grouping) if grouping else fold_sql(plan.target),
         merge=merge_sql(plan.target),
         full=None,
         key_check=None,
+        touched=touched_sql(plan.graph) if grouping else None,
+        regroup=regroup_statements(plan.graph, plan.regroup, views),
     )
+
+
+def _paths(
+    graph: JoinGraph, paths: tuple[LookupPath, ...], views: Views
+) -> tuple[tuple[PathProgram, ...], tuple[SharedProgram, ...]]:
+    """Lookups are shared where all joins are inner; other routes go each on their own."""
+    if graph.cores:
+        return tuple(route_program(graph, path, views) for path in paths), ()
+    return path_programs(graph, paths, views)
 
 
 def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
@@ -110,9 +133,11 @@ def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
 def full_sql(plan: DeltaPlan, views: Views) -> str:
     """The whole query over this epoch's versions, in the planner's join order."""
     if plan.graph is None or plan.full_order is None:
-        return replace_tables(
+        own = replace_tables(
             plan.sql, {s.source: views.scan(s.source, s.version).view for s in plan.sources}
         )
+        own = own.rstrip().rstrip(";")
+        return count_sql(own, plan.target) if plan.target.kind == "bag" else own
     graph, order = plan.graph, plan.full_order.relations
     version = {s.source: s.version for s in plan.sources}
 
@@ -129,13 +154,14 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
     filters += graph.decidable(frozenset(), order[0])
     if filters:
         select = select.where(*[expression(p.sql) for p in filters])
-    return count_sql(select, plan.target) if plan.target.kind == "bag" else pretty(select)
+    whole = pretty(select)
+    return count_sql(whole, plan.target) if plan.target.kind == "bag" else whole
 
 
 def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     """Sources whose key is part of the target's; a NULL in another one's key matches nothing."""
     graph = plan.graph
-    if graph is None or plan.target.kind != "keyed":
+    if graph is None or graph.grouping or plan.target.kind != "keyed":
         return frozenset()
     types = {(s.source, name): kind for s in plan.sources for name, kind in s.columns}
     relations = independent_relations(graph, dict(plan.keys), types)

@@ -34,7 +34,13 @@ class Views:
                 self._scans[source.source, version] = Scan(view, source.location, version)
             self._changes[source.source] = names.take(f"{base}_changes")
         relations = plan.graph.relations if plan.graph else ()
-        self._paths = {r.name: names.take(f"path_{slug(r.name)}") for r in relations}
+        branches = range(len(plan.graph.branches) if plan.graph else 0)
+        self._types = {(s.source, name): kind for s in plan.sources for name, kind in s.columns}
+        self._paths = {
+            (r.name, branch): names.take(f"path_{slug(r.name)}")
+            for branch in branches
+            for r in relations
+        }
         self._shared = tuple(names.take(f"shared_{i + 1}") for i in range(len(relations)))
 
     def scan(self, source: str, version: int) -> Scan:
@@ -46,9 +52,13 @@ class Views:
         rows = self._rows[source]
         return rows is None or rows >= LARGE_TABLE_ROWS
 
-    def path(self, driver: str) -> str:
+    def path(self, driver: str, branch: int = 0) -> str:
         """What the views of a driver's path begin with."""
-        return self._paths[driver]
+        return self._paths[driver, branch]
+
+    def type_of(self, source: str, name: str) -> str:
+        """The Spark type of a source's column."""
+        return self._types[source, name]
 
     def shared(self, number: int) -> str:
         """What the views of shared lookups begin with; they are numbered from 0."""

@@ -137,8 +137,10 @@ class _Run:
     def _fold(self, lookups: Lookups) -> dict[str, int]:
         rows = lookups.union()
         if rows is None:
-            rows = self._no_rows()
+            return self._nothing()
         rows.createOrReplaceTempView("path_rows")
+        if self.program["touched"]:
+            self._regroup()
         keyed = self.target["kind"] == "keyed"
         column = "__deltajoin_operation" if keyed else "__deltajoin_weight"
         counted = (
@@ -155,21 +157,38 @@ class _Run:
         found = counter.read() or {}
         return {done: found.get(name, 0) for name, done in _OPERATIONS.items()}
 
-    def _no_rows(self) -> DataFrame:
+    def _regroup(self) -> None:
+        """Put up the rows of every group that the net change touches."""
+        touched = self.spark.sql(self.program["touched"]).localCheckpoint(eager=True)
+        touched.createOrReplaceTempView("touched")
+        targets.read_target(self.spark, self.target).createOrReplaceTempView("target_rows")
+        for statement in self.program["regroup"]:
+            view = self.spark.sql(statement["sql"])
+            view.createOrReplaceTempView("`" + statement["view"] + "`")
+
+    def _nothing(self) -> dict[str, int]:
+        """No path is live: the epoch is committed without a row."""
         from pyspark.sql import functions
 
-        table = self.spark.table(targets.by_location(self.target["location"])).limit(0)
-        columns = [targets.quoted(name) for name in self.target["columns"]]
-        weight = functions.lit(0).cast("bigint").alias("__deltajoin_weight")
-        return table.select(*columns, weight)
+        keyed = self.target["kind"] == "keyed"
+        extra = (
+            functions.lit("").alias("__deltajoin_operation")
+            if keyed
+            else functions.lit(0).cast("bigint").alias("__deltajoin_weight")
+        )
+        rows = targets.read_target(self.spark, self.target).limit(0)
+        rows.select("*", extra).createOrReplaceTempView("to_write")
+        return dict.fromkeys(_OPERATIONS.values(), 0)
 
     # the record, and what the history says ----------------------------------------------------
 
     def _metadata(self, counts: dict[str, int], lookups: Lookups | None) -> str:
         plan = self.plan
-        runs = lookups.runs if lookups else []
-        reports = {report["driver"]: report for report in (run.report() for run in runs)}
-        paths = [_path_record(path, reports.get(path["driver"])) for path in plan["paths"]]
+        reports: list[dict[str, Any] | None] = []
+        if lookups is not None:
+            reports += [run.report() for run in lookups.runs]
+        reports += [None] * (len(plan["paths"]) - len(reports))
+        paths = [_path_record(*pair) for pair in zip(plan["paths"], reports, strict=True)]
         record = {
             "format": plan["format"],
             "model": plan["model"],

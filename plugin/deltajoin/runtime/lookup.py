@@ -60,25 +60,26 @@ def start_lookups(
     change_rows: dict[str, int],
 ) -> Lookups:
     """Chain the statements of each path whose change has rows, then those that paths share."""
-    runs = {path["driver"]: PathRun(path["driver"], change_rows[path["feed"]]) for path in paths}
-    numbers = {path["driver"]: path["number"] for path in paths}
+    runs = [PathRun(path["driver"], change_rows[path["feed"]]) for path in paths]
     ends: dict[str, DataFrame] = {}
-    for path in paths:
-        run = runs[path["driver"]]
+    for path, run in zip(paths, runs, strict=True):
         if run.change_rows:
             view, frame = _chain(spark, path["statements"], [run], ["count(1)"])
             ends[view] = frame
+    by_driver = {
+        path["driver"]: (path["number"], run) for path, run in zip(paths, runs, strict=True)
+    }
     for part in shared:
         frames = [ends.pop(view) for view in part["inputs"] if view in ends]
         if not frames:
             continue
         union = reduce(lambda a, b: a.unionAll(b), frames)
         union.createOrReplaceTempView(_view(part["view"]))
-        live = [runs[driver] for driver in part["drivers"] if runs[driver].change_rows]
-        figures = [f"count_if(`{_PATH}` = {numbers[run.driver]})" for run in live]
-        view, frame = _chain(spark, part["statements"], live, figures)
+        live = [by_driver[driver] for driver in part["drivers"] if by_driver[driver][1].change_rows]
+        figures = [f"count_if(`{_PATH}` = {number})" for number, _ in live]
+        view, frame = _chain(spark, part["statements"], [run for _, run in live], figures)
         ends[view] = frame
-    return Lookups(list(runs.values()), list(ends.values()))
+    return Lookups(runs, list(ends.values()))
 
 
 def _chain(
@@ -93,7 +94,7 @@ def _chain(
     """
     for statement in statements:
         frame = spark.sql(statement["sql"])
-        if statement["lookup"]:
+        if statement["relation"] is not None:
             columns = {f"rows_{i}": sql for i, sql in enumerate(figures)}
             counter = Counter(statement["view"], columns)
             frame = counter.watch(frame)
