@@ -16,6 +16,7 @@ RESERVED_PREFIX = "__deltajoin_"
 WEIGHT = "__deltajoin_weight"
 COUNT = "__deltajoin_count"
 OPERATION = "__deltajoin_operation"
+PATH = "__deltajoin_path"
 
 
 def quote(name: str) -> str:

@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from deltajoin.delta.epochs import LookupPath, LookupStep
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.emit.sql import PathProgram, Program, Statement
+from deltajoin.emit.paths import PathProgram, Statement
+from deltajoin.emit.sql import Program
 from deltajoin.names import WEIGHT
 from deltajoin.sql.dialect import Verbatim
 from tests.property.oracle import Feeds, Mutant
@@ -143,17 +144,15 @@ def _distinct_change(program: Program, plan: DeltaPlan) -> Program | None:
 def _distinct_paths(program: Program, plan: DeltaPlan) -> Program | None:
     """UNION for UNION ALL: rows of one path that are alike count once."""
 
-    def change(path: PathProgram) -> PathProgram:
-        last = path.statements[-1]
-        return replace(
-            path,
-            statements=(
-                *path.statements[:-1],
-                Statement(last.view, _text(_parsed(last.sql).distinct())),
-            ),
-        )
+    def change(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        last = statements[-1]
+        return (*statements[:-1], replace(last, sql=_text(_parsed(last.sql).distinct())))
 
-    return replace(program, paths=tuple(change(path) for path in program.paths))
+    return replace(
+        program,
+        paths=tuple(replace(p, statements=change(p.statements)) for p in program.paths),
+        shared=tuple(replace(p, statements=change(p.statements)) for p in program.shared),
+    )
 
 
 # feeds --------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 The planner and the emitter are the real ones; only the engine is another. Every statement is Spark
 SQL that sqlglot turns into DuckDB's. A version is 1 (previous epoch) or 2 (this epoch), so that the
 statements of all epochs of a case are alike. The epoch order is the planner's in one half of the
-cases and any permutation in the other: every permutation must be exact.
+cases and any permutation in the other: every permutation must be exact. Paths are ordered by cost
+or by a rule.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from deltajoin.emit.sql import Program, build_program
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.search import full_order
+from deltajoin.planner.solver import COST, STRATEGIES
 from deltajoin.sql.bind import bind
 from tests.property.cases import Case, Row, State, play, render_sql
 from tests.property.generate import TUNED, Profile, generate
@@ -208,9 +210,11 @@ class _PlanMaker:
             name: random.choice((None, 0, 3, 500, 2_000_000)) for name in graph.sources
         }
         self.statistics = Statistics(self.rows, self.keys)
-        self.order = epoch_order(graph, self.statistics)
+        self.order: tuple[str, ...] | None = None
         if random.random() < 0.5:
-            self.order = tuple(random.sample(self.order, len(self.order)))
+            names = tuple(relation.name for relation in graph.relations)
+            self.order = tuple(random.sample(names, len(names)))
+        self.strategy = COST if random.random() < 0.7 else random.choice(STRATEGIES)
         self.programs: dict[tuple[str, ...], Program] = {}
 
     def program(self, plan: DeltaPlan) -> Program:
@@ -234,6 +238,9 @@ class _PlanMaker:
             )
             for name in self.graph.sources
         }
+        order = self.order
+        if order is None:
+            order = epoch_order(self.graph, self.statistics, versions, self.strategy)
         return DeltaPlan(
             model="m",
             fingerprint="",
@@ -247,11 +254,11 @@ class _PlanMaker:
             sources=tuple(versions[name] for name in sorted(versions)),
             keys=tuple(sorted((s, k) for s, k in self.keys.items() if s in versions)),
             graph=self.graph,
-            epoch_order=self.order,
+            epoch_order=order,
             full_order=full_order(self.graph, self.statistics) if self.graph.is_plain else None,
-            paths=routes(self.graph, self.statistics, self.order, versions),
+            paths=routes(self.graph, self.statistics, order, versions, self.strategy),
             settings=None,
-            regroup=regroup(self.graph, self.statistics, self.order, versions),
+            regroup=regroup(self.graph, self.statistics, order, versions),
         )
 
 
@@ -311,10 +318,16 @@ def _applied(program: Program, target: Target, old: Bag) -> Bag:
     ends = []
     for path in program.paths:
         views += [(s.view, to_duckdb(s.sql)) for s in path.statements]
-        ends.append(f"SELECT * FROM {_identifier(path.statements[-1].view)}")
+        ends.append(path.statements[-1].view)
+    for part in program.shared:
+        views.append((part.view, to_duckdb(part.sql)))
+        views += [(s.view, to_duckdb(s.sql)) for s in part.statements]
+        ends = [view for view in ends if view not in part.inputs]
+        ends.append(part.statements[-1].view)
     if not ends:  # a no-op, or every path dropped
         return old
-    views.append(("path_rows", " UNION ALL ".join(ends)))
+    union = " UNION ALL ".join(f"SELECT * FROM {_identifier(view)}" for view in ends)
+    views.append(("path_rows", union))
     if program.touched:
         views.append(("touched", to_duckdb(program.touched)))
         views += [(s.view, to_duckdb(s.sql)) for s in program.regroup]

@@ -26,7 +26,7 @@ JOINS = {
     "not exists": "SELECT a.k, a.v FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k)",
     "in": "SELECT a.k, a.v FROM a WHERE a.k IN (SELECT b.k FROM b)",
     "missing": "SELECT a.k, a.v FROM a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL",
-    "grouped": "SELECT a.k, count(b.v) AS n, sum(b.v) AS s FROM a LEFT JOIN b ON a.k = b.k GROUP BY 1",
+    "grouped": "SELECT a.k, count(b.v) AS n, sum(b.v) AS s FROM a LEFT JOIN b USING (k) GROUP BY 1",
 }
 LEFT = ("stays", "insert", "update", "delete")
 COLUMNS = (("k", "int"), ("v", "int"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from deltajoin.catalog import Column, TableState
 from deltajoin.delta.build import Inputs, build_plan
-from deltajoin.delta.epochs import lookup_paths
+from deltajoin.delta.epochs import epoch_order, lookup_paths
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.model import Model
 from deltajoin.planner.cardinality import Statistics
@@ -80,7 +80,8 @@ def daily_plan(changed: dict[str, int], plan: DeltaPlan | None = None) -> DeltaP
     )
     statistics = Statistics({s.source: s.rows for s in sources}, dict(plan.keys))
     versions = {s.source: s for s in sources}
-    paths = lookup_paths(plan.graph, statistics, plan.epoch_order, versions)
+    order = epoch_order(plan.graph, statistics, versions)
+    paths = lookup_paths(plan.graph, statistics, order, versions)
     return replace(
         plan,
         strategy="incremental",
@@ -88,6 +89,7 @@ def daily_plan(changed: dict[str, int], plan: DeltaPlan | None = None) -> DeltaP
         detail="changed: " + ", ".join(sorted(changed)),
         epoch=2,
         sources=sources,
+        epoch_order=order,
         paths=paths,
         target=replace(plan.target, exists=True),
         settings=(

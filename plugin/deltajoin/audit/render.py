@@ -22,6 +22,8 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
         head += f"    change about {path['estimated_rows']:,}"
     first, last = path["first_version"], path["last_version"]
     lines = [head, f"  Δ{path['driver']} of {path['source']}: change feed {first}..{last}"]
+    if path.get("expected_empty"):
+        lines.append(f"  expected empty: {path['expected_empty']}")
     for step in path["steps"]:
         star = "*" if step["epoch"] == "this" else ""
         on = " AND ".join(step["on"]).replace("`", "") or "every row"
@@ -30,6 +32,8 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
         if count is not None:
             shown = f"rows {count:,} ({shown})"
         unique = ", unique" if step["unique"] else ""
+        if step.get("shared_with"):
+            shown += ", shared with " + ", ".join(f"Δ{name}" for name in step["shared_with"])
         lines.append(
             f"  → {step['relation']}{star}: {step['source']} version {step['version']} "
             f"({step['epoch']} epoch{unique}) on {on}: {shown}"

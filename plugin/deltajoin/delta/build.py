@@ -63,7 +63,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     last = last_epoch(inputs.target, model)
     sources, obstacles = _versions(tables, graph, last)
     statistics = Statistics(rows={s.source: s.rows for s in sources}, keys=keys)
-    order = epoch_order(graph, statistics) if graph else ()
+    versions = {s.source: s for s in sources}
+    order = epoch_order(graph, statistics, versions) if graph else ()
     paths, untraced = _paths(graph, statistics, order, sources)
     decision = decide(
         Situation(
@@ -241,6 +242,7 @@ def _versions(
                 columns=columns,
                 rows=table.rows,
                 change_rows=changes.rows if changes else None,
+                change_kind=changes.kind if changes else "mutating",
             )
         )
     return tuple(versions), tuple(obstacles)

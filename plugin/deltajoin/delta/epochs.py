@@ -1,133 +1,41 @@
-"""The epoch order, and the lookup paths that follow from it.
+"""The lookup paths of a run.
 
     d(A x B x C) = d(A) x B* x C*  +  d(B) x A x C*  +  d(C) x A x B
 
 One path per changed occurrence. A path reads an occurrence at the previous epoch if it stands
-before the driver in the epoch order, at this epoch if after. Every permutation is exact; this one
-is by ascending size, so that the largest table stands last and every other path reads it at this
-epoch, which is the snapshot Delta has at hand. An unchanged table has one version and no path.
+before the driver in the epoch order (`epoch_order`), at this epoch if after. Every permutation is
+exact, and so is every order of lookups. An unchanged table has one version and no path.
+
+By cost, each driver's path is ordered for itself, and against that stands what can be shared: all
+paths first bind the changed relations, then take the rest together. The cheaper of both is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from deltajoin.delta.epoch_order import epoch_order
+from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
+from deltajoin.delta.references import expected_empty
+from deltajoin.delta.sharing import lookups_executed, with_sharing
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics, key_is_bound
-from deltajoin.planner.search import best_order
+from deltajoin.planner.cardinality import Statistics, fan_out, key_is_bound
+from deltajoin.planner.search import JoinOrder, Search
+from deltajoin.planner.solver import COST, Strategy, edges_of, solve_path
+from deltajoin.planner.steps import Steps, plain_pricing
 
+__all__ = [
+    "LookupPath",
+    "LookupStep",
+    "SourceVersion",
+    "epoch_order",
+    "lookup_paths",
+    "reads",
+]
 
-@dataclass(frozen=True)
-class SourceVersion:
-    """One source in the frontier: what the last epoch consumed and what this one will.
-
-    `previous` equals `version` for a source without change; None before the first epoch.
-    `change_rows` is the estimate from the log, None when it doesn't say.
-    """
-
-    source: str
-    location: str
-    table_id: str
-    version: int
-    previous: int | None
-    columns: tuple[tuple[str, str], ...]
-    rows: int | None
-    change_rows: int | None = None
-
-    @property
-    def changed(self) -> bool:
-        """True when rows may differ between the previous epoch and this one."""
-        return self.previous is not None and self.previous != self.version
-
-    @property
-    def estimated_change(self) -> int:
-        """Changed rows, a hundredth of the table when the log doesn't say; at least one."""
-        guess = (self.rows or 1000) // 100
-        return max(1, guess if self.change_rows is None else self.change_rows)
-
-
-@dataclass(frozen=True)
-class LookupStep:
-    """One lookup: the relation, the version it is read at, what it is matched on.
-
-    `kind` is inner, left, semi or anti for a join with the stream; enter and scan for one that
-    starts a new stream, from distinct `keys` (stream side, new side, operator) of the old one or
-    from nothing; filter for predicates alone. `inside` are the lookups that make up the other side
-    of a join, `previous` the same before the change: then the step gives both, with opposite signs.
-    """
-
-    relation: str
-    source: str
-    version: int
-    epoch: str
-    on: tuple[str, ...]
-    unique: bool
-    estimated_rows: int
-    kind: str = "inner"
-    keys: tuple[tuple[str, str, str], ...] = ()
-    inside: tuple[LookupStep, ...] = ()
-    previous: tuple[LookupStep, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The step as plain values; what is empty is left out."""
-        plain = {name: value for name, value in vars(self).items() if value != ()}
-        for name in ("inside", "previous"):
-            if name in plain:
-                plain[name] = [step.to_dict() for step in plain[name]]
-        return {**plain, "on": list(self.on)}
-
-    @property
-    def text(self) -> str:
-        """The step for people: a star is a read at this epoch, a question mark may be missing."""
-        mark = {"left": "?", "semi": " exists", "anti": " not exists", "enter": " by keys"}
-        return self.relation + ("*" if self.epoch == "this" else "") + mark.get(self.kind, "")
-
-
-@dataclass(frozen=True)
-class LookupPath:
-    """A driver's change and the ordered lookups it travels."""
-
-    driver: str
-    source: str
-    first_version: int
-    last_version: int
-    estimated_rows: int
-    steps: tuple[LookupStep, ...]
-    branch: int = 0
-
-    @property
-    def text(self) -> str:
-        """The path for people.
-
-        Example: `Δweather → flights → planes* → airlines*`; a star is a read at this epoch.
-        """
-        lookups = (step.text for step in self.steps if step.kind != "filter")
-        return " → ".join((f"Δ{self.driver}", *lookups))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The path as plain values."""
-        return {**vars(self), "steps": [step.to_dict() for step in self.steps], "text": self.text}
-
-
-def reads(steps: tuple[LookupStep, ...]) -> Iterator[tuple[str, int]]:
-    """Every (source, version) that steps read, those inside them too."""
-    for step in steps:
-        if step.source and not step.inside:
-            yield step.source, step.version
-        yield from reads(step.inside)
-        yield from reads(step.previous)
-
-
-def epoch_order(graph: JoinGraph, statistics: Statistics) -> tuple[str, ...]:
-    """Relations by ascending table size; ties by name."""
-    return tuple(
-        sorted(
-            (relation.name for relation in graph.relations),
-            key=lambda name: (statistics.table_rows(graph.by_name[name].source), name),
-        )
-    )
+#: Ways to share that are weighed against separate orders.
+_CORES = 2
 
 
 def lookup_paths(
@@ -135,47 +43,135 @@ def lookup_paths(
     statistics: Statistics,
     order: tuple[str, ...],
     versions: Mapping[str, SourceVersion],
+    strategy: Strategy = COST,
 ) -> tuple[LookupPath, ...]:
-    """One path per relation whose table changed, in epoch order."""
-    return tuple(
-        _path(graph, statistics, order, versions, driver)
-        for driver in order
-        if versions[graph.by_name[driver].source].changed
-    )
+    """One path per relation whose table changed, in epoch order.
+
+    Args:
+        order: the epoch order, of all relations.
+        strategy: by cost, or one of the solver's rules over the relations as written.
+    """
+    drivers = tuple(n for n in order if versions[graph.by_name[n].source].changed)
+    maker = _Maker(graph, statistics, order, versions)
+    if strategy != COST:
+        return with_sharing(maker.paths(maker.by_rule(drivers, strategy)))
+    steps = Steps(graph, statistics)
+    pricing = plain_pricing(steps)
+    search = Search(steps, len(drivers), pricing)
+    starts = {driver: maker.start_rows(driver) for driver in drivers}
+    alone = {driver: search.order((driver,), starts[driver]) for driver in drivers}
+    candidates = [_Candidate(alone, sum(found.cost for found in alone.values()))]
+    if len(drivers) > 1:
+        candidates += _aligned(search, alone, starts)
+    weighed = [(maker.paths(c.orders), c.cost) for c in candidates]
+    paths, _ = min(weighed, key=lambda w: w[1] + pricing.lookup * lookups_executed(w[0]))
+    return with_sharing(paths)
 
 
-def _path(
-    graph: JoinGraph,
-    statistics: Statistics,
-    order: tuple[str, ...],
-    versions: Mapping[str, SourceVersion],
-    driver: str,
-) -> LookupPath:
-    source = versions[graph.by_name[driver].source]
-    change = source.estimated_change
-    best = best_order(graph, statistics, driver, float(change))
-    steps: list[LookupStep] = []
-    for position, name in enumerate(best.relations[1:], start=1):
-        bound = frozenset(best.relations[:position])
-        looked_up = versions[graph.by_name[name].source]
-        before = order.index(name) < order.index(driver) and looked_up.changed
-        version = looked_up.previous if before else looked_up.version
-        steps.append(
-            LookupStep(
-                relation=name,
-                source=looked_up.source,
-                version=version if version is not None else looked_up.version,
-                epoch="previous" if before else "this",
-                on=tuple(sorted(p.sql for p in graph.decidable(bound, name))),
-                unique=key_is_bound(graph, statistics, bound, name),
-                estimated_rows=round(best.rows[position]),
-            )
+@dataclass(frozen=True)
+class _Candidate:
+    """An order for each driver, and what they cost together."""
+
+    orders: Mapping[str, JoinOrder]
+    cost: float
+
+
+def _aligned(
+    search: Search, alone: Mapping[str, JoinOrder], starts: Mapping[str, float]
+) -> Iterator[_Candidate]:
+    """Orders that first bind the changed relations and what links them, then all go one way."""
+    steps, changed = search.steps, frozenset(alone)
+    cores = {steps.set_of(_core(found.relations, changed)) for found in alone.values()}
+    cores |= {steps.connected(steps.set_of(changed))}
+    for within in sorted(cores - {steps.everything}, key=lambda c: (c.bit_count(), c))[:_CORES]:
+        core = steps.names_of(within)
+        heads = {d: search.order((d,), rows, within) for d, rows in sorted(starts.items())}
+        total = sum(head.rows[-1] for head in heads.values())
+        tail = search.order(core, total)
+        orders = {d: _joined(head, tail, len(core)) for d, head in heads.items()}
+        yield _Candidate(orders, sum(h.cost for h in heads.values()) + tail.cost)
+
+
+def _core(order: tuple[str, ...], changed: frozenset[str]) -> frozenset[str]:
+    """The shortest beginning of an order that holds all changed relations."""
+    last = max(order.index(name) for name in changed)
+    return frozenset(order[: last + 1])
+
+
+def _joined(head: JoinOrder, tail: JoinOrder, core: int) -> JoinOrder:
+    """A path's own beginning, then the common end with this path's part of the rows."""
+    part = head.rows[-1] / tail.rows[0]
+    rows = (*head.rows, *(rows * part for rows in tail.rows[1:]))
+    return JoinOrder(head.relations + tail.relations[core:], rows, head.cost + tail.cost * part)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Orders -> paths of one run."""
+
+    graph: JoinGraph
+    statistics: Statistics
+    order: tuple[str, ...]
+    versions: Mapping[str, SourceVersion]
+
+    def start_rows(self, driver: str) -> float:
+        """Rows of a driver's change."""
+        return float(self._version(driver).estimated_change)
+
+    def by_rule(self, drivers: tuple[str, ...], strategy: Strategy) -> dict[str, JoinOrder]:
+        """Orders by the classic solver, with the rows they should give."""
+        edges = edges_of(self.graph)
+        written = tuple(relation.name for relation in self.graph.relations)
+        found = {}
+        for driver in drivers:
+            names = solve_path(edges, written, strategy, driver)
+            rows = [self.start_rows(driver)]
+            for position, name in enumerate(names[1:], start=1):
+                bound = frozenset(names[:position])
+                rows.append(rows[-1] * fan_out(self.graph, self.statistics, bound, name))
+            found[driver] = JoinOrder(names, tuple(rows), sum(rows[1:]))
+        return found
+
+    def paths(self, orders: Mapping[str, JoinOrder]) -> tuple[LookupPath, ...]:
+        """The paths of some orders, in epoch order."""
+        return tuple(self._path(orders[driver]) for driver in self.order if driver in orders)
+
+    def _version(self, relation: str) -> SourceVersion:
+        return self.versions[self.graph.by_name[relation].source]
+
+    def _path(self, order: JoinOrder) -> LookupPath:
+        driver = order.relations[0]
+        source = self._version(driver)
+        steps = tuple(self._step(order, k) for k in range(1, len(order.relations)))
+        frozen = frozenset(
+            s.relation
+            for s in steps
+            if s.epoch == "previous" or not self._version(s.relation).changed
         )
-    return LookupPath(
-        driver=driver,
-        source=source.source,
-        first_version=(source.previous or 0) + 1,
-        last_version=source.version,
-        estimated_rows=change,
-        steps=tuple(steps),
-    )
+        return LookupPath(
+            driver=driver,
+            source=source.source,
+            first_version=(source.previous or 0) + 1,
+            last_version=source.version,
+            estimated_rows=source.estimated_change,
+            steps=steps,
+            expected_empty=expected_empty(
+                self.graph, self.statistics, driver, source.change_kind, frozen
+            ),
+        )
+
+    def _step(self, order: JoinOrder, position: int) -> LookupStep:
+        name, driver = order.relations[position], order.relations[0]
+        bound = frozenset(order.relations[:position])
+        looked_up = self._version(name)
+        before = self.order.index(name) < self.order.index(driver) and looked_up.changed
+        version = looked_up.previous if before else looked_up.version
+        return LookupStep(
+            relation=name,
+            source=looked_up.source,
+            version=version if version is not None else looked_up.version,
+            epoch="previous" if before else "this",
+            on=tuple(sorted(p.sql for p in self.graph.decidable(bound, name))),
+            unique=key_is_bound(self.graph, self.statistics, bound, name),
+            estimated_rows=round(order.rows[position]),
+        )

@@ -21,6 +21,7 @@ from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion, lookup
 from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
 from deltajoin.planner.cardinality import Statistics, key_is_bound, relation_rows
 from deltajoin.planner.search import best_order
+from deltajoin.planner.solver import COST, Strategy
 from deltajoin.sql.keys import JoinKey, join_keys
 from deltajoin.sql.normalise import simplify
 
@@ -42,6 +43,7 @@ def routes(
     statistics: Statistics,
     order: tuple[str, ...],
     versions: Mapping[str, SourceVersion],
+    strategy: Strategy = COST,
 ) -> tuple[LookupPath, ...]:
     """One path per branch and relation whose table changed, in epoch order.
 
@@ -49,7 +51,7 @@ def routes(
         NoScope: see `Router.route`.
     """
     if not graph.cores:
-        return lookup_paths(graph, statistics, order, versions)
+        return lookup_paths(graph, statistics, order, versions, strategy)
     found = []
     for number, core in enumerate(graph.cores):
         for driver in order:

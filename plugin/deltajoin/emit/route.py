@@ -20,7 +20,8 @@ from deltajoin.delta.epochs import LookupPath, LookupStep
 from deltajoin.delta.route import TOUCHED, own_filters
 from deltajoin.emit.ast import call, column, expression, named, null, number, pretty, table
 from deltajoin.emit.group import REGROUPED
-from deltajoin.emit.sql import PathProgram, Statement, Views
+from deltajoin.emit.paths import PathProgram, Statement
+from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import WEIGHT, UniqueNames
 
@@ -131,7 +132,7 @@ class _Route:
         if step.kind == "enter":
             return self._enter(step, stream, needed, label)
         if step.kind == "filter":
-            return self._filter(step, stream, needed)
+            return self._filter(step, stream, needed, label)
         if step.previous:
             return self._flip(step, stream, needed, label)
         if step.inside:
@@ -174,12 +175,14 @@ class _Route:
             select = select.where(*(expression(sql) for sql in step.on))
         return self._emit(select, self._of(step.relation, needed), label)
 
-    def _filter(self, step: LookupStep, stream: _Stream, needed: set[ColumnRef]) -> _Stream:
+    def _filter(
+        self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
+    ) -> _Stream:
         rename = self._columns(stream, "stream")
         select = exp.select(*self._travel(stream, needed, "stream"), column(WEIGHT, "stream"))
         select = select.from_(table(stream.view, "stream"))
         select = select.where(*(expression(sql, rename) for sql in step.on))
-        return self._emit(select, stream.refs & needed, None)
+        return self._emit(select, stream.refs & needed, label)
 
     def _lookup(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None

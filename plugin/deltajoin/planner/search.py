@@ -1,23 +1,32 @@
-"""The best left-deep order from a given start: exact up to 12 relations, a beam beyond.
+"""The best left-deep order from a given start: exact within a budget of states, a beam beyond.
 
-    cost(order) = sum of the rows after each step
+    cost(order) = sum of the prices of its steps
     rows(S)     = min over the last relation j of rows(S - j) x fan-out(S - j -> j)
 
-Rows and step cost depend only on (set, next), so dynamic programming over connected sets is exact
-(Held-Karp; checked against all permutations in tests). Steps follow predicates: a relation that no
-predicate links to the bound set waits. Ties go to the smaller cost, then to relation names, so the
+The price of a step depends on the bound set, the next relation and how the stream is placed, so
+dynamic programming over (connected set, place) is exact (Held-Karp; checked against all
+permutations in tests). All paths of a model share one budget of sets; a path that would pass its
+part goes on by a beam from there. Steps follow predicates: a relation that
+no predicate links to the bound set waits. Ties go to the first order by relation names, so the
 same graph gives the same order whatever order it was written in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics, fan_out, relation_rows
+from deltajoin.planner.beam import State, beam_width, finish_by_beam, rank
+from deltajoin.planner.cardinality import Statistics, relation_rows
+from deltajoin.planner.steps import KEPT, KEYED, Pricing, Steps, plain_pricing
 
-EXACT_LIMIT = 12
-BEAM_WIDTH = 32
+#: Up to so many relations every path is exact.
+EXACT_RELATIONS = 12
+#: Sets of relations that the exact searches of a larger model may look at, and fan-outs that they
+#: may ask for, all paths together.
+MODEL_SETS = 40_000
+_TIE = 1 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -27,17 +36,6 @@ class JoinOrder:
     relations: tuple[str, ...]
     rows: tuple[float, ...]
     cost: float
-
-
-@dataclass(frozen=True)
-class _State:
-    cost: float
-    order: tuple[str, ...]
-    rows: tuple[float, ...]
-
-    @property
-    def rank(self) -> tuple[float, tuple[str, ...]]:
-        return (_rounded(self.cost), self.order)
 
 
 def _rounded(value: float) -> float:
@@ -53,49 +51,108 @@ def best_order(
     Args:
         start_rows: rows of the start relation: of its change for a lookup path, all for a backfill.
     """
-    exact = len(graph.relations) <= EXACT_LIMIT
-    layer = {frozenset({start}): _State(0.0, (start,), (start_rows,))}
-    fan_outs: dict[tuple[frozenset[str], str], float] = {}
-    for _ in range(len(graph.relations) - 1):
-        layer = _grow(graph, statistics, layer, fan_outs)
-        if not exact and len(layer) > BEAM_WIDTH:
-            kept = sorted(layer.items(), key=lambda entry: entry[1].rank)[:BEAM_WIDTH]
-            layer = dict(kept)
-    best = min(layer.values(), key=lambda state: state.rank)
-    return JoinOrder(best.order, tuple(_rounded(rows) for rows in best.rows), _rounded(best.cost))
+    return best_orders(graph, statistics, {start: start_rows})[start]
 
 
-def _grow(
+def best_orders(
     graph: JoinGraph,
     statistics: Statistics,
-    layer: dict[frozenset[str], _State],
-    fan_outs: dict[tuple[frozenset[str], str], float],
-) -> dict[frozenset[str], _State]:
-    rows: dict[frozenset[str], float] = {}
-    steps: list[tuple[frozenset[str], str, _State]] = []
-    for bound, state in layer.items():
-        for new in graph.neighbours(bound):
-            step = (bound, new)
-            if step not in fan_outs:
-                fan_outs[step] = fan_out(graph, statistics, bound, new)
-            after = bound | {new}
-            estimate = state.rows[-1] * fan_outs[step]
-            rows[after] = min(rows.get(after, estimate), estimate)
-            steps.append((after, new, state))
-    grown: dict[frozenset[str], _State] = {}
-    for after, new, state in steps:
-        candidate = _State(
-            state.cost + rows[after], (*state.order, new), (*state.rows, rows[after])
-        )
-        if after not in grown or candidate.rank < grown[after].rank:
-            grown[after] = candidate
-    return grown
+    starts: Mapping[str, float],
+) -> dict[str, JoinOrder]:
+    """The cheapest order from each start (name -> rows), under one budget for all."""
+    search = Search(Steps(graph, statistics), len(starts))
+    return {name: search.order((name,), rows) for name, rows in sorted(starts.items())}
 
 
 def full_order(graph: JoinGraph, statistics: Statistics) -> JoinOrder:
     """The cheapest order for the whole query: the best over every start relation."""
-    orders = (
-        best_order(graph, statistics, r.name, relation_rows(graph, statistics, r.name))
-        for r in graph.relations
-    )
-    return min(orders, key=lambda order: (order.cost, order.relations))
+    starts = {r.name: relation_rows(graph, statistics, r.name) for r in graph.relations}
+    orders = best_orders(graph, statistics, starts)
+    return min(orders.values(), key=lambda order: (order.cost, order.relations))
+
+
+class Search:
+    """Searches of one model, which share fan-outs and the budget."""
+
+    def __init__(self, steps: Steps, paths: int, pricing: Pricing | None = None) -> None:
+        self.steps = steps
+        self._pricing = pricing or plain_pricing(steps)
+        self._left, self._paths = MODEL_SETS, max(1, paths)
+        self._width = beam_width(paths, len(steps.names))
+
+    def order(self, start: tuple[str, ...], rows: float, within: int | None = None) -> JoinOrder:
+        """The cheapest order that begins with `start`, all of them bound at `rows` rows.
+
+        Args:
+            within: the relations to bind; all by default.
+        """
+        within = self.steps.everything if within is None else within
+        bound = self.steps.set_of(frozenset(start))
+        small = (within & ~bound).bit_count() < EXACT_RELATIONS
+        allowed = 1 << 2 * EXACT_RELATIONS if small else self._left // self._paths
+        self._paths = max(1, self._paths - 1)
+        first = State(bound, 0, 0.0, tuple(self.steps.number(name) for name in start))
+        layer, sizes, left = [first], {bound: rows}, allowed
+        rows_of = dict(sizes)
+        for _ in range((within & ~bound).bit_count()):
+            asked = self.steps.asked
+            grown = self._sizes(sizes, within, left)
+            if grown is None:
+                layer, rows_of = finish_by_beam(
+                    self.steps, self._pricing, self._width, layer, rows_of, within
+                )
+                break
+            left -= len(grown) + self.steps.asked - asked
+            sizes = grown
+            rows_of |= sizes
+            layer = self._grow(layer, rows_of, within)
+        self._left -= min(allowed - left, self._left)
+        return self._described(min(layer, key=rank), len(start), rows_of)
+
+    def _sizes(self, sizes: dict[int, float], within: int, left: int) -> dict[int, float] | None:
+        """Rows of every set that is one relation larger; None when that passes what is left."""
+        grown: dict[int, float] = {}
+        known, moves = grown.get, self.steps.moves
+        infinite, asked = float("inf"), self.steps.asked
+        for bound, rows in sizes.items():
+            for after, _, fan_out, _ in moves(bound):
+                estimate = rows * fan_out
+                if estimate < known(after, infinite) and not after & ~within:
+                    grown[after] = estimate
+            if len(grown) + self.steps.asked - asked > left:
+                return None
+        return grown
+
+    def _grow(self, layer: list[State], rows_of: dict[int, float], within: int) -> list[State]:
+        """The cheapest way to every (set, place) that is one relation larger, by order."""
+        best: dict[tuple[int, int], tuple[float, int, int, float]] = {}
+        price, moves, usable = self._pricing.price, self.steps.moves, self.steps.usable
+        for number, state in enumerate(layer):
+            rows, place, cost = rows_of[state.bound], state.place, state.cost
+            bound = state.bound
+            for after, new, _, key in moves(bound):
+                if after & ~within:
+                    continue
+                out = rows_of[after]
+                step, moved = price(bound, new, rows, out, place != 0 and place == key)
+                placed = place if moved == KEPT else key if moved == KEYED else 0
+                if placed and not usable(placed, after):
+                    placed = 0
+                total = cost + step
+                known = best.get((after, placed))
+                if known is None or total < known[0]:
+                    best[after, placed] = (total * _TIE, number, new, total)
+        grown = sorted((way[1], way[2], at, way[3]) for at, way in best.items())
+        return [
+            State(at[0], at[1], cost, (*layer[number].order, new))
+            for number, new, at, cost in grown
+        ]
+
+    def _described(self, state: State, start: int, rows_of: dict[int, float]) -> JoinOrder:
+        bound, rows = 0, []
+        for position, new in enumerate(state.order, start=1):
+            bound |= 1 << new
+            if position >= start:
+                rows.append(_rounded(rows_of[bound]))
+        names = tuple(self.steps.names[new] for new in state.order)
+        return JoinOrder(names, tuple(rows), _rounded(state.cost))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime import target as targets
 from deltajoin.runtime.failures import explained
-from deltajoin.runtime.lookup import PathRun, start_paths, union_paths
+from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.own_session import commit_marks, own_session, read_settings
 from deltajoin.runtime.read import Counter, materialise_changes, open_scans
 
@@ -125,16 +125,17 @@ class _Run:
         self.on_step("changes_materialised", {"rows": change_rows})
         open_scans(self.spark, self.program["scans"])
         with explained("lookup paths"):
-            runs = start_paths(self.spark, self.program["paths"], change_rows)
-            counts = self._fold(runs)
-        metadata = self._metadata(counts, runs)
+            paths, shared = self.program["paths"], self.program["shared"]
+            lookups = start_lookups(self.spark, paths, shared, change_rows)
+            counts = self._fold(lookups)
+        metadata = self._metadata(counts, lookups)
         self.on_step("before_merge", {"rows": counts})
         marks = commit_marks(self.spark, _app(self.plan), self.plan["epoch"], metadata)
         with explained(f"merge into {self.target['place']}"), marks:
             self.spark.sql(self.program["merge"])
 
-    def _fold(self, runs: list[PathRun]) -> dict[str, int]:
-        rows = union_paths(runs)
+    def _fold(self, lookups: Lookups) -> dict[str, int]:
+        rows = lookups.union()
         if rows is None:
             return self._nothing()
         rows.createOrReplaceTempView("path_rows")
@@ -181,10 +182,13 @@ class _Run:
 
     # the record, and what the history says ----------------------------------------------------
 
-    def _metadata(self, counts: dict[str, int], runs: list[PathRun] | None) -> str:
+    def _metadata(self, counts: dict[str, int], lookups: Lookups | None) -> str:
         plan = self.plan
-        reports: list[dict[str, Any] | None] = [run.report() for run in runs or []]
+        reports: list[dict[str, Any] | None] = []
+        if lookups is not None:
+            reports += [run.report() for run in lookups.runs]
         reports += [None] * (len(plan["paths"]) - len(reports))
+        paths = [_path_record(*pair) for pair in zip(plan["paths"], reports, strict=True)]
         record = {
             "format": plan["format"],
             "model": plan["model"],
@@ -197,13 +201,13 @@ class _Run:
             "plan_hash": plan["plan_hash"],
             "fingerprint": plan["fingerprint"],
             "frontier": plan["frontier"],
-            "paths": [_path_record(*pair) for pair in zip(plan["paths"], reports, strict=True)],
+            "paths": paths,
             "kind": self.target["kind"],
             "key": self.target["key"],
             "columns": self.target["columns"],
             "rows": counts,
             "settings": plan["settings"] or read_settings(self.spark),
-            "warnings": plan["warnings"],
+            "warnings": [*plan["warnings"], *_surprises(paths)],
             "run_id": self.run_id,
             "started_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
             "seconds": round(time.time() - self.started, 3),
@@ -250,6 +254,16 @@ def _path_record(path: dict[str, Any], report: dict[str, Any] | None) -> dict[st
         "rows_out": report["rows_out"] if report else None,
         "steps": [{**step, "rows_out": out.get(step["relation"])} for step in path["steps"]],
     }
+
+
+def _surprises(paths: list[dict[str, Any]]) -> list[str]:
+    """A path that a declared reference says is empty and that had rows all the same."""
+    return [
+        f"the path of {path['driver']} gave {path['rows_out']} rows, but {path['expected_empty']}: "
+        "the reference did not hold; the target is right all the same"
+        for path in paths
+        if path["expected_empty"] and path["rows_out"]
+    ]
 
 
 def _record_of(metadata: str | None) -> dict[str, Any] | None:

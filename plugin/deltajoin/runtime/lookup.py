@@ -1,4 +1,4 @@
-"""Evaluate the live lookup paths in one union, counting the rows out of every lookup."""
+"""Evaluate the live lookup paths in one union, counting the rows of every path at every lookup."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from deltajoin.runtime.read import Counter
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_PATH = "__deltajoin_path"
+
 
 @dataclass
 class PathRun:
-    """A path's statements in flight and the counters along it."""
+    """A path in flight and the counters along it: relation, counter, which of its figures."""
 
     driver: str
     change_rows: int
-    frame: DataFrame | None = None
-    counters: list[tuple[str, Counter]] = field(default_factory=list)
+    counters: list[tuple[str, Counter, str]] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
         """Rows into the path, out of each lookup, and out of the path. Call after the action.
@@ -28,41 +29,80 @@ class PathRun:
         had no rows.
         """
         out: dict[str, int | None] = {}
-        for relation, counter in self.counters:
+        for relation, counter, figure in self.counters:
             counted = counter.read()
-            out[relation] = counted["rows"] if counted else None
+            out[relation] = counted[figure] if counted else None
         last = list(out.values())[-1] if out else self.change_rows
         return {
             "driver": self.driver,
             "change_rows": self.change_rows,
             "lookup_rows": out,
-            "rows_out": (last or 0) if self.frame is not None else 0,
+            "rows_out": (last or 0) if self.change_rows else 0,
         }
 
 
-def start_paths(
-    spark: SparkSession, paths: list[dict[str, Any]], change_rows: dict[str, int]
-) -> list[PathRun]:
-    """Chain each path's statements; a path whose change turned out empty stays without a frame."""
-    return [_start(spark, path, change_rows[path["feed"]]) for path in paths]
+@dataclass
+class Lookups:
+    """All paths in flight, and the frames that hold their output rows."""
+
+    runs: list[PathRun]
+    ends: list[DataFrame]
+
+    def union(self) -> DataFrame | None:
+        """All rows of all live paths, with duplicates; None when no path is live."""
+        return reduce(lambda a, b: a.unionAll(b), self.ends) if self.ends else None
 
 
-def _start(spark: SparkSession, path: dict[str, Any], rows: int) -> PathRun:
-    run = PathRun(path["driver"], rows)
-    if rows == 0:
-        return run
-    for position, statement in enumerate(path["statements"]):
+def start_lookups(
+    spark: SparkSession,
+    paths: list[dict[str, Any]],
+    shared: list[dict[str, Any]],
+    change_rows: dict[str, int],
+) -> Lookups:
+    """Chain the statements of each path whose change has rows, then those that paths share."""
+    runs = [PathRun(path["driver"], change_rows[path["feed"]]) for path in paths]
+    ends: dict[str, DataFrame] = {}
+    for path, run in zip(paths, runs, strict=True):
+        if run.change_rows:
+            view, frame = _chain(spark, path["statements"], [run], ["count(1)"])
+            ends[view] = frame
+    by_driver = {
+        path["driver"]: (path["number"], run) for path, run in zip(paths, runs, strict=True)
+    }
+    for part in shared:
+        frames = [ends.pop(view) for view in part["inputs"] if view in ends]
+        if not frames:
+            continue
+        union = reduce(lambda a, b: a.unionAll(b), frames)
+        union.createOrReplaceTempView(_view(part["view"]))
+        live = [by_driver[driver] for driver in part["drivers"] if by_driver[driver][1].change_rows]
+        figures = [f"count_if(`{_PATH}` = {number})" for number, _ in live]
+        view, frame = _chain(spark, part["statements"], [run for _, run in live], figures)
+        ends[view] = frame
+    return Lookups(runs, list(ends.values()))
+
+
+def _chain(
+    spark: SparkSession,
+    statements: list[dict[str, Any]],
+    runs: list[PathRun],
+    figures: list[str],
+) -> tuple[str, DataFrame]:
+    """The last view of some statements and its frame; each lookup is counted for each path.
+
+    `figures`: what to count, in the order of `runs`.
+    """
+    for statement in statements:
         frame = spark.sql(statement["sql"])
-        if position and statement["relation"] is not None:
-            counter = Counter(statement["view"])
+        if statement["relation"] is not None:
+            columns = {f"rows_{i}": sql for i, sql in enumerate(figures)}
+            counter = Counter(statement["view"], columns)
             frame = counter.watch(frame)
-            run.counters.append((statement["relation"], counter))
-        frame.createOrReplaceTempView("`" + statement["view"] + "`")
-        run.frame = frame
-    return run
+            for name, run in zip(columns, runs, strict=True):
+                run.counters.append((statement["relation"], counter, name))
+        frame.createOrReplaceTempView(_view(statement["view"]))
+    return statements[-1]["view"], frame
 
 
-def union_paths(runs: list[PathRun]) -> DataFrame | None:
-    """All rows of all live paths, with duplicates; None when no path is live."""
-    frames = [run.frame for run in runs if run.frame is not None]
-    return reduce(lambda a, b: a.unionAll(b), frames) if frames else None
+def _view(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,120 @@
+"""A lookup path as a value: the driver, and each lookup with the version it is read at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class SourceVersion:
+    """One source in the frontier: what the last epoch consumed and what this one will.
+
+    `previous` equals `version` for a source without change; None before the first epoch.
+    `change_rows` is the estimate from the log, None when it doesn't say; `change_kind` is none,
+    insert_only or mutating.
+    """
+
+    source: str
+    location: str
+    table_id: str
+    version: int
+    previous: int | None
+    columns: tuple[tuple[str, str], ...]
+    rows: int | None
+    change_rows: int | None = None
+    change_kind: str = "mutating"
+
+    @property
+    def changed(self) -> bool:
+        """True when rows may differ between the previous epoch and this one."""
+        return self.previous is not None and self.previous != self.version
+
+    @property
+    def estimated_change(self) -> int:
+        """Changed rows, a hundredth of the table when the log doesn't say; at least one."""
+        guess = (self.rows or 1000) // 100
+        return max(1, guess if self.change_rows is None else self.change_rows)
+
+
+@dataclass(frozen=True)
+class LookupStep:
+    """One lookup: the relation, the version it is read at, what it is matched on.
+
+    `kind` is inner, left, semi or anti for a join with the stream; enter and scan for one that
+    starts a new stream, from distinct `keys` (stream side, new side, operator) of the old one or
+    from nothing; filter for predicates alone. `inside` are the lookups that make up the other side
+    of a join, `previous` the same before the change: then the step gives both, with opposite signs.
+    `shared_with`: other drivers whose changes take this lookup together with this path's.
+    """
+
+    relation: str
+    source: str
+    version: int
+    epoch: str
+    on: tuple[str, ...]
+    unique: bool
+    estimated_rows: int
+    kind: str = "inner"
+    keys: tuple[tuple[str, str, str], ...] = ()
+    inside: tuple[LookupStep, ...] = ()
+    previous: tuple[LookupStep, ...] = ()
+    shared_with: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The step as plain values; what is empty is left out."""
+        plain = {name: value for name, value in vars(self).items() if value != ()}
+        for name in ("inside", "previous"):
+            if name in plain:
+                plain[name] = [step.to_dict() for step in plain[name]]
+        return {**plain, "on": list(self.on)}
+
+    @property
+    def text(self) -> str:
+        """The step for people: a star is a read at this epoch, a question mark may be missing."""
+        mark = {"left": "?", "semi": " exists", "anti": " not exists", "enter": " by keys"}
+        return self.relation + ("*" if self.epoch == "this" else "") + mark.get(self.kind, "")
+
+
+@dataclass(frozen=True)
+class LookupPath:
+    """A driver's change and the ordered lookups it travels.
+
+    `expected_empty`: why it should give no row, as far as declared references hold; "" when it may.
+    """
+
+    driver: str
+    source: str
+    first_version: int
+    last_version: int
+    estimated_rows: int
+    steps: tuple[LookupStep, ...]
+    branch: int = 0
+    expected_empty: str = ""
+
+    def rows_before(self, position: int) -> int:
+        """Estimated rows before a step, counted from 0."""
+        return self.steps[position - 1].estimated_rows if position else self.estimated_rows
+
+    @property
+    def text(self) -> str:
+        """The path for people.
+
+        Example: `Δweather → flights → planes* → airlines*`; a star is a read at this epoch.
+        """
+        lookups = (step.text for step in self.steps if step.kind != "filter")
+        return " → ".join((f"Δ{self.driver}", *lookups))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The path as plain values."""
+        return {**vars(self), "steps": [step.to_dict() for step in self.steps], "text": self.text}
+
+
+def reads(steps: tuple[LookupStep, ...]) -> Iterator[tuple[str, int]]:
+    """Every (source, version) that steps read, those inside them too."""
+    for step in steps:
+        if step.source and not step.inside:
+            yield step.source, step.version
+        yield from reads(step.inside)
+        yield from reads(step.previous)

@@ -1,0 +1,222 @@
+"""What one more lookup costs, asked once: the search's view of a graph on bit sets.
+
+Relation i of the sorted names is bit 1 << i. The fan-out of a step depends on what is bound only
+through the relations that share a predicate or an equality class with the new one, so it is kept
+by that part of the bound set and shared by all paths of a model.
+
+The price of a step depends on what is bound, what comes next, the rows in and out, and whether the
+stream already lies where the step needs it. Prices are never negative; any unit that adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.cardinality import Statistics, fan_out
+
+#: A travelling change of at most so many rows is broadcast to a table of at least so many; a
+#: smaller table is broadcast itself.
+BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
+#: Moving a row of the stream to where the table is, against making one by a join.
+EXCHANGE = 0.5
+#: A lookup that nothing passes, as rows: plan, start, and the other side's read take about 0.05 s.
+LOOKUP = 50_000.0
+#: Where the stream lies after a step: where it lay, by the step's key, anywhere.
+KEPT, KEYED, LOST = 0, 1, 2
+
+#: (bound set, new relation's number, rows in, rows out, does the stream lie by the step's key) ->
+#: (price, where the stream lies after)
+Priced = tuple[float, int]
+Price = Callable[[int, int, float, float, bool], Priced]
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """A price of steps, what each row out costs at least, and any lookup whatever its rows.
+
+    What every order pays alike is in `lookup`: it decides only where lookups can be shared.
+    """
+
+    price: Price
+    row: float
+    lookup: float
+
+
+def step_price(rows_in: float, rows_out: float, table: float, placed: bool) -> tuple[float, int]:
+    """Rows made plus rows of the stream moved; what every order pays alike is left out.
+
+    Example:
+        >>> step_price(10.0, 20.0, 1000.0, False), step_price(2e6, 1.0, 1e9, True)
+        ((20.0, 0), (1.0, 1))
+        >>> step_price(10.0, 20.0, 1e9, False), step_price(2e6, 1.0, 1e9, False)
+        ((25.0, 2), (1000001.0, 1))
+    """
+    if table < LARGE_TABLE_ROWS:
+        return rows_out, KEPT
+    if rows_in <= BROADCAST_ROWS:
+        return rows_out + EXCHANGE * rows_in, LOST
+    return (rows_out, KEYED) if placed else (rows_out + EXCHANGE * rows_in, KEYED)
+
+
+def plain_pricing(steps: Steps) -> Pricing:
+    """Steps priced by `step_price`."""
+    tables = steps.tables
+
+    def price(bound: int, new: int, rows_in: float, rows_out: float, placed: bool) -> Priced:
+        return step_price(rows_in, rows_out, tables[new], placed)
+
+    return Pricing(price, 1.0, LOOKUP)
+
+
+class Move(NamedTuple):
+    """A step from a bound set: the set after it, the new relation, its fan-out and key."""
+
+    after: int
+    new: int
+    fan_out: float
+    key: int
+
+
+class Steps:
+    """Neighbours and fan-outs of one graph, by bit sets.
+
+    `asked` counts the fan-outs that were estimated.
+    """
+
+    def __init__(self, graph: JoinGraph, statistics: Statistics) -> None:
+        self.names = tuple(sorted(relation.name for relation in graph.relations))
+        self.bit = {name: 1 << i for i, name in enumerate(self.names)}
+        self.everything = (1 << len(self.names)) - 1
+        self._statistics = statistics
+        self._graph = graph
+        self.asked = 0
+        self.tables = tuple(statistics.table_rows(graph.by_name[n].source) for n in self.names)
+        adjacent = [0] * len(self.names)
+        for predicate in graph.predicates:
+            joined = self.set_of(predicate.relations)
+            for name in predicate.relations:
+                adjacent[self.number(name)] |= joined
+        #: Relation -> those that share a predicate with it.
+        self.adjacent = tuple(joined & ~(1 << i) for i, joined in enumerate(adjacent))
+        classes: list[set[int]] = [set() for _ in self.names]
+        for (relation, _), members in graph.equivalence.items():
+            joined = self.set_of(frozenset(name for name, _ in members))
+            classes[self.number(relation)].add(joined)
+        #: Relation -> the equality classes that hold a column of it, each as the relations in it.
+        self.classes = tuple(tuple(sorted(found)) for found in classes)
+        self._relevant = list(self.adjacent)
+        for number, found in enumerate(self.classes):
+            for joined in found:
+                self._relevant[number] |= joined & ~(1 << number)
+        self._fan_outs: list[dict[int, tuple[float, int, int]]] = [{} for _ in self.names]
+        self._keys: dict[tuple[object, ...], int] = {}
+        self._carriers: list[int] = [0]
+        self._moves: dict[int, tuple[Move, ...]] = {}
+
+    def number(self, name: str) -> int:
+        """The bit number of a relation."""
+        return self.bit[name].bit_length() - 1
+
+    def set_of(self, names: frozenset[str]) -> int:
+        """The bit set of some relations."""
+        joined = 0
+        for name in names:
+            joined |= self.bit[name]
+        return joined
+
+    def names_of(self, joined: int) -> tuple[str, ...]:
+        """The relations of a bit set, sorted."""
+        return tuple(self.names[i] for i in numbers(joined))
+
+    def neighbours(self, bound: int) -> int:
+        """Relations outside a set that share a predicate with it."""
+        reached = 0
+        for i in numbers(bound):
+            reached |= self.adjacent[i]
+        return reached & ~bound
+
+    def connected(self, wanted: int) -> int:
+        """A connected set that holds the wanted relations, and few others that link them."""
+        joined = wanted & -wanted
+        while wanted & ~joined:
+            rings = [joined]
+            while not rings[-1] & wanted & ~joined:
+                reached = rings[-1] | self.neighbours(rings[-1])
+                if reached == rings[-1]:
+                    return self.everything
+                rings.append(reached)
+            found = rings.pop() & wanted & ~joined
+            link = found & -found
+            joined |= link
+            for k in range(len(rings) - 1, 0, -1):
+                near = self.neighbours(link) & rings[k] & ~rings[k - 1]
+                link = near & -near
+                joined |= link
+        return joined
+
+    def affected(self, bound: int, new: int) -> int:
+        """Relations whose fan-out changes much once `new` joins a set.
+
+        Those that share a predicate with it, or a class that nothing bound holds yet.
+        """
+        found = self.adjacent[new]
+        for members in self.classes[new]:
+            if not members & bound:
+                found |= members
+        return found & ~(1 << new)
+
+    def moves(self, bound: int) -> tuple[Move, ...]:
+        """Every step from a set, by relation name; kept, as many paths come by."""
+        found = self._moves.get(bound)
+        if found is None:
+            sizes = (self.size(bound, i) for i in numbers(self.neighbours(bound)))
+            found = tuple(Move(bound | 1 << new, new, f, key) for f, new, key in sizes)
+            self._moves[bound] = found
+        return found
+
+    def size(self, bound: int, new: int) -> tuple[float, int, int]:
+        """The step from a set to one more relation: fan-out, relation, key."""
+        met = bound & self._relevant[new]
+        known = self._fan_outs[new].get(met)
+        if known is None:
+            self.asked += 1
+            names, name = frozenset(self.names_of(met)), self.names[new]
+            matches = fan_out(self._graph, self._statistics, names, name)
+            known = matches, new, self._key(names, name)
+            self._fan_outs[new][met] = known
+        return known
+
+    def usable(self, key: int, joined: int) -> bool:
+        """True when a relation outside the set might still be looked up by this key."""
+        return self._carriers[key] & ~joined != 0
+
+    def _key(self, bound: frozenset[str], new: str) -> int:
+        """A number for the equality classes that the step matches on; 0 for none."""
+        graph = self._graph
+        edges = [p for p in graph.decidable(bound, new) if p.kind == "edge" and p.left is not None]
+        classes = {
+            tuple(sorted(graph.equated(ref))) for p in edges for ref in p.refs if ref[0] == new
+        }
+        if not classes:
+            return 0
+        key = tuple(sorted(classes))
+        if key not in self._keys:
+            self._keys[key] = len(self._carriers)
+            carriers = self.everything
+            for members in key:
+                carriers &= self.set_of(frozenset(relation for relation, _ in members))
+            self._carriers.append(carriers)
+        return self._keys[key]
+
+
+def numbers(joined: int) -> list[int]:
+    """The bit numbers of a set, ascending."""
+    found = []
+    while joined:
+        low = joined & -joined
+        found.append(low.bit_length() - 1)
+        joined ^= low
+    return found

@@ -1,0 +1,202 @@
+"""Epoch orders against a count of the reads they make, shared lookups, paths expected empty."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from deltajoin.audit.render import path_lines
+from deltajoin.delta import epochs
+from deltajoin.delta.epoch_order import OLD, SCANNED, SNAPSHOT, epoch_order
+from deltajoin.delta.epochs import lookup_paths
+from deltajoin.delta.path import LookupPath, SourceVersion
+from deltajoin.delta.sharing import lookups_executed, shared_ends
+from deltajoin.emit.sql import build_program
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.cardinality import Statistics
+from deltajoin.planner.solver import STRATEGIES
+from tests.unit import flights
+from tests.unit.test_search import random_case
+
+DAY = {"flights": 900, "weather": 80, "planes": 1}
+
+
+def versions_of(graph: JoinGraph, statistics: Statistics, changed: Sequence[str]) -> Any:
+    return {
+        name: SourceVersion(
+            source=name,
+            location=name,
+            table_id="",
+            version=8 if name in changed else 6,
+            previous=6,
+            columns=(),
+            rows=statistics.rows[name],
+            change_rows=10,
+        )
+        for name in graph.sources
+    }
+
+
+def seconds(paths: Sequence[LookupPath], statistics: Statistics) -> float:
+    """What the reads of changed tables cost, counted on the paths themselves."""
+    steps = [step for path in paths for step in path.steps]
+    changed = {path.source for path in paths}
+    read = {(s.source, s.version) for s in steps if s.source in changed}
+    old = [s.source for s in steps if s.epoch == "previous"]
+    scanned = sum(SCANNED * statistics.table_rows(source) for source, _ in read)
+    looked_up = sum(OLD * statistics.table_rows(source) for source in old)
+    return scanned + SNAPSHOT * len(set(old)) + looked_up
+
+
+def test_the_epoch_order_is_the_cheapest_of_all_permutations() -> None:
+    for seed in range(40):
+        graph, statistics = random_case(seed, 5)
+        if seed % 2:
+            graph = replace(
+                graph,
+                relations=tuple(
+                    replace(r, source="r0" if r.name == "r4" else r.source) for r in graph.relations
+                ),
+            )
+        sources = sorted(graph.sources)
+        changed = random.Random(seed).sample(sources, random.Random(seed).randrange(1, 5))
+        versions = versions_of(graph, statistics, changed)
+        names = sorted(relation.name for relation in graph.relations)
+
+        def cost(
+            order: tuple[str, ...],
+            graph: JoinGraph = graph,
+            statistics: Statistics = statistics,
+            versions: Any = versions,
+        ) -> float:
+            return seconds(lookup_paths(graph, statistics, order, versions), statistics)
+
+        chosen = epoch_order(graph, statistics, versions)
+        assert sorted(chosen) == names
+        best = min(cost(order) for order in itertools.permutations(names))
+        assert cost(chosen) == pytest.approx(best, rel=1e-6), seed
+
+
+def test_many_changed_tables_are_ordered_by_size_and_swaps() -> None:
+    graph, statistics = random_case(3, 40)
+    versions = versions_of(graph, statistics, graph.sources)
+    order = epoch_order(graph, statistics, versions)
+    assert sorted(order) == sorted(r.name for r in graph.relations)
+    largest = max(statistics.table_rows(name) for name in order)
+    assert statistics.table_rows(order[-1]) == largest
+
+
+def test_the_largest_changed_table_is_read_at_this_epoch_only() -> None:
+    plan = flights.daily_plan({**DAY, "airports": 1})
+    reads = {(s.source, s.epoch) for path in plan.paths for s in path.steps}
+    assert ("flights", "this") in reads
+    assert ("flights", "previous") not in reads
+
+
+# sharing ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "apart", "together"),
+    [
+        ({"planes": 1}, 5, 5),
+        ({"flights": 900, "weather": 80}, 10, 6),
+        (DAY, 15, 9),
+        ({**DAY, "airports": 3}, 25, 18),
+    ],
+)
+def test_lookups_of_the_flights_model(changed: dict[str, int], apart: int, together: int) -> None:
+    plan = flights.daily_plan(changed)
+    assert sum(len(path.steps) for path in plan.paths) == apart
+    assert lookups_executed(plan.paths) == together
+    program = build_program(plan)
+    parts = (*program.paths, *program.shared)
+    assert sum(s.relation is not None for part in parts for s in part.statements) == together
+
+
+def test_shared_ends_are_what_any_two_paths_have_in_common() -> None:
+    """Each end is checked against the definition, pair by pair."""
+    seen = 0
+    for seed in range(150):
+        graph, statistics = random_case(seed, 6)
+        rng = random.Random(seed)
+        versions = versions_of(graph, statistics, rng.sample(graph.sources, rng.randrange(2, 5)))
+        order = tuple(rng.sample(graph.sources, 6))
+        paths = lookup_paths(graph, statistics, order, versions, rng.choice(STRATEGIES))
+        for one, other in itertools.combinations(paths, 2):
+            for k, (mine, its) in enumerate(zip(one.steps, other.steps, strict=True)):
+                ends = [
+                    [(s.relation, s.version, s.on) for s in path.steps[k:]] for path in (one, other)
+                ]
+                shared = ends[0] == ends[1]
+                seen += shared
+                assert (other.driver in mine.shared_with) == shared
+                assert (one.driver in its.shared_with) == shared
+        covered = [
+            (driver, k)
+            for end in shared_ends(paths)
+            for driver in end.drivers
+            for k in range(end.first, end.last)
+        ]
+        marked = [(p.driver, k) for p in paths for k, s in enumerate(p.steps) if s.shared_with]
+        assert sorted(covered) == sorted(marked)
+    assert seen > 200
+
+
+def test_a_selective_lookup_is_not_put_off_for_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Separate orders stay where the rows saved outweigh the lookups shared."""
+    monkeypatch.setattr(epochs, "plain_pricing", free_lookups)
+    paths = flights.daily_plan(DAY).paths
+    assert [step.relation for step in paths[0].steps] == ["f", "a", "d", "o", "w"]
+
+
+def free_lookups(steps: Any) -> Any:
+    from deltajoin.planner.steps import plain_pricing
+
+    return replace(plain_pricing(steps), lookup=0.0)
+
+
+# references ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Referring(Statistics):
+    references: tuple[Any, ...] = ((("flights", ("tailnum",)), ("planes", ("tailnum",))),)
+
+
+def planes_path(kind: str, changed: dict[str, int], references: bool = True) -> LookupPath:
+    plan = flights.daily_plan(changed)
+    assert plan.graph is not None
+    versions = {
+        s.source: replace(s, change_kind=kind if s.source == "planes" else "mutating")
+        for s in plan.sources
+    }
+    given = (plan.graph, flights.ROWS, dict(plan.keys))
+    statistics = (Referring if references else Statistics)(given[1], given[2])
+    paths = lookup_paths(given[0], statistics, plan.epoch_order, versions)
+    return next(path for path in paths if path.driver == "p")
+
+
+def test_a_gained_row_that_nothing_refers_to_is_expected_to_give_none() -> None:
+    path = planes_path("insert_only", {"planes": 5})
+    assert path.expected_empty.startswith("flights refers to planes by tailnum")
+    assert path.steps  # it is executed all the same
+    shown = path_lines(path.to_dict())
+    assert any("expected empty" in line for line in shown)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "references"),
+    [
+        ("mutating", {"planes": 5}, True),
+        ("insert_only", {"planes": 5}, False),
+        ("insert_only", {"planes": 5, "flights": 100}, True),  # reads flights at this epoch
+    ],
+)
+def test_otherwise_rows_may_come(kind: str, changed: dict[str, int], references: bool) -> None:
+    assert planes_path(kind, changed, references).expected_empty == ""
