@@ -1,0 +1,317 @@
+"""What share of all pairs of rows match between two sets of relations.
+
+Columns that are equated form a class, and a class counts once, however many conjuncts state it:
+
+    pairs that match = all pairs / max(distinct values on one side, on the other)       (one class)
+
+- A set that already holds several columns of a class has the distinct values of the smallest.
+- Several classes together have no more distinct values than the table has rows, and a covered key
+  has exactly so many; a column that meets a key refers to it (no more values than the key's table).
+- Nulls match nothing: each column counts its share of values, once.
+- Inequalities and expressions over several relations have fixed shares (`selectivity`).
+
+The share is symmetric and depends on the two sets alone. Source: Ebergen's thesis on DuckDB.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from deltajoin.catalog.statistics import Value
+from deltajoin.graph import ColumnRef, Predicate, Relation
+from deltajoin.planner.selectivity import Facts, kept_share
+from deltajoin.planner.statistics import Estimate, Statistics, least_trusted
+
+LEAST = 1e-6
+_FLOOR = 1e-30
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A relation's column within a class."""
+
+    distinct: float
+    source: str
+    present: float
+    key: bool
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A relation's key, when all its columns are equated with something."""
+
+    relation: int
+    classes: frozenset[int]
+    rows: float
+
+
+class Matching:
+    """The predicates over some relations; relation i is bit 1 << i."""
+
+    def __init__(
+        self,
+        relations: Sequence[Relation],
+        predicates: Iterable[Predicate],
+        statistics: Statistics,
+    ) -> None:
+        self._relations = {r.name: r for r in relations}
+        self._numbers = {r.name: i for i, r in enumerate(relations)}
+        self._statistics = statistics
+        self._rows = [statistics.table_rows(r.source) for r in relations]
+        given = sorted(set(predicates), key=lambda p: p.sql)
+        self._class_of: dict[ColumnRef, int] = {}
+        self._linked: list[list[tuple[int, int]]] = [[] for _ in relations]
+        self._members: list[dict[int, _Member]] = []
+        self._residuals: list[list[tuple[int, int, float]]] = [[] for _ in relations]
+        self._join(given)
+        self._keys = self._covered_keys()
+        self._filtered = [self._filter(r, given) for r in relations]
+        self._connected: dict[tuple[int, int], tuple[int, ...]] = {}
+
+    def mask(self, names: Iterable[str]) -> int:
+        """The bit set of some relations."""
+        return sum(1 << self._numbers[name] for name in names)
+
+    def kept(self, relation: str) -> float:
+        """Share of a relation's rows that its own filters keep, at least one row's worth."""
+        return self._filtered[self._numbers[relation]]
+
+    def rows(self, relation: str) -> float:
+        """Rows of a relation after its own filters."""
+        number = self._numbers[relation]
+        return self._rows[number] * self._filtered[number]
+
+    def share(self, one: int, other: int) -> Estimate:
+        """Share of the pairs of rows of two disjoint sets that match; above zero."""
+        if one.bit_count() < other.bit_count():
+            one, other = other, one
+        active: dict[int, set[int]] = {}
+        residual = 1.0
+        seen: set[int] = set()
+        for number in _bits(other):
+            for partner, joined in self._linked[number]:
+                if one >> partner & 1:
+                    active.setdefault(joined, set()).update((partner, number))
+            for index, needs, share in self._residuals[number]:
+                if needs & one and needs & (one | other) == needs and index not in seen:
+                    seen.add(index)
+                    residual *= share
+        if not active:
+            return Estimate(max(residual, LEAST), "guess" if seen else "key")
+        equal, source = self._equal(active, one, other)
+        return Estimate(max(equal * residual, _FLOOR), "guess" if seen else source)
+
+    # equalities -------------------------------------------------------------------------------
+
+    def _equal(self, active: dict[int, set[int]], one: int, other: int) -> tuple[float, str]:
+        """Share of pairs that are equal in all active classes, and the source of the figure."""
+        distinct = [1.0, 1.0]
+        apart = present = 1.0
+        sources: list[str] = []
+        for joined in sorted(active):
+            members = self._members[joined]
+            smallest: list[float] = []
+            sides: list[float] = []
+            for at, side in enumerate((one, other)):
+                parts = [p for p in self._parts(joined, side) if _touches(p, active[joined])]
+                values = [min(members[i].distinct for i in _bits(part)) for part in parts]
+                sides.append(min(values))
+                distinct[at] *= sides[at]
+                smallest += values
+                for part in parts:
+                    if part.bit_count() == 1:
+                        present *= members[part.bit_length() - 1].present
+            if len(smallest) > 2:
+                apart *= math.prod(sorted(smallest)[1:]) / max(sides)
+            sources.append(max((members[i] for i in active[joined]), key=_weight).source)
+        if len(active) > 1:
+            classes = frozenset(active)
+            for at, side in enumerate((one, other)):
+                factor, by_key = self._joint(classes, side)
+                distinct[at] *= factor
+                sources = ["key"] if by_key else sources
+        source = least_trusted(sources)
+        return max(present, LEAST) / max(*distinct, 1.0) / apart, source
+
+    def _joint(self, classes: frozenset[int], side: int) -> tuple[float, bool]:
+        """What several classes have less (or more) values together than their product says.
+
+        The second is True when a covered key decides.
+        """
+        least, by_key, most = 1.0, False, 1.0
+        for number in _bits(side):
+            own = frozenset(c for c in classes if number in self._members[c])
+            if len(own) < 2:
+                continue
+            single = {c: self._members[c][number].distinct for c in own}
+            product = math.prod(single[c] for c in sorted(own))
+            joint, decided = min(product, self._rows[number]), False
+            for key in self._keys:
+                if key.classes <= own:
+                    rest = math.prod(single[c] for c in sorted(own - key.classes))
+                    same = key.relation == number
+                    joint = key.rows if same else min(joint, key.rows * rest)
+                    decided = decided or key.rows <= joint
+                    if same:
+                        break
+            factor = joint / product
+            most = max(most, factor)
+            if factor < least:
+                least, by_key = factor, decided
+        return (least, by_key) if least < 1.0 else (most, most > 1.0)
+
+    def _parts(self, joined: int, side: int) -> tuple[int, ...]:
+        """The members of a class within a set, grouped by what equates them within the set."""
+        members = self._members[joined]
+        within = sum(1 << i for i in members if side >> i & 1)
+        if within & (within - 1) == 0:
+            return (within,)
+        known = self._connected.get((joined, within))
+        if known is None:
+            known = self._connected[joined, within] = self._grouped(joined, within)
+        return known
+
+    def _grouped(self, joined: int, within: int) -> tuple[int, ...]:
+        groups = []
+        while within:
+            group, grown = 0, within & -within
+            while grown != group:
+                group = grown
+                for number in _bits(group):
+                    for partner, through in self._linked[number]:
+                        if through == joined and within >> partner & 1:
+                            grown |= 1 << partner
+            groups.append(group)
+            within &= ~group
+        return tuple(groups)
+
+    # what is fixed once -----------------------------------------------------------------------
+
+    def _join(self, predicates: Sequence[Predicate]) -> None:
+        """Classes from the equalities; all else over several relations is a residual."""
+        for predicate in predicates:
+            names = [name for name in predicate.relations if name in self._numbers]
+            if len(names) < 2 or len(names) < len(predicate.relations):
+                continue
+            if predicate.left is not None and predicate.right is not None:
+                self._equate(predicate.left, predicate.right)
+        for number, predicate in enumerate(predicates):
+            names = sorted(name for name in predicate.relations if name in self._numbers)
+            if len(names) < 2 or len(names) < len(predicate.relations):
+                continue
+            if predicate.left is not None and predicate.right is not None:
+                joined = self._class_of[predicate.left]
+                one, other = (self._numbers[c[0]] for c in (predicate.left, predicate.right))
+                for here, there in ((one, other), (other, one)):
+                    if (there, joined) not in self._linked[here]:
+                        self._linked[here].append((there, joined))
+                continue
+            needs = self.mask(names)
+            share = max(kept_share((predicate.sql,), _Facts(self)), LEAST)
+            for name in names:
+                self._residuals[self._numbers[name]].append((number, needs, share))
+        self._fill_classes()
+
+    def _equate(self, left: ColumnRef, right: ColumnRef) -> None:
+        first = self._class_of.setdefault(left, len(self._class_of))
+        second = self._class_of.setdefault(right, len(self._class_of))
+        for column, joined in self._class_of.items():
+            if joined == second:
+                self._class_of[column] = first
+
+    def _fill_classes(self) -> None:
+        """Number the classes from 0; give each relation the member with the fewest values."""
+        order = {old: new for new, old in enumerate(sorted(set(self._class_of.values())))}
+        self._class_of = {c: order[old] for c, old in self._class_of.items()}
+        self._linked = [[(j, order[old]) for j, old in links] for links in self._linked]
+        self._members = [{} for _ in order]
+        for (name, column), joined in sorted(self._class_of.items()):
+            number, source = self._numbers[name], self._relations[name].source
+            distinct = self._statistics.distinct(source, column)
+            nulls = self._statistics.column(source, column).null_share or 0.0
+            key = self._statistics.keys.get(source) == (column,)
+            member = _Member(distinct.value, distinct.source, 1.0 - nulls, key)
+            old = self._members[joined].get(number)
+            if old is None or _weight(member) < _weight(old):
+                self._members[joined][number] = member
+        for members in self._members:
+            _refer_to_keys(members)
+
+    def _covered_keys(self) -> tuple[_Key, ...]:
+        """Keys of several columns that are all equated; a key of one is its column's values."""
+        found = []
+        for number, relation in enumerate(self._relations.values()):
+            columns = self._statistics.keys.get(relation.source, ())
+            classes = [self._class_of.get((relation.name, column)) for column in columns]
+            if len(columns) > 1 and None not in classes:
+                known = frozenset(c for c in classes if c is not None)
+                found.append(_Key(number, known, self._rows[number]))
+        return tuple(sorted(found, key=lambda k: (-len(k.classes), k.rows, k.relation)))
+
+    def _filter(self, relation: Relation, predicates: Sequence[Predicate]) -> float:
+        own = [p.sql for p in predicates if p.kind == "filter" and p.relations == {relation.name}]
+        if not own:
+            return 1.0
+        rows = self._rows[self._numbers[relation.name]]
+        return max(kept_share(own, _Facts(self)), 1 / rows, _FLOOR)
+
+    def source(self, relation: str) -> str | None:
+        """The table of a relation, None when there is no such relation."""
+        found = self._relations.get(relation)
+        return found.source if found else None
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the shares were made from."""
+        return self._statistics
+
+
+class _Facts(Facts):
+    """Columns of relations, as the statistics know their tables."""
+
+    def __init__(self, matching: Matching) -> None:
+        self._matching = matching
+        self._statistics = matching.statistics
+
+    def distinct(self, column: ColumnRef) -> float:
+        source = self._matching.source(column[0])
+        return self._statistics.distinct(source, column[1]).value if source else 1.0
+
+    def range_share(self, column: ColumnRef, low: Value | None, high: Value | None) -> float | None:
+        source = self._matching.source(column[0])
+        log = self._statistics.log.get(source) if source else None
+        return log.share(column[1], low, high) if log else None
+
+    def null_share(self, column: ColumnRef) -> float | None:
+        source = self._matching.source(column[0])
+        return self._statistics.column(source, column[1]).null_share if source else None
+
+
+def _refer_to_keys(members: dict[int, _Member]) -> None:
+    """A guess has no more values than the smallest key in its class has rows."""
+    keys = [member for member in members.values() if member.key]
+    if not keys:
+        return
+    smallest = min(keys, key=_weight)
+    for number, member in members.items():
+        if member.source == "guess" and member.distinct > smallest.distinct:
+            members[number] = replace(member, distinct=smallest.distinct, source=smallest.source)
+
+
+def _weight(member: _Member) -> tuple[float, str]:
+    return (member.distinct, member.source)
+
+
+def _touches(part: int, numbers: set[int]) -> bool:
+    return any(part >> number & 1 for number in numbers)
+
+
+def _bits(mask: int) -> list[int]:
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
