@@ -142,7 +142,7 @@ class FileStatistics:
         nulls, rows = self._nulls(name), self._pylist("num_records")
         if any(n is None for n in nulls) or any(n is None for n in rows) or not sum(rows):
             return None
-        return min(1.0, sum(n or 0 for n in nulls) / sum(rows))
+        return float(min(1.0, sum(n or 0 for n in nulls) / sum(rows)))
 
     def _nulls(self, name: str) -> list[int | None]:
         if f"partition.{name}" in self._names:

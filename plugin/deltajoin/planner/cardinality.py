@@ -16,16 +16,18 @@ from __future__ import annotations
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.matching import LEAST
-from deltajoin.planner.statistics import Estimate, Statistics
+from deltajoin.planner.statistics import Estimate, Measured, Statistics
 
 __all__ = [
     "Estimate",
+    "Measured",
     "Statistics",
     "fan_out",
     "fan_out_estimate",
     "kept_share_of",
     "key_is_bound",
     "relation_rows",
+    "with_measured",
     "written_order",
 ]
 
@@ -59,16 +61,28 @@ def fan_out_estimate(
     """The fan-out, and what it stands on: one of `statistics.TRUST`."""
     matching = statistics.matching(graph)
     share = matching.share(matching.mask(bound), matching.mask((new,)))
-    expected = max(matching.rows(new) * share.value, LEAST)
+    expected = Estimate(max(matching.rows(new) * share.value, LEAST), share.source)
     if statistics.driver is None:
-        return Estimate(expected, share.source)
+        return expected
     seen = statistics.measured.get((statistics.driver, bound, new))
+    kept = matching.kept(statistics.driver) if len(bound) == 1 else 1.0
+    return with_measured(expected, seen, kept)
+
+
+def with_measured(expected: Estimate, seen: Measured | None, kept: float = 1.0) -> Estimate:
+    """A fan-out from what is expected and what earlier runs measured.
+
+    `kept`: for the first lookup of a path, the share that the driver's own filters keep, as its
+    measured rows in are those of the change before them; else 1.
+
+    Example:
+        >>> with_measured(Estimate(2.0, "guess"), Measured(99.0, 298.0, 1))
+        Estimate(value=3.0, source='measured')
+    """
     if seen is None:
-        return Estimate(expected, share.source)
-    rows_in = seen.rows_in
-    if len(bound) == 1:
-        rows_in *= matching.kept(statistics.driver)
-    return Estimate(max((seen.rows_out + expected) / (rows_in + 1), LEAST), "measured")
+        return expected
+    rows_in = seen.rows_in * kept
+    return Estimate(max((seen.rows_out + expected.value) / (rows_in + 1), LEAST), "measured")
 
 
 def written_order(graph: JoinGraph, start: str | None = None) -> tuple[str, ...]:

@@ -18,14 +18,37 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Value
 from deltajoin.graph import ColumnRef, Predicate, Relation
 from deltajoin.planner.selectivity import Facts, kept_share
-from deltajoin.planner.statistics import Estimate, Statistics, least_trusted
+from deltajoin.planner.statistics import TRUST, Estimate, Statistics
 
 LEAST = 1e-6
 _FLOOR = 1e-30
+
+
+class Pairs(NamedTuple):
+    """Two sets that meet.
+
+    `one` and `other` are the distinct values of what is equated on each side (1 each without an
+    equality). `apart` makes up for members of a class that only now meet. `present` is the share
+    that is not null, `residual` what all else keeps.
+    """
+
+    one: float
+    other: float
+    apart: float
+    present: float
+    residual: float
+    source: str
+
+    @property
+    def share(self) -> float:
+        """Share of the pairs of rows that match; above zero."""
+        distinct = max(self.one, self.other, 1.0) * self.apart
+        return max(self.present * self.residual / distinct, _FLOOR)
 
 
 @dataclass(frozen=True)
@@ -85,55 +108,62 @@ class Matching:
 
     def share(self, one: int, other: int) -> Estimate:
         """Share of the pairs of rows of two disjoint sets that match; above zero."""
-        if one.bit_count() < other.bit_count():
-            one, other = other, one
-        active: dict[int, set[int]] = {}
+        found = self.pairs(one, other)
+        return Estimate(found.share, found.source)
+
+    def pairs(self, one: int, other: int) -> Pairs:
+        """How the rows of two disjoint sets match."""
+        active: dict[int, list[int]] = {}
         residual = 1.0
-        seen: set[int] = set()
-        for number in _bits(other):
+        seen: list[int] = []
+        small, large = (one, other) if one.bit_count() < other.bit_count() else (other, one)
+        for number in _bits(small):
             for partner, joined in self._linked[number]:
-                if one >> partner & 1:
-                    active.setdefault(joined, set()).update((partner, number))
+                if large >> partner & 1:
+                    active.setdefault(joined, []).extend((partner, number))
             for index, needs, share in self._residuals[number]:
-                if needs & one and needs & (one | other) == needs and index not in seen:
-                    seen.add(index)
+                if needs & large and needs & (one | other) == needs and index not in seen:
+                    seen.append(index)
                     residual *= share
+        source = "guess" if seen else "key"
         if not active:
-            return Estimate(max(residual, LEAST), "guess" if seen else "key")
-        equal, source = self._equal(active, one, other)
-        return Estimate(max(equal * residual, _FLOOR), "guess" if seen else source)
+            return Pairs(1.0, 1.0, 1.0, 1.0, max(residual, LEAST), source)
+        found = self._equal(active, one, other)
+        return found._replace(residual=residual, source=source) if seen else found
 
     # equalities -------------------------------------------------------------------------------
 
-    def _equal(self, active: dict[int, set[int]], one: int, other: int) -> tuple[float, str]:
-        """Share of pairs that are equal in all active classes, and the source of the figure."""
+    def _equal(self, active: dict[int, list[int]], one: int, other: int) -> Pairs:
+        """The equalities of all active classes (class -> members that meet)."""
         distinct = [1.0, 1.0]
+        sides = [1.0, 1.0]
         apart = present = 1.0
-        sources: list[str] = []
+        source = "key"
         for joined in sorted(active):
-            members = self._members[joined]
+            members, met = self._members[joined], active[joined]
             smallest: list[float] = []
-            sides: list[float] = []
             for at, side in enumerate((one, other)):
-                parts = [p for p in self._parts(joined, side) if _touches(p, active[joined])]
-                values = [min(members[i].distinct for i in _bits(part)) for part in parts]
-                sides.append(min(values))
-                distinct[at] *= sides[at]
+                values = []
+                for part in self._parts(joined, side):
+                    numbers = _bits(part)
+                    if any(number in met for number in numbers):
+                        values.append(min([members[number].distinct for number in numbers]))
+                        if len(numbers) == 1:
+                            present *= members[numbers[0]].present
                 smallest += values
-                for part in parts:
-                    if part.bit_count() == 1:
-                        present *= members[part.bit_length() - 1].present
+                sides[at] = min(values)
+                distinct[at] *= sides[at]
             if len(smallest) > 2:
                 apart *= math.prod(sorted(smallest)[1:]) / max(sides)
-            sources.append(max((members[i] for i in active[joined]), key=_weight).source)
+            decisive = max([members[number] for number in met], key=_weight)
+            source = max(source, decisive.source, key=TRUST.index)
         if len(active) > 1:
             classes = frozenset(active)
             for at, side in enumerate((one, other)):
                 factor, by_key = self._joint(classes, side)
                 distinct[at] *= factor
-                sources = ["key"] if by_key else sources
-        source = least_trusted(sources)
-        return max(present, LEAST) / max(*distinct, 1.0) / apart, source
+                source = "key" if by_key else source
+        return Pairs(distinct[0], distinct[1], apart, max(present, LEAST), 1.0, source)
 
     def _joint(self, classes: frozenset[int], side: int) -> tuple[float, bool]:
         """What several classes have less (or more) values together than their product says.
@@ -209,7 +239,7 @@ class Matching:
                         self._linked[here].append((there, joined))
                 continue
             needs = self.mask(names)
-            share = max(kept_share((predicate.sql,), _Facts(self)), LEAST)
+            share = self.kept_by(predicate.sql)
             for name in names:
                 self._residuals[self._numbers[name]].append((number, needs, share))
         self._fill_classes()
@@ -262,6 +292,19 @@ class Matching:
         found = self._relations.get(relation)
         return found.source if found else None
 
+    def kept_by(self, sql: str) -> float:
+        """Share of the rows that a predicate over any of the relations keeps; above zero."""
+        return max(kept_share((sql,), _Facts(self)), LEAST)
+
+    def signature(self, number: int) -> tuple[float, ...]:
+        """What sets a relation apart but its name: rows, filtered share, values equated."""
+        values = sorted(m[number].distinct for m in self._members if number in m)
+        return (-self._rows[number], self._filtered[number], *values)
+
+    def partners(self, number: int) -> list[int]:
+        """Relations that an equality links to this one; one for each class."""
+        return [partner for partner, _ in self._linked[number]]
+
     @property
     def statistics(self) -> Statistics:
         """What the shares were made from."""
@@ -302,10 +345,6 @@ def _refer_to_keys(members: dict[int, _Member]) -> None:
 
 def _weight(member: _Member) -> tuple[float, str]:
     return (member.distinct, member.source)
-
-
-def _touches(part: int, numbers: set[int]) -> bool:
-    return any(part >> number & 1 for number in numbers)
 
 
 def _bits(mask: int) -> list[int]:

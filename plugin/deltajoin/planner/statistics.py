@@ -44,11 +44,6 @@ class Estimate(NamedTuple):
     source: str
 
 
-def least_trusted(sources: Iterable[str]) -> str:
-    """The weakest of some sources of an estimate."""
-    return max(sources, key=TRUST.index, default="key")
-
-
 @dataclass(frozen=True)
 class Measured:
     """Rows into and out of one lookup, summed over runs; older runs count less."""
@@ -130,6 +125,10 @@ class Statistics:
     def known(self, graph: JoinGraph) -> bool:
         """True when every table's size is known; else a graph keeps its written order."""
         return not self.unknown(graph)
+
+    def measured_of(self, driver: str) -> dict[tuple[frozenset[str], str], Measured]:
+        """The measured lookups of one driver's path: (bound, relation) -> rows."""
+        return {step[1:]: rows for step, rows in self.measured.items() if step[0] == driver}
 
     def driven_by(self, driver: str) -> Statistics:
         """The same, for ordering the path of one driver: its measured lookups count."""
