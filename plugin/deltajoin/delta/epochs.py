@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics, key_is_bound
+from deltajoin.planner.cardinality import Statistics, kept_share_of, key_is_bound
 from deltajoin.planner.search import best_order
 
 
@@ -113,7 +113,9 @@ def _path(
 ) -> LookupPath:
     source = versions[graph.by_name[driver].source]
     change = source.change_rows if source.change_rows is not None else (source.rows or 1000) // 100
-    best = best_order(graph, statistics, driver, float(max(1, change)))
+    statistics = statistics.driven_by(driver)
+    rows = max(1, change) * kept_share_of(graph, statistics, driver)
+    best = best_order(graph, statistics, driver, rows)
     steps: list[LookupStep] = []
     for position, name in enumerate(best.relations[1:], start=1):
         bound = frozenset(best.relations[:position])

@@ -1,0 +1,222 @@
+"""What joins cost on Spark, in seconds of a small machine: bytes touched, bytes moved, rows made.
+
+    join      broadcast the build side when it is small, else exchange each side that does not lie
+              by the join's key yet, sort, merge
+    lookup    read the files that survive; bring the table to the stream, the stream to the table,
+              or both together, whichever is cheapest
+    write     one MERGE
+
+Each weight says how it was measured (`examples/measure_cost.py`: two local cores, tables in the
+page cache). Only their ratios matter. The size of a looked-up table is no cost by itself: its
+fan-out and the bytes touched are. What every order pays alike is left out of `SparkCost`: a leaf
+is free. Caller: `SparkCost` for `Combiner`, `lookup_cost` for each step of a path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from deltajoin.catalog.statistics import Surviving
+from deltajoin.graph import ColumnRef, JoinGraph
+from deltajoin.planner.combine import SubPlan
+from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.planner.statistics import Statistics
+
+#: Seconds a byte of data files read; "scan".
+SCAN = 1 / 100e6
+#: Seconds a file opened; "file".
+FILE = 0.002
+#: Seconds a byte of rows exchanged; "shuffle".
+SHUFFLE = 1 / 100e6
+#: Seconds a byte of rows collected, hashed and handed out; "broadcast".
+BROADCAST = 1 / 50e6
+#: Seconds a row that probes a hash table, or that a join makes; "probe".
+PROBE = 1 / 10e6
+#: Seconds a row that is sorted and merged, of either side; "sort-merge join".
+SORT_MERGE = 1 / 2e6
+#: Seconds a MERGE takes whatever it writes, and seconds a row it writes; "a MERGE", "MERGE".
+MERGE, WRITE = 2.0, 1 / 50e3
+
+#: Bytes of rows up to which Spark may broadcast a build side (its own default), and up to which a
+#: travelling change is broadcast to a table.
+BUILD_LIMIT, STREAM_LIMIT = 10 * 2**20, 64 * 2**20
+#: Bytes of a row in memory for each byte in a data file, and what a row of an unknown table has.
+INFLATION, UNKNOWN_ROW = 3.0, 100.0
+#: Ranges that keep more of the files than this are of no use.
+USEFUL = 0.95
+#: Where the stream lies after a lookup: where it lay, by the lookup's key, anywhere.
+KEPT, KEYED, LOST = 0, 1, 2
+
+_BUILDS_RIGHT = ("inner", "left", "semi", "anti")
+
+
+def row_bytes(statistics: Statistics, source: str) -> float:
+    """Bytes of a row of a table in memory; 8 to 10,000."""
+    size = statistics.bytes.get(source)
+    if size is None:
+        return UNKNOWN_ROW
+    return min(max(INFLATION * size / statistics.table_rows(source), 8.0), 1e4)
+
+
+def write_cost(rows: float) -> float:
+    """Seconds to merge some changed rows into the target."""
+    return MERGE + WRITE * rows
+
+
+class Way(NamedTuple):
+    """How a join is made: seconds, the side that is broadcast ("" for none), those exchanged."""
+
+    seconds: float
+    broadcast: str
+    exchanged: tuple[str, ...]
+
+
+class SparkCost:
+    """The cost model of a full query's joins."""
+
+    def __init__(self, graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> None:
+        sources = (graph.by_name[name].source for name in hypergraph.names)
+        self._widths = [row_bytes(statistics, source) for source in sources]
+        self._width: dict[int, float] = {}
+        self._equalities = [
+            (hypergraph.set_of(predicate.relations), min(graph.equated(predicate.left)))
+            for edge in hypergraph.edges
+            for predicate in edge.predicates
+            if predicate.left is not None
+        ]
+
+    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
+        """Seconds of one join, its inputs' own cost apart; `right` is the build side."""
+        return self.way(kind, left, right).seconds + PROBE * rows
+
+    def way(self, kind: str, left: SubPlan, right: SubPlan) -> Way:
+        """How a join is made, without the rows that it gives."""
+        here, there = self._bytes(left), self._bytes(right)
+        if kind in _BUILDS_RIGHT and there <= BUILD_LIMIT:
+            return Way(BROADCAST * there + PROBE * left.rows, "right", ())
+        moved = [
+            (name, size)
+            for name, part, size in (("left", left, here), ("right", right, there))
+            if not self._lies_by_key(part, left, right)
+        ]
+        seconds = SHUFFLE * sum(size for _, size in moved) + SORT_MERGE * (left.rows + right.rows)
+        return Way(seconds, "", tuple(name for name, _ in moved))
+
+    def _lies_by_key(self, part: SubPlan, left: SubPlan, right: SubPlan) -> bool:
+        """True when an earlier exchange left a part distributed by what is joined now."""
+        while part.left is not None and part.right is not None:
+            if part.kind == "full":
+                return False
+            if part.kind not in _BUILDS_RIGHT or self._bytes(part.right) > BUILD_LIMIT:
+                now = self._key(left.relations, right.relations)
+                return bool(now) and now == self._key(part.left.relations, part.right.relations)
+            part = part.left
+        return False
+
+    def _key(self, left: int, right: int) -> frozenset[ColumnRef]:
+        """What a join equates, by the first column of each equality class."""
+        joined = left | right
+        return frozenset(
+            column
+            for needs, column in self._equalities
+            if needs & joined == needs and needs & left and needs & right
+        )
+
+    def _bytes(self, part: SubPlan) -> float:
+        width = self._width.get(part.relations)
+        if width is None:
+            width = sum(w for i, w in enumerate(self._widths) if part.relations >> i & 1)
+            self._width[part.relations] = width
+        return part.rows * width
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One lookup step of a path.
+
+    Args:
+        name: the table, for people.
+        rows_in: rows of the stream before it; rows_out: after it.
+        stream_bytes: bytes of a row of the stream; table_bytes: bytes of a row of the table.
+        table_rows: rows of the table.
+        file_bytes: bytes of all its data files, None when unknown.
+        surviving: files left by literal ranges on `column`; None when no range is pushed.
+        unique: the lookup is by a declared key.
+        placed: the stream already lies by the lookup's key.
+    """
+
+    name: str
+    rows_in: float
+    rows_out: float
+    table_rows: float
+    stream_bytes: float = UNKNOWN_ROW
+    table_bytes: float = UNKNOWN_ROW
+    file_bytes: float | None = None
+    files: int | None = None
+    column: str = ""
+    surviving: Surviving | None = None
+    unique: bool = False
+    placed: bool = False
+
+
+class LookupCost(NamedTuple):
+    """Seconds, how the sides meet, what is read of the table, and where the stream lies after.
+
+    `place` is one of KEPT, KEYED, LOST.
+    """
+
+    seconds: float
+    exchange: str
+    arrangement: str
+    place: int
+
+
+def lookup_cost(step: Lookup) -> LookupCost:
+    """What one lookup costs and how it is best made.
+
+    Example:
+        >>> found = lookup_cost(Lookup("orders", 90.0, 90.0, 1.5e6, file_bytes=6e7, files=812,
+        ...     column="o_orderkey", surviving=Surviving(3, 812, 220_000), unique=True))
+        >>> found.exchange, found.arrangement
+        ('broadcast the change', 'orders: 3 of 812 files by o_orderkey ranges, unique')
+    """
+    whole = step.table_rows * step.table_bytes / INFLATION
+    whole = max(whole if step.file_bytes is None else float(step.file_bytes), 1.0)
+    kept = 1.0
+    pruned = step.surviving is not None and step.surviving.files < USEFUL * step.surviving.of
+    if step.surviving is not None and pruned:
+        kept = min(1.0, step.surviving.bytes / whole)
+        files = step.surviving.files
+    else:
+        files = step.surviving.of if step.surviving is not None else step.files or 1
+    touched = step.table_rows * kept
+    seconds = SCAN * whole * kept + FILE * files + PROBE * step.rows_out
+    ways = sorted(_ways(step, touched))
+    found = ways[0]
+    return LookupCost(seconds + found[0], found[1], _arrangement(step, pruned), found[2])
+
+
+def _ways(step: Lookup, touched: float) -> list[tuple[float, str, int]]:
+    """(seconds, how the two sides meet, where the stream lies after) of each legal way."""
+    stream, table = step.rows_in * step.stream_bytes, touched * step.table_bytes
+    merged = SORT_MERGE * (step.rows_in + touched)
+    both = SHUFFLE * (table + (0.0 if step.placed else stream)) + merged
+    text = "exchange the table" if step.placed else "exchange both"
+    ways = [(both, text, KEYED)]
+    if table <= BUILD_LIMIT:
+        ways.append((BROADCAST * table + PROBE * step.rows_in, "broadcast the table", KEPT))
+    if stream <= STREAM_LIMIT:
+        ways.append((BROADCAST * stream + PROBE * touched, "broadcast the change", LOST))
+    return ways
+
+
+def _arrangement(step: Lookup, pruned: bool) -> str:
+    unique = ", unique" if step.unique else ""
+    left = step.surviving
+    if left is not None and pruned:
+        return f"{step.name}: {left.files} of {left.of} files by {step.column} ranges{unique}"
+    files = left.of if left is not None else step.files
+    if files is None:
+        return f"{step.name}: whole table{unique}"
+    return f"{step.name}: {'the only file' if files == 1 else f'all {files} files'}{unique}"
