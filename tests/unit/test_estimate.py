@@ -12,17 +12,15 @@ import pytest
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.cardinality import (
     Estimate,
-    Measured,
     Statistics,
     fan_out,
     fan_out_estimate,
     kept_share_of,
     relation_rows,
-    with_measured,
     written_order,
 )
 from deltajoin.planner.estimate import SetEstimator
-from deltajoin.planner.statistics import measured_steps
+from deltajoin.planner.statistics import Measured, measured_steps
 from tests.unit.joins import graph, hypergraph, join
 
 SALES = Statistics(
@@ -194,16 +192,20 @@ def test_a_measured_fan_out_is_used_for_its_driver_alone() -> None:
     driven = statistics.driven_by("f")
     assert fan(of, driven, "f", "c") == (pytest.approx(1001 / 101), "measured")
     assert fan(of, driven, "f c", "p") == (pytest.approx(5001 / 1001), "measured")
-    assert fan(of, driven, "f p", "c").source == "key", "another prefix"
+    assert fan(of, driven, "f p", "c") == fan(of, driven, "f", "c"), "p is nothing to c"
+    assert fan(of, driven, "c", "p").source != "measured"
     assert fan(of, statistics.driven_by("c"), "c", "f").source == "key"
 
 
 def test_measured_nothing_is_not_nothing() -> None:
-    few = with_measured(Estimate(4.0, "guess"), Measured(1, 0, 1))
-    many = with_measured(Estimate(4.0, "guess"), Measured(10_000, 0, 1))
-    assert few.value == pytest.approx(2.0)
-    assert 0 < many.value < 0.001
-    assert with_measured(Estimate(4.0, "guess"), None) == (4.0, "guess")
+    of = graph(["f", "c"], ["f.c = c.id"])
+
+    def after(rows: int) -> float:
+        seen = measured_steps([[path("f", rows, ("c", 0))]])
+        return fan(of, replace(SALES, measured=seen).driven_by("f"), "f", "c").value
+
+    assert after(1) == pytest.approx(0.5), "one row proves little"
+    assert 0 < after(10_000) < 0.001
 
 
 # whatever the figures say -------------------------------------------------------------------------

@@ -3,8 +3,9 @@
     fan-out(bound -> new) = rows of `new` under its own filters x share of the pairs that match
 
 The estimate depends only on what is bound and what comes next. It is the measured one where
-earlier runs took this step of the same driver's path, drawn towards the estimate as if that had
-been measured on one row more. Nothing is ever below one millionth: a wrong guess can change an
+earlier runs took this step on the same driver's path, drawn towards the estimate as if that had
+been measured on one row more: few rows prove little, and none out of many is still not nothing.
+Nothing is ever below one millionth: a wrong guess can change an
 order, never silence a path.
 
 Caller: passes `statistics.driven_by(driver)` for a driver's path, and starts it with the rows of
@@ -16,18 +17,16 @@ from __future__ import annotations
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.matching import LEAST
-from deltajoin.planner.statistics import Estimate, Measured, Statistics
+from deltajoin.planner.statistics import Estimate, Statistics
 
 __all__ = [
     "Estimate",
-    "Measured",
     "Statistics",
     "fan_out",
     "fan_out_estimate",
     "kept_share_of",
     "key_is_bound",
     "relation_rows",
-    "with_measured",
     "written_order",
 ]
 
@@ -60,29 +59,13 @@ def fan_out_estimate(
 ) -> Estimate:
     """The fan-out, and what it stands on: one of `statistics.TRUST`."""
     matching = statistics.matching(graph)
-    share = matching.share(matching.mask(bound), matching.mask((new,)))
-    expected = Estimate(max(matching.rows(new) * share.value, LEAST), share.source)
-    if statistics.driver is None:
-        return expected
-    seen = statistics.measured.get((statistics.driver, bound, new))
-    kept = matching.kept(statistics.driver) if len(bound) == 1 else 1.0
-    return with_measured(expected, seen, kept)
-
-
-def with_measured(expected: Estimate, seen: Measured | None, kept: float = 1.0) -> Estimate:
-    """A fan-out from what is expected and what earlier runs measured.
-
-    `kept`: for the first lookup of a path, the share that the driver's own filters keep, as its
-    measured rows in are those of the change before them; else 1.
-
-    Example:
-        >>> with_measured(Estimate(2.0, "guess"), Measured(99.0, 298.0, 1))
-        Estimate(value=3.0, source='measured')
-    """
+    before = matching.mask(bound)
+    share = matching.share(before, matching.mask((new,)))
+    expected = max(matching.rows(new) * share.value, LEAST)
+    seen = matching.measured(before, new)
     if seen is None:
-        return expected
-    rows_in = seen.rows_in * kept
-    return Estimate(max((seen.rows_out + expected.value) / (rows_in + 1), LEAST), "measured")
+        return Estimate(expected, share.source)
+    return Estimate(max((seen.rows_out + expected) / (seen.rows_in + 1), LEAST), "measured")
 
 
 def written_order(graph: JoinGraph, start: str | None = None) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from deltajoin.catalog.statistics import Value
 from deltajoin.graph import ColumnRef, Predicate, Relation
 from deltajoin.planner.selectivity import Facts, kept_share
-from deltajoin.planner.statistics import TRUST, Estimate, Statistics
+from deltajoin.planner.statistics import TRUST, Estimate, Measured, Statistics
 
 LEAST = 1e-6
 _FLOOR = 1e-30
@@ -92,6 +92,7 @@ class Matching:
         self._keys = self._covered_keys()
         self._filtered = [self._filter(r, given) for r in relations]
         self._connected: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._seen = self._measured()
 
     def mask(self, names: Iterable[str]) -> int:
         """The bit set of some relations."""
@@ -105,6 +106,16 @@ class Matching:
         """Rows of a relation after its own filters."""
         number = self._numbers[relation]
         return self._rows[number] * self._filtered[number]
+
+    def measured(self, bound: int, new: str) -> Measured | None:
+        """Rows of earlier lookups of a relation on the driver's path; None without a driver.
+
+        Of what is bound, only what the lookup depends on must be the same as it was.
+        """
+        if not self._seen:
+            return None
+        number = self._numbers[new]
+        return self._seen.get((bound & self._relevant(number), number))
 
     def share(self, one: int, other: int) -> Estimate:
         """Share of the pairs of rows of two disjoint sets that match; above zero."""
@@ -286,6 +297,39 @@ class Matching:
             return 1.0
         rows = self._rows[self._numbers[relation.name]]
         return max(kept_share(own, _Facts(self)), 1 / rows, _FLOOR)
+
+    def _measured(self) -> dict[tuple[int, int], Measured]:
+        """The driver's measured lookups: (what is bound of what they depend on, relation) -> rows.
+
+        The rows into a path's first lookup were counted before the driver's own filters.
+        """
+        driver, found = self._statistics.driver, dict[tuple[int, int], Measured]()
+        if driver is None:
+            return found
+        steps = self._statistics.measured_of(driver)
+        for (bound, new), seen in sorted(steps.items(), key=lambda s: (sorted(s[0][0]), s[0][1])):
+            if new not in self._numbers or not bound <= self._numbers.keys():
+                continue
+            number = self._numbers[new]
+            at = (self.mask(bound) & self._relevant(number), number)
+            old = found.get(at, Measured(0.0, 0.0, 0))
+            kept = self.kept(driver) if len(bound) == 1 else 1.0
+            found[at] = Measured(
+                old.rows_in + kept * seen.rows_in,
+                old.rows_out + seen.rows_out,
+                old.runs + seen.runs,
+            )
+        return found
+
+    def _relevant(self, number: int) -> int:
+        """The relations that a lookup of this one depends on when they are bound."""
+        joined = 0
+        for _, needs, _ in self._residuals[number]:
+            joined |= needs
+        for members in self._members:
+            if number in members:
+                joined |= sum(1 << member for member in members)
+        return joined & ~(1 << number)
 
     def source(self, relation: str) -> str | None:
         """The table of a relation, None when there is no such relation."""
