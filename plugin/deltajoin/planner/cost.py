@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Surviving
-from deltajoin.graph import ColumnRef, JoinGraph
+from deltajoin.graph import JoinGraph
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.statistics import Statistics
@@ -79,49 +79,59 @@ class SparkCost:
         sources = (graph.by_name[name].source for name in hypergraph.names)
         self._widths = [row_bytes(statistics, source) for source in sources]
         self._width: dict[int, float] = {}
-        self._equalities = [
+        columns = [
             (hypergraph.set_of(predicate.relations), min(graph.equated(predicate.left)))
             for edge in hypergraph.edges
             for predicate in edge.predicates
             if predicate.left is not None
         ]
+        classes = {column: 1 << i for i, column in enumerate(sorted({c for _, c in columns}))}
+        self._equalities = tuple((needs, classes[column]) for needs, column in columns)
+        self._places: dict[str, int] = {}
 
     def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
         """Seconds of one join, its inputs' own cost apart; `right` is the build side."""
-        return self.way(kind, left, right).seconds + PROBE * rows
+        return self._way(kind, left, right)[0] + PROBE * rows
 
     def way(self, kind: str, left: SubPlan, right: SubPlan) -> Way:
         """How a join is made, without the rows that it gives."""
-        here, there = self._bytes(left), self._bytes(right)
-        if kind in _BUILDS_RIGHT and there <= BUILD_LIMIT:
-            return Way(BROADCAST * there + PROBE * left.rows, "right", ())
-        moved = [
-            (name, size)
-            for name, part, size in (("left", left, here), ("right", right, there))
-            if not self._lies_by_key(part, left, right)
-        ]
-        seconds = SHUFFLE * sum(size for _, size in moved) + SORT_MERGE * (left.rows + right.rows)
-        return Way(seconds, "", tuple(name for name, _ in moved))
+        seconds, broadcast, here, there = self._way(kind, left, right)
+        moved = [name for name, lies in (("left", here), ("right", there)) if not lies]
+        return Way(seconds, "right" if broadcast else "", tuple(() if broadcast else moved))
 
-    def _lies_by_key(self, part: SubPlan, left: SubPlan, right: SubPlan) -> bool:
-        """True when an earlier exchange left a part distributed by what is joined now."""
-        while part.left is not None and part.right is not None:
-            if part.kind == "full":
-                return False
-            if part.kind not in _BUILDS_RIGHT or self._bytes(part.right) > BUILD_LIMIT:
-                now = self._key(left.relations, right.relations)
-                return bool(now) and now == self._key(part.left.relations, part.right.relations)
-            part = part.left
-        return False
+    def _way(self, kind: str, left: SubPlan, right: SubPlan) -> tuple[float, bool, bool, bool]:
+        """Seconds; whether the right side is broadcast; which sides lie by the join's key."""
+        build = self._bytes(right)
+        if build <= BUILD_LIMIT and kind in _BUILDS_RIGHT:
+            return BROADCAST * build + PROBE * left.rows, True, False, False
+        here, there = self._place(left), self._place(right)
+        if here or there:
+            key = self._key(left.relations, right.relations)
+            here, there = here if here == key else 0, there if there == key else 0
+        moved = (0.0 if here else self._bytes(left)) + (0.0 if there else build)
+        seconds = SHUFFLE * moved + SORT_MERGE * (left.rows + right.rows)
+        return seconds, False, here != 0, there != 0
 
-    def _key(self, left: int, right: int) -> frozenset[ColumnRef]:
-        """What a join equates, by the first column of each equality class."""
-        joined = left | right
-        return frozenset(
-            column
-            for needs, column in self._equalities
-            if needs & joined == needs and needs & left and needs & right
-        )
+    def _place(self, part: SubPlan) -> int:
+        """The key by which an exchange left a part distributed; 0 for none."""
+        if part.left is None or part.right is None or part.kind == "full":
+            return 0
+        found = self._places.get(part.text)
+        if found is None:
+            if part.kind in _BUILDS_RIGHT and self._bytes(part.right) <= BUILD_LIMIT:
+                found = self._place(part.left)
+            else:
+                found = self._key(part.left.relations, part.right.relations)
+            self._places[part.text] = found
+        return found
+
+    def _key(self, left: int, right: int) -> int:
+        """What a join equates, as a set of equality classes."""
+        joined, key = left | right, 0
+        for needs, column in self._equalities:
+            if needs & joined == needs and needs & left and needs & right:
+                key |= column
+        return key
 
     def _bytes(self, part: SubPlan) -> float:
         width = self._width.get(part.relations)
