@@ -5,8 +5,7 @@ Columns that are equated form a class, and a class counts once, however many con
     pairs that match = all pairs / max(distinct values on one side, on the other)       (one class)
 
 - A set that already holds several columns of a class has the distinct values of the smallest.
-- Several classes together have no more distinct values than the table has rows, and a covered key
-  has exactly so many; a column that meets a key refers to it (no more values than the key's table).
+- What several classes have together, and what keys say of them, stands in `classes`.
 - Nulls match nothing: each column counts its share of values, once.
 - Inequalities and expressions over several relations have fixed shares (`selectivity`).
 
@@ -17,11 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Value
 from deltajoin.graph import ColumnRef, Predicate, Relation
+from deltajoin.planner.classes import Classes, Equality, bits, weight
 from deltajoin.planner.selectivity import Facts, kept_share
 from deltajoin.planner.statistics import TRUST, Estimate, Measured, Statistics
 
@@ -51,25 +50,6 @@ class Pairs(NamedTuple):
         return max(self.present * self.residual / distinct, _FLOOR)
 
 
-@dataclass(frozen=True)
-class _Member:
-    """A relation's column within a class."""
-
-    distinct: float
-    source: str
-    present: float
-    key: bool
-
-
-@dataclass(frozen=True)
-class _Key:
-    """A relation's key, when all its columns are equated with something."""
-
-    relation: int
-    classes: frozenset[int]
-    rows: float
-
-
 class Matching:
     """The predicates over some relations; relation i is bit 1 << i."""
 
@@ -84,14 +64,20 @@ class Matching:
         self._statistics = statistics
         self._rows = [statistics.table_rows(r.source) for r in relations]
         given = sorted(set(predicates), key=lambda p: p.sql)
-        self._class_of: dict[ColumnRef, int] = {}
-        self._linked: list[list[tuple[int, int]]] = [[] for _ in relations]
-        self._members: list[dict[int, _Member]] = []
         self._residuals: list[list[tuple[int, int, float]]] = [[] for _ in relations]
-        self._join(given)
-        self._keys = self._covered_keys()
+        equalities: list[Equality] = []
+        for number, predicate in enumerate(given):
+            names = sorted(predicate.relations)
+            if len(names) < 2 or not all(name in self._numbers for name in names):
+                continue
+            if predicate.left is not None and predicate.right is not None:
+                equalities.append((predicate.left, predicate.right))
+                continue
+            needs, share = self.mask(names), self.kept_by(predicate.sql)
+            for name in names:
+                self._residuals[self._numbers[name]].append((number, needs, share))
+        self._classes = Classes(relations, equalities, statistics)
         self._filtered = [self._filter(r, given) for r in relations]
-        self._connected: dict[tuple[int, int], tuple[int, ...]] = {}
         self._seen = self._measured()
 
     def mask(self, names: Iterable[str]) -> int:
@@ -128,8 +114,8 @@ class Matching:
         residual = 1.0
         seen: list[int] = []
         small, large = (one, other) if one.bit_count() < other.bit_count() else (other, one)
-        for number in _bits(small):
-            for partner, joined in self._linked[number]:
+        for number in bits(small):
+            for partner, joined in self._classes.linked[number]:
                 if large >> partner & 1:
                     active.setdefault(joined, []).extend((partner, number))
             for index, needs, share in self._residuals[number]:
@@ -142,8 +128,6 @@ class Matching:
         found = self._equal(active, one, other)
         return found._replace(residual=residual, source=source) if seen else found
 
-    # equalities -------------------------------------------------------------------------------
-
     def _equal(self, active: dict[int, list[int]], one: int, other: int) -> Pairs:
         """The equalities of all active classes (class -> members that meet)."""
         distinct = [1.0, 1.0]
@@ -151,12 +135,12 @@ class Matching:
         apart = present = 1.0
         source = "key"
         for joined in sorted(active):
-            members, met = self._members[joined], active[joined]
+            members, met = self._classes.members[joined], active[joined]
             smallest: list[float] = []
             for at, side in enumerate((one, other)):
                 values = []
-                for part in self._parts(joined, side):
-                    numbers = _bits(part)
+                for part in self._classes.parts(joined, side):
+                    numbers = bits(part)
                     if any(number in met for number in numbers):
                         values.append(min([members[number].distinct for number in numbers]))
                         if len(numbers) == 1:
@@ -166,130 +150,15 @@ class Matching:
                 distinct[at] *= sides[at]
             if len(smallest) > 2:
                 apart *= math.prod(sorted(smallest)[1:]) / max(sides)
-            decisive = max([members[number] for number in met], key=_weight)
+            decisive = max([members[number] for number in met], key=weight)
             source = max(source, decisive.source, key=TRUST.index)
         if len(active) > 1:
             classes = frozenset(active)
             for at, side in enumerate((one, other)):
-                factor, by_key = self._joint(classes, side)
+                factor, by_key = self._classes.joint(classes, side)
                 distinct[at] *= factor
                 source = "key" if by_key else source
         return Pairs(distinct[0], distinct[1], apart, max(present, LEAST), 1.0, source)
-
-    def _joint(self, classes: frozenset[int], side: int) -> tuple[float, bool]:
-        """What several classes have less (or more) values together than their product says.
-
-        The second is True when a covered key decides.
-        """
-        least, by_key, most = 1.0, False, 1.0
-        for number in _bits(side):
-            own = frozenset(c for c in classes if number in self._members[c])
-            if len(own) < 2:
-                continue
-            single = {c: self._members[c][number].distinct for c in own}
-            product = math.prod(single[c] for c in sorted(own))
-            joint, decided = min(product, self._rows[number]), False
-            for key in self._keys:
-                if key.classes <= own:
-                    rest = math.prod(single[c] for c in sorted(own - key.classes))
-                    same = key.relation == number
-                    joint = key.rows if same else min(joint, key.rows * rest)
-                    decided = decided or key.rows <= joint
-                    if same:
-                        break
-            factor = joint / product
-            most = max(most, factor)
-            if factor < least:
-                least, by_key = factor, decided
-        return (least, by_key) if least < 1.0 else (most, most > 1.0)
-
-    def _parts(self, joined: int, side: int) -> tuple[int, ...]:
-        """The members of a class within a set, grouped by what equates them within the set."""
-        members = self._members[joined]
-        within = sum(1 << i for i in members if side >> i & 1)
-        if within & (within - 1) == 0:
-            return (within,)
-        known = self._connected.get((joined, within))
-        if known is None:
-            known = self._connected[joined, within] = self._grouped(joined, within)
-        return known
-
-    def _grouped(self, joined: int, within: int) -> tuple[int, ...]:
-        groups = []
-        while within:
-            group, grown = 0, within & -within
-            while grown != group:
-                group = grown
-                for number in _bits(group):
-                    for partner, through in self._linked[number]:
-                        if through == joined and within >> partner & 1:
-                            grown |= 1 << partner
-            groups.append(group)
-            within &= ~group
-        return tuple(groups)
-
-    # what is fixed once -----------------------------------------------------------------------
-
-    def _join(self, predicates: Sequence[Predicate]) -> None:
-        """Classes from the equalities; all else over several relations is a residual."""
-        for predicate in predicates:
-            names = [name for name in predicate.relations if name in self._numbers]
-            if len(names) < 2 or len(names) < len(predicate.relations):
-                continue
-            if predicate.left is not None and predicate.right is not None:
-                self._equate(predicate.left, predicate.right)
-        for number, predicate in enumerate(predicates):
-            names = sorted(name for name in predicate.relations if name in self._numbers)
-            if len(names) < 2 or len(names) < len(predicate.relations):
-                continue
-            if predicate.left is not None and predicate.right is not None:
-                joined = self._class_of[predicate.left]
-                one, other = (self._numbers[c[0]] for c in (predicate.left, predicate.right))
-                for here, there in ((one, other), (other, one)):
-                    if (there, joined) not in self._linked[here]:
-                        self._linked[here].append((there, joined))
-                continue
-            needs = self.mask(names)
-            share = self.kept_by(predicate.sql)
-            for name in names:
-                self._residuals[self._numbers[name]].append((number, needs, share))
-        self._fill_classes()
-
-    def _equate(self, left: ColumnRef, right: ColumnRef) -> None:
-        first = self._class_of.setdefault(left, len(self._class_of))
-        second = self._class_of.setdefault(right, len(self._class_of))
-        for column, joined in self._class_of.items():
-            if joined == second:
-                self._class_of[column] = first
-
-    def _fill_classes(self) -> None:
-        """Number the classes from 0; give each relation the member with the fewest values."""
-        order = {old: new for new, old in enumerate(sorted(set(self._class_of.values())))}
-        self._class_of = {c: order[old] for c, old in self._class_of.items()}
-        self._linked = [[(j, order[old]) for j, old in links] for links in self._linked]
-        self._members = [{} for _ in order]
-        for (name, column), joined in sorted(self._class_of.items()):
-            number, source = self._numbers[name], self._relations[name].source
-            distinct = self._statistics.distinct(source, column)
-            nulls = self._statistics.column(source, column).null_share or 0.0
-            key = self._statistics.keys.get(source) == (column,)
-            member = _Member(distinct.value, distinct.source, 1.0 - nulls, key)
-            old = self._members[joined].get(number)
-            if old is None or _weight(member) < _weight(old):
-                self._members[joined][number] = member
-        for members in self._members:
-            _refer_to_keys(members)
-
-    def _covered_keys(self) -> tuple[_Key, ...]:
-        """Keys of several columns that are all equated; a key of one is its column's values."""
-        found = []
-        for number, relation in enumerate(self._relations.values()):
-            columns = self._statistics.keys.get(relation.source, ())
-            classes = [self._class_of.get((relation.name, column)) for column in columns]
-            if len(columns) > 1 and None not in classes:
-                known = frozenset(c for c in classes if c is not None)
-                found.append(_Key(number, known, self._rows[number]))
-        return tuple(sorted(found, key=lambda k: (-len(k.classes), k.rows, k.relation)))
 
     def _filter(self, relation: Relation, predicates: Sequence[Predicate]) -> float:
         own = [p.sql for p in predicates if p.kind == "filter" and p.relations == {relation.name}]
@@ -326,7 +195,7 @@ class Matching:
         joined = 0
         for _, needs, _ in self._residuals[number]:
             joined |= needs
-        for members in self._members:
+        for members in self._classes.members:
             if number in members:
                 joined |= sum(1 << member for member in members)
         return joined & ~(1 << number)
@@ -342,12 +211,12 @@ class Matching:
 
     def signature(self, number: int) -> tuple[float, ...]:
         """What sets a relation apart but its name: rows, filtered share, values equated."""
-        values = sorted(m[number].distinct for m in self._members if number in m)
+        values = sorted(m[number].distinct for m in self._classes.members if number in m)
         return (-self._rows[number], self._filtered[number], *values)
 
     def partners(self, number: int) -> list[int]:
         """Relations that an equality links to this one; one for each class."""
-        return [partner for partner, _ in self._linked[number]]
+        return [partner for partner, _ in self._classes.linked[number]]
 
     @property
     def statistics(self) -> Statistics:
@@ -374,27 +243,3 @@ class _Facts(Facts):
     def null_share(self, column: ColumnRef) -> float | None:
         source = self._matching.source(column[0])
         return self._statistics.column(source, column[1]).null_share if source else None
-
-
-def _refer_to_keys(members: dict[int, _Member]) -> None:
-    """A guess has no more values than the smallest key in its class has rows."""
-    keys = [member for member in members.values() if member.key]
-    if not keys:
-        return
-    smallest = min(keys, key=_weight)
-    for number, member in members.items():
-        if member.source == "guess" and member.distinct > smallest.distinct:
-            members[number] = replace(member, distinct=smallest.distinct, source=smallest.source)
-
-
-def _weight(member: _Member) -> tuple[float, str]:
-    return (member.distinct, member.source)
-
-
-def _bits(mask: int) -> list[int]:
-    found = []
-    while mask:
-        low = mask & -mask
-        found.append(low.bit_length() - 1)
-        mask ^= low
-    return found
