@@ -72,7 +72,7 @@ def _recorded(state: TargetState | None, mark: str) -> Iterator[Sequence[Mapping
     for commit in state.commits if state else ():
         record = committed_record(commit.user_metadata)
         if record is not None and record.get("fingerprint") == mark:
-            yield record["paths"]
+            yield record.get("paths") or ()
 
 
 def resolve_references(
