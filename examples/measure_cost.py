@@ -1,7 +1,7 @@
 """Measure what the planner's cost model weighs, on this machine: `python examples/measure_cost.py`.
 
-Each figure is the median of `--rounds` timed runs after one that warms up, less what the same query
-costs without the step in question (a scan, or a scan and an exchange). The weights in
+Each figure is the shortest of `--rounds` timed runs after one that warms up, less what the same
+query costs without the step in question (a scan, or a scan and an exchange). The weights in
 `deltajoin/planner/cost.py` name the figure that they were taken from. They only have to be right
 against each other: a cluster scales them all.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", help="the one figure to measure")
     options = parser.parse_args(arguments)
     from deltajoin.runtime.session import local_session
 
@@ -41,8 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     spark = local_session("deltajoin-cost", "local[2]", conf)
     try:
-        for name, value, unit in Measures(spark, home, options.rows, options.rounds).all():
-            print(f"{name:28} {value:14,.3g} {unit}", flush=True)
+        measures = Measures(spark, home, options.rows, options.rounds)
+        for name, unit, measure in measures.all():
+            if options.only in (None, name):
+                print(f"{name:28} {measure():14,.3g} {unit}", flush=True)
     finally:
         spark.stop()
         shutil.rmtree(home, ignore_errors=True)
@@ -54,32 +56,31 @@ class Measures:
 
     def __init__(self, spark: SparkSession, home: Path, rows: int, rounds: int) -> None:
         self.spark, self.home, self.rows, self.rounds = spark, home, rows, rounds
-        self.fact = self._table("fact", rows, 4)
+        self._table("fact", rows, 4)
         self.scan = self.timed(lambda: _run(self._read("fact")))
 
-    def all(self) -> list[tuple[str, float, str]]:
-        """(name, value, unit) of every figure."""
-        nothing = self.timed(lambda: _run(self.spark.range(1).toDF("x")))
-        size = sum(f.stat().st_size for f in (self.home / "fact").glob("*.parquet"))
-        found = [
-            ("a job", nothing, "s"),
-            ("scan", size / (self.scan - nothing), "bytes of files/s"),
-            ("file", self._file(), "s a file"),
-            ("shuffle", self._shuffle(), "bytes/s"),
-            ("broadcast", self._broadcast(), "bytes/s"),
-            ("probe", self._probe(), "rows/s"),
-            ("sort-merge join", self._sort_merge(), "rows/s, both sides"),
+    def all(self) -> list[tuple[str, str, Callable[[], float]]]:
+        """(name, unit, how to measure it) of every figure."""
+        return [
+            ("a job", "s", self._job),
+            ("scan", "bytes of files/s", self._scan),
+            ("file", "s a file", self._file),
+            ("shuffle", "bytes/s", self._shuffle),
+            ("broadcast", "bytes/s", self._broadcast),
+            ("probe", "rows/s", self._probe),
+            ("sort-merge join", "rows/s, both sides", self._sort_merge),
+            ("a MERGE", "s", lambda: self._merged(1_000)),
+            ("MERGE", "rows written/s", self._merge),
         ]
-        return found + self._merge()
 
     def timed(self, run: Callable[[], object]) -> float:
-        """Median seconds of the rounds after the first."""
+        """Seconds of the shortest round after the first."""
         seconds = []
         for _ in range(self.rounds + 1):
             start = time.perf_counter()
             run()
             seconds.append(time.perf_counter() - start)
-        return statistics.median(seconds[1:])
+        return min(seconds[1:])
 
     def _table(self, name: str, rows: int, files: int) -> None:
         frame = self.spark.range(0, rows, 1, files).selectExpr(
@@ -90,6 +91,13 @@ class Measures:
 
     def _read(self, name: str) -> DataFrame:
         return self.spark.read.format("delta").load(str(self.home / name))
+
+    def _job(self) -> float:
+        return self.timed(lambda: _run(self.spark.range(1).toDF("x")))
+
+    def _scan(self) -> float:
+        size = sum(f.stat().st_size for f in (self.home / "fact").glob("*.parquet"))
+        return size / (self.scan - self._job())
 
     def _file(self) -> float:
         rows = 20_000
@@ -115,9 +123,10 @@ class Measures:
     def _probe(self) -> float:
         from pyspark.sql.functions import broadcast
 
-        side = self.spark.range(1000).toDF("k")
-        joined = self.timed(lambda: _run(self._read("fact").join(broadcast(side), "k")))
-        return self.rows / (joined - self.scan)
+        joined = self._read("fact")
+        for _ in range(8):
+            joined = joined.join(broadcast(self.spark.range(100_000).toDF("k")), "k")
+        return 8 * self.rows / (self.timed(lambda: _run(joined)) - self.scan)
 
     def _sort_merge(self) -> float:
         one, other = (self._read("fact").repartition(4, "id") for _ in range(2))
@@ -125,13 +134,12 @@ class Measures:
         joined = self.timed(lambda: _run(one.join(other.select("id", "a"), "id")))
         return 2 * self.rows / (joined - 2 * moved)
 
-    def _merge(self) -> list[tuple[str, float, str]]:
-        self._table("target", self.rows // 4, 4)
-        seconds = {rows: self._merged(rows) for rows in (1_000, 101_000)}
-        each = (seconds[101_000] - seconds[1_000]) / 100_000
-        return [("a MERGE", seconds[1_000], "s"), ("MERGE", 1 / each, "rows written/s")]
+    def _merge(self) -> float:
+        return 100_000 / (self._merged(101_000) - self._merged(1_000))
 
     def _merged(self, rows: int) -> float:
+        if not (self.home / "target").exists():
+            self._table("target", self.rows // 4, 4)
         target, step = f"delta.`{self.home}/target`", self.rows // 4 // rows
         self.spark.range(rows).selectExpr(
             f"id * {step} AS id", "0 AS k", "0 AS a", "0D AS b"

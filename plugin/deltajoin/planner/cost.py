@@ -6,10 +6,11 @@
               or both together, whichever is cheapest
     write     one MERGE
 
-Each weight says how it was measured (`examples/measure_cost.py`: two local cores, tables in the
-page cache). Only their ratios matter. The size of a looked-up table is no cost by itself: its
-fan-out and the bytes touched are. What every order pays alike is left out of `SparkCost`: a leaf
-is free. Caller: `SparkCost` for `Combiner`, `lookup_cost` for each step of a path.
+Each weight says how it was measured: `examples/measure_cost.py` on two busy local cores, tables in
+the page cache; the name in quotes is its line. Only their ratios matter. The size of a looked-up
+table is no cost by itself: its fan-out and the bytes touched are. What every order pays alike is
+left out of `SparkCost`: a leaf is free. Caller: `SparkCost` for `Combiner`, `lookup_cost` for each
+step of a path.
 """
 
 from __future__ import annotations
@@ -23,20 +24,21 @@ from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.statistics import Statistics
 
-#: Seconds a byte of data files read; "scan".
-SCAN = 1 / 100e6
-#: Seconds a file opened; "file".
-FILE = 0.002
-#: Seconds a byte of rows exchanged; "shuffle".
-SHUFFLE = 1 / 100e6
-#: Seconds a byte of rows collected, hashed and handed out; "broadcast".
-BROADCAST = 1 / 50e6
-#: Seconds a row that probes a hash table, or that a join makes; "probe".
-PROBE = 1 / 10e6
-#: Seconds a row that is sorted and merged, of either side; "sort-merge join".
-SORT_MERGE = 1 / 2e6
-#: Seconds a MERGE takes whatever it writes, and seconds a row it writes; "a MERGE", "MERGE".
-MERGE, WRITE = 2.0, 1 / 50e3
+#: Seconds a byte of data files read, "scan": 4 M rows of numbers, less an empty job.
+SCAN = 1 / 22e6
+#: Seconds a file opened, "file": 202 files against 2 with the same rows.
+FILE = 0.008
+#: Seconds a byte of rows exchanged, "shuffle": the scan with and without `repartition(4, k)`.
+SHUFFLE = 1 / 42e6
+#: Seconds a byte of rows collected, hashed and handed out, "broadcast": 0.5 M rows, 10 probe.
+BROADCAST = 1 / 12e6
+#: Seconds a row that probes a hash table, or that a join makes, "probe": 8 broadcast joins.
+PROBE = 1 / 20e6
+#: Seconds a row sorted and merged, of either side, "sort-merge join": less both exchanges.
+SORT_MERGE = 1 / 6.3e6
+#: Seconds a MERGE takes whatever it writes, "a MERGE" of 1,000 rows into 1 M with deletion vectors;
+#: and seconds a row that it writes, "MERGE": 101,000 rows against 1,000.
+MERGE, WRITE = 4.2, 1 / 59e3
 
 #: Bytes of rows up to which Spark may broadcast a build side (its own default), and up to which a
 #: travelling change is broadcast to a table.
