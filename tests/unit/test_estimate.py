@@ -121,6 +121,21 @@ def test_hints_fill_what_the_log_leaves_open() -> None:
     assert fan(of, hinted, "g", "f") == (pytest.approx(10.0), "hint")
 
 
+def test_a_sets_rows_name_the_least_trusted_source() -> None:
+    left = join("left", "f", "c", "f.c = c.id")
+    of = graph(["f", "c", "p", "g"], ["f.p = p.id", "f.x = g.x"], [left])
+    statistics = replace(SALES, hints={"rows": {"g": 10}, "distinct": {"g.x": 5, "f.x": 5}})
+    hyper = hypergraph(of)
+    estimator = SetEstimator(of, hyper, statistics)
+
+    def source(*names: str) -> str:
+        return estimator.source(hyper.set_of(frozenset(names)))
+
+    assert source("f") == source("f", "c", "p") == "log"
+    assert source("f", "c", "g") == "hint"
+    assert SetEstimator(of, hyper, SALES).source(hyper.everything) == "guess"
+
+
 def test_the_written_order_is_kept_as_far_as_it_is_connected() -> None:
     of = graph(["d", "a", "c", "b"], ["a.x = b.x", "b.y = c.y", "c.z = d.z"])
     assert written_order(of) == ("d", "c", "b", "a")

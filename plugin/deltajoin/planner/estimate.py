@@ -15,13 +15,13 @@ that names and writing order don't matter; predicates and kinds are the hypergra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from deltajoin.graph import Block, Join, JoinGraph, Predicate
 from deltajoin.planner.hypergraph import Edge, Hypergraph
 from deltajoin.planner.matching import LEAST, Matching
-from deltajoin.planner.statistics import Statistics
+from deltajoin.planner.statistics import TRUST, Statistics
 
 _MOST = 1e100
 _UNMATCHED = 0.02
@@ -73,6 +73,22 @@ class SetEstimator:
                     found *= kept
             self._known[joined] = found = _clamped(found)
         return found
+
+    def source(self, joined: int) -> str:
+        """The least trusted source (`statistics.TRUST`) that the rows of a set stand on."""
+        return max(self._sources(self._tree, joined & self._tree.mask), key=TRUST.index)
+
+    def _sources(self, node: _Node, part: int) -> Iterator[str]:
+        if node.number >= 0:
+            yield self._statistics.rows_of(self._relations[node.number].source).source
+            return
+        matching, done = node.on or self._matching, 0
+        for item in node.items:
+            if within := item.mask & part:
+                yield from self._sources(item, within)
+                if done:
+                    yield matching.pairs(done, within).source
+                done |= within
 
     def _rows(self, node: _Node, joined: int) -> float:
         """Rows of the part of a node that lies in the set; the part is not empty."""
