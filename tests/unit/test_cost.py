@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -16,8 +15,9 @@ from deltajoin.planner.cost import (
     KEYED,
     LOST,
     STREAM_LIMIT,
-    Lookup,
+    Arrangement,
     SparkCost,
+    arrange,
     lookup_cost,
     row_bytes,
     write_cost,
@@ -98,46 +98,48 @@ def test_row_bytes_come_from_the_files() -> None:
 
 # lookups ------------------------------------------------------------------------------------------
 
-ORDERS = Lookup("orders", 1_000.0, 1_000.0, 15_000_000.0, file_bytes=6e8, files=812)
-FEW = replace(ORDERS, column="o_orderkey", surviving=Surviving(3, 812, 2_200_000))
+ROWS, WIDTH, KEY = 15_000_000.0, 120.0, "o_orderkey"
+FEW = arrange("orders", ROWS, WIDTH, Surviving(3, 812, 2_200_000), KEY)
+ALL = arrange("orders", ROWS, WIDTH, Surviving(812, 812, 600_000_000))
 
 
 def test_the_arrangement_says_what_is_read() -> None:
-    assert lookup_cost(FEW).arrangement == "orders: 3 of 812 files by o_orderkey ranges"
-    assert lookup_cost(ORDERS).arrangement == "orders: all 812 files"
-    useless = replace(FEW, surviving=Surviving(800, 812, 590_000_000))
-    assert lookup_cost(useless).arrangement == "orders: all 812 files"
-    assert lookup_cost(useless).seconds == pytest.approx(lookup_cost(ORDERS).seconds)
-    one = replace(ORDERS, files=1, unique=True)
-    assert lookup_cost(one).arrangement == "orders: the only file, unique"
-    assert lookup_cost(replace(ORDERS, files=None)).arrangement == "orders: whole table"
+    assert FEW.text == "orders: 3 of 812 files by o_orderkey ranges"
+    assert ALL.text == "orders: all 812 files"
+    assert arrange("orders", ROWS, WIDTH, Surviving(800, 812, 590_000_000), KEY) == ALL
+    assert (
+        arrange("o", 5.0, WIDTH, Surviving(1, 1, 9), unique=True).text == "o: the only file, unique"
+    )
+    assert arrange("o", 5.0).text == "o: whole table"
+
+
+def seconds(table: Arrangement, rows_in: float = 1e3, rows_out: float = 1e3) -> float:
+    return lookup_cost(table, rows_in, rows_out, 100.0, False).seconds
 
 
 def test_bytes_touched_count_and_the_tables_size_does_not() -> None:
-    tenfold = replace(
-        FEW, table_rows=150_000_000.0, file_bytes=6e9, surviving=Surviving(3, 8120, 2_200_000)
-    )
-    assert lookup_cost(tenfold).seconds == pytest.approx(lookup_cost(FEW).seconds)
-    assert lookup_cost(FEW).seconds < lookup_cost(ORDERS).seconds / 10
+    tenfold = arrange("orders", 10 * ROWS, WIDTH, Surviving(3, 8120, 2_200_000), KEY)
+    assert seconds(tenfold) == pytest.approx(seconds(FEW))
+    assert seconds(FEW) < seconds(ALL) / 10
 
 
 def test_fan_out_counts() -> None:
-    costs = [lookup_cost(replace(FEW, rows_out=n)).seconds for n in (1e3, 1e6, 1e9)]
+    costs = [seconds(FEW, rows_out=n) for n in (1e3, 1e6, 1e9)]
     assert costs == sorted(costs)
     assert costs[2] > 100 * costs[0]
 
 
 def test_how_the_sides_meet() -> None:
-    assert lookup_cost(ORDERS)[1::2] == ("broadcast the change", LOST)
-    small = replace(ORDERS, rows_in=1e6, table_rows=50.0, file_bytes=5e3, files=1)
-    assert lookup_cost(small)[1::2] == ("broadcast the table", KEPT)
-    large = replace(ORDERS, rows_in=1e8, rows_out=1e8)
-    assert large.rows_in * large.stream_bytes > STREAM_LIMIT
-    assert large.table_rows * large.table_bytes > BUILD_LIMIT
-    assert lookup_cost(large)[1::2] == ("exchange both", KEYED)
-    placed = replace(large, placed=True)
-    assert lookup_cost(placed).exchange == "exchange the table"
-    assert lookup_cost(placed).seconds < lookup_cost(large).seconds
+    assert lookup_cost(ALL, 1e3, 1e3, 100.0, False)[1:] == ("broadcast the change", LOST)
+    small = arrange("nation", 50.0, WIDTH, Surviving(1, 1, 5_000))
+    assert lookup_cost(small, 1e6, 1e6, 100.0, False)[1:] == ("broadcast the table", KEPT)
+    assert 1e8 * 100 > STREAM_LIMIT
+    assert ALL.bytes > BUILD_LIMIT
+    large = lookup_cost(ALL, 1e8, 1e8, 100.0, False)
+    placed = lookup_cost(ALL, 1e8, 1e8, 100.0, True)
+    assert large[1:] == ("exchange both", KEYED)
+    assert placed[1:] == ("exchange the table", KEYED)
+    assert placed.seconds < large.seconds
 
 
 def test_a_merge_costs_something_even_for_no_row() -> None:
@@ -149,20 +151,11 @@ def test_no_figure_makes_a_cost_that_is_none() -> None:
     rng = random.Random(1)
     odd = (1e-6, 1.0, 1e18, 1e100)
     for _ in range(500):
-        step = Lookup(
-            "t",
-            rng.choice(odd),
-            rng.choice(odd),
-            rng.choice(odd[:3]),
-            rng.choice((8.0, 1e4)),
-            rng.choice((8.0, 1e4)),
-            rng.choice((None, 0.0, 1e18)),
-            rng.choice((None, 0, 10**6)),
-            "c",
-            rng.choice((None, Surviving(0, 0, 0), Surviving(0, 9, 0), Surviving(9, 9, 10**18))),
-            placed=rng.random() < 0.5,
-        )
-        assert 0 <= lookup_cost(step).seconds < math.inf
+        files = rng.choice((None, Surviving(0, 0, 0), Surviving(0, 9, 0), Surviving(9, 9, 10**18)))
+        table = arrange("t", rng.choice(odd[:3]), rng.choice((8.0, 1e4)), files, rng.choice("c "))
+        rows = rng.choice(odd), rng.choice(odd)
+        found = lookup_cost(table, *rows, rng.choice((8.0, 1e4)), rng.random() < 0.5)
+        assert 0 <= found.seconds < math.inf
     made, _ = combiner({"a": 10**18, "b": 0, "c": 10**18}, "a.x = b.x", "b.y = c.y")
     plan = joined(made, joined(made, made.leaf(0), made.leaf(1)), made.leaf(2))
     assert 0 < plan.cost < math.inf

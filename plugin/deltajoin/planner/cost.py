@@ -10,7 +10,7 @@ Each weight says how it was measured: `examples/measure_cost.py` on two busy loc
 the page cache; the name in quotes is its line. Only their ratios matter. The size of a looked-up
 table is no cost by itself: its fan-out and the bytes touched are. What every order pays alike is
 left out of `SparkCost`: a leaf is free. Caller: `SparkCost` for `Combiner`, `lookup_cost` for each
-step of a path.
+step of a path, over an `arrange`d table.
 """
 
 from __future__ import annotations
@@ -144,91 +144,87 @@ class SparkCost:
 
 
 @dataclass(frozen=True)
-class Lookup:
-    """One lookup step of a path.
+class Arrangement:
+    """What a lookup reads of its table: in words, the seconds to read it, rows, bytes of rows."""
+
+    text: str
+    seconds: float
+    rows: float
+    bytes: float
+
+
+def arrange(
+    name: str,
+    rows: float,
+    width: float = UNKNOWN_ROW,
+    files: Surviving | None = None,
+    column: str = "",
+    unique: bool = False,
+) -> Arrangement:
+    """How a table is looked up.
 
     Args:
         name: the table, for people.
-        rows_in: rows of the stream before it; rows_out: after it.
-        stream_bytes: bytes of a row of the stream; table_bytes: bytes of a row of the table.
-        table_rows: rows of the table.
-        file_bytes: bytes of all its data files, None when unknown.
-        surviving: files left by literal ranges on `column`; None when no range is pushed.
+        rows: all its rows; `width`: bytes of one in memory (`row_bytes`).
+        files: those left by the literal ranges pushed on `column`, or all of them with no column;
+            None when the log can't tell.
         unique: the lookup is by a declared key.
-        placed: the stream already lies by the lookup's key.
-    """
 
-    name: str
-    rows_in: float
-    rows_out: float
-    table_rows: float
-    stream_bytes: float = UNKNOWN_ROW
-    table_bytes: float = UNKNOWN_ROW
-    file_bytes: float | None = None
-    files: int | None = None
-    column: str = ""
-    surviving: Surviving | None = None
-    unique: bool = False
-    placed: bool = False
+    Example:
+        >>> arrange("orders", 1.5e6, 120.0, Surviving(3, 812, 220_000), "o_orderkey").text
+        'orders: 3 of 812 files by o_orderkey ranges'
+        >>> arrange("orders", 1.5e6, 120.0, Surviving(800, 812, 59_000_000), "o_orderkey").text
+        'orders: all 812 files'
+    """
+    pruned = files is not None and column != "" and files.files < USEFUL * files.of
+    size, opened, text = rows * width / INFLATION, 1, "whole table"
+    touched = rows
+    if files is not None:
+        opened = files.files if pruned else files.of
+        text = "the only file" if opened == 1 else f"all {opened:,} files"
+    if files is not None and pruned:
+        text = f"{files.files:,} of {files.of:,} files by {column} ranges"
+        touched *= min(1.0, files.bytes / max(size, 1.0))
+        size = float(files.bytes)
+    unique_text = ", unique" if unique else ""
+    seconds = SCAN * size + FILE * opened
+    return Arrangement(f"{name}: {text}{unique_text}", seconds, touched, touched * width)
 
 
 class LookupCost(NamedTuple):
-    """Seconds, how the sides meet, what is read of the table, and where the stream lies after.
-
-    `place` is one of KEPT, KEYED, LOST.
-    """
+    """Seconds, how the sides meet, and where the stream lies after: KEPT, KEYED or LOST."""
 
     seconds: float
     exchange: str
-    arrangement: str
     place: int
 
 
-def lookup_cost(step: Lookup) -> LookupCost:
+def lookup_cost(
+    table: Arrangement, rows_in: float, rows_out: float, width: float, placed: bool
+) -> LookupCost:
     """What one lookup costs and how it is best made.
 
+    Args:
+        rows_in: rows of the stream before it, `rows_out` after it; `width`: bytes of one before.
+        placed: the stream already lies by the lookup's key.
+
     Example:
-        >>> found = lookup_cost(Lookup("orders", 90.0, 90.0, 1.5e6, file_bytes=6e7, files=812,
-        ...     column="o_orderkey", surviving=Surviving(3, 812, 220_000), unique=True))
-        >>> found.exchange, found.arrangement
-        ('broadcast the change', 'orders: 3 of 812 files by o_orderkey ranges, unique')
+        >>> orders = arrange("orders", 1.5e6, 120.0, Surviving(3, 812, 220_000), "o_orderkey")
+        >>> lookup_cost(orders, 90.0, 90.0, 100.0, False).exchange
+        'broadcast the change'
+        >>> lookup_cost(orders, 1e9, 1e9, 100.0, False).exchange
+        'broadcast the table'
     """
-    whole = step.table_rows * step.table_bytes / INFLATION
-    whole = max(whole if step.file_bytes is None else float(step.file_bytes), 1.0)
-    kept = 1.0
-    pruned = step.surviving is not None and step.surviving.files < USEFUL * step.surviving.of
-    if step.surviving is not None and pruned:
-        kept = min(1.0, step.surviving.bytes / whole)
-        files = step.surviving.files
-    else:
-        files = step.surviving.of if step.surviving is not None else step.files or 1
-    touched = step.table_rows * kept
-    seconds = SCAN * whole * kept + FILE * files + PROBE * step.rows_out
-    ways = sorted(_ways(step, touched))
-    found = ways[0]
-    return LookupCost(seconds + found[0], found[1], _arrangement(step, pruned), found[2])
-
-
-def _ways(step: Lookup, touched: float) -> list[tuple[float, str, int]]:
-    """(seconds, how the two sides meet, where the stream lies after) of each legal way."""
-    stream, table = step.rows_in * step.stream_bytes, touched * step.table_bytes
-    merged = SORT_MERGE * (step.rows_in + touched)
-    both = SHUFFLE * (table + (0.0 if step.placed else stream)) + merged
-    text = "exchange the table" if step.placed else "exchange both"
-    ways = [(both, text, KEYED)]
-    if table <= BUILD_LIMIT:
-        ways.append((BROADCAST * table + PROBE * step.rows_in, "broadcast the table", KEPT))
+    stream = rows_in * width
+    seconds = SHUFFLE * (table.bytes + (0.0 if placed else stream))
+    seconds += SORT_MERGE * (rows_in + table.rows)
+    way, place = ("exchange the table" if placed else "exchange both"), KEYED
+    if table.bytes <= BUILD_LIMIT:
+        other = BROADCAST * table.bytes + PROBE * rows_in
+        if other < seconds:
+            seconds, way, place = other, "broadcast the table", KEPT
     if stream <= STREAM_LIMIT:
-        ways.append((BROADCAST * stream + PROBE * touched, "broadcast the change", LOST))
-    return ways
-
-
-def _arrangement(step: Lookup, pruned: bool) -> str:
-    unique = ", unique" if step.unique else ""
-    left = step.surviving
-    if left is not None and pruned:
-        return f"{step.name}: {left.files} of {left.of} files by {step.column} ranges{unique}"
-    files = left.of if left is not None else step.files
-    if files is None:
-        return f"{step.name}: whole table{unique}"
-    return f"{step.name}: {'the only file' if files == 1 else f'all {files} files'}{unique}"
+        other = BROADCAST * stream + PROBE * table.rows
+        if other < seconds:
+            seconds, way, place = other, "broadcast the change", LOST
+    return LookupCost(seconds + table.seconds + PROBE * rows_out, way, place)
