@@ -171,6 +171,17 @@ def test_a_left_join_keeps_its_rows_under_further_joins() -> None:
     assert rows_of(of, SALES, "f", "c") == pytest.approx(1_000_000)
 
 
+@pytest.mark.parametrize("shape", ["star", "chain"])
+def test_a_hundred_relations(shape: str) -> None:
+    names = [f"r{i:03}" for i in range(100)]
+    pairs = [(0 if shape == "star" else i - 1, i) for i in range(1, 100)]
+    of = graph(names, [f"r{one:03}.k{i} = r{i:03}.id" for one, i in pairs])
+    rows = {name: 1_000 + i for i, name in enumerate(names)}
+    statistics = Statistics(rows, dict.fromkeys(names, ("id",)))
+    assert rows_of(of, statistics) == pytest.approx(1_000)
+    assert rows_of(of, statistics, *names[:50]) == pytest.approx(1_000)
+
+
 def test_filters_count_once_and_leave_a_row() -> None:
     of = graph(["n"], [f"n.x{i} LIKE 'a%'" for i in range(9)])
     assert relation_rows(of, SALES, "n") == pytest.approx(1.0)
@@ -271,6 +282,21 @@ def test_no_figure_gives_nothing_or_infinity(seeds: range) -> None:
         for new, size in itertools.product(inner, range(1, len(inner))):
             bound = frozenset([n for n in inner if n != new][:size])
             assert 0 < fan_out(of, statistics, bound, new) < math.inf, (seed, bound, new)
+
+
+def test_many_equalities_of_huge_tables_stay_numbers() -> None:
+    on = [f"a.k{i} = b.k{i}" for i in range(40)]
+    apart = [f"r{i}.k{i} = b.k{i}" for i in range(40)]
+    for conjuncts, names in ((on, ["a", "b"]), (apart, [*(f"r{i}" for i in range(40)), "b"])):
+        statistics = Statistics(
+            dict.fromkeys(names, 10**18),
+            {"b": ("k0", "k1")},
+            hints={"distinct": {f"{n}.k{i}": 1e18 for n in names for i in range(40)}},
+        )
+        of = graph(names, conjuncts)
+        assert 0 < rows_of(of, statistics) < math.inf
+        found = fan_out(of, statistics, frozenset(names[:-1]), "b")
+        assert 0 < found < math.inf
 
 
 def renamed(seed: int, of: JoinGraph) -> dict[str, str]:

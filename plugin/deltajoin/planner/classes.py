@@ -17,6 +17,8 @@ from deltajoin.planner.statistics import Statistics
 
 Equality = tuple[ColumnRef, ColumnRef]
 
+_MOST = 1e200
+
 
 @dataclass(frozen=True)
 class Member:
@@ -77,11 +79,11 @@ class Classes:
             if len(own) < 2:
                 continue
             single = {c: self.members[c][number].distinct for c in own}
-            product = math.prod(single[c] for c in sorted(own))
+            product = product_of(single[c] for c in sorted(own))
             joint, decided = min(product, self._rows[number]), False
             for key in self._keys:
                 if key.classes <= own:
-                    rest = math.prod(single[c] for c in sorted(own - key.classes))
+                    rest = product_of(single[c] for c in sorted(own - key.classes))
                     same = key.relation == number
                     joint = key.rows if same else min(joint, key.rows * rest)
                     decided = decided or key.rows <= joint
@@ -173,6 +175,11 @@ def _refer_to_keys(members: dict[int, Member]) -> None:
     for number, member in members.items():
         if member.source == "guess" and member.distinct > smallest.distinct:
             members[number] = replace(member, distinct=smallest.distinct, source=smallest.source)
+
+
+def product_of(values: Iterable[float]) -> float:
+    """A product that stays a number however many values there are."""
+    return min(math.prod(values), _MOST)
 
 
 def weight(member: Member) -> tuple[float, str]:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from deltajoin.graph import Block, Join, JoinGraph, Predicate
+from deltajoin.planner.classes import bits
 from deltajoin.planner.hypergraph import Edge, Hypergraph
 from deltajoin.planner.matching import LEAST, Matching
 from deltajoin.planner.statistics import TRUST, Statistics
@@ -146,8 +147,28 @@ class SetEstimator:
         ]
         if len(items) == 1:
             return items[0]
-        items.sort(key=lambda item: self._order(item.mask))
-        return _Node(sum(item.mask for item in items), "block", items=tuple(items))
+        return _Node(sum(item.mask for item in items), "block", items=self._linked(items))
+
+    def _linked(self, items: list[_Node]) -> tuple[_Node, ...]:
+        """Items by rank, each as soon as something links it to those before.
+
+        So a connected set is multiplied up without cross products: in a tree always.
+        """
+        left = sorted(items, key=lambda item: self._order(item.mask))
+        placed = [left.pop(0)]
+        reached = self._reach(placed[0].mask)
+        while left:
+            following = next((item for item in left if item.mask & reached), left[0])
+            left.remove(following)
+            placed.append(following)
+            reached |= self._reach(following.mask)
+        return tuple(placed)
+
+    def _reach(self, mask: int) -> int:
+        joined = 0
+        for number in bits(mask):
+            joined |= self._matching.relevant(number)
+        return joined
 
     def _relation(self, name: str) -> _Node:
         bit = self._hypergraph.bit[name]
@@ -177,7 +198,7 @@ class SetEstimator:
         return max(found, key=lambda edge: len(edge.predicates), default=None)
 
     def _order(self, mask: int) -> tuple[int, ...]:
-        return tuple(sorted(self._rank[i] for i in range(self._hypergraph.size) if mask >> i & 1))
+        return tuple(sorted(self._rank[number] for number in bits(mask)))
 
 
 def _matched(values: float, matches: float, rest: float) -> float:

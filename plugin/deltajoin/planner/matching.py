@@ -14,13 +14,12 @@ The share is symmetric and depends on the two sets alone. Source: Ebergen's thes
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Value
 from deltajoin.graph import ColumnRef, Predicate, Relation
-from deltajoin.planner.classes import Classes, Equality, bits, weight
+from deltajoin.planner.classes import Classes, Equality, bits, product_of, weight
 from deltajoin.planner.selectivity import Facts, kept_share
 from deltajoin.planner.statistics import TRUST, Estimate, Measured, Statistics
 
@@ -46,7 +45,7 @@ class Pairs(NamedTuple):
     @property
     def share(self) -> float:
         """Share of the pairs of rows that match; above zero."""
-        distinct = max(self.one, self.other, 1.0) * self.apart
+        distinct = product_of((max(self.one, self.other, 1.0), self.apart))
         return max(self.present * self.residual / distinct, _FLOOR)
 
 
@@ -101,7 +100,7 @@ class Matching:
         if not self._seen:
             return None
         number = self._numbers[new]
-        return self._seen.get((bound & self._relevant(number), number))
+        return self._seen.get((bound & self.relevant(number), number))
 
     def share(self, one: int, other: int) -> Estimate:
         """Share of the pairs of rows of two disjoint sets that match; above zero."""
@@ -147,9 +146,9 @@ class Matching:
                             present *= members[numbers[0]].present
                 smallest += values
                 sides[at] = min(values)
-                distinct[at] *= sides[at]
+                distinct[at] = product_of((distinct[at], sides[at]))
             if len(smallest) > 2:
-                apart *= math.prod(sorted(smallest)[1:]) / max(sides)
+                apart *= product_of(sorted(smallest)[1:]) / max(sides)
             decisive = max([members[number] for number in met], key=weight)
             source = max(source, decisive.source, key=TRUST.index)
         if len(active) > 1:
@@ -180,7 +179,7 @@ class Matching:
             if new not in self._numbers or not bound <= self._numbers.keys():
                 continue
             number = self._numbers[new]
-            at = (self.mask(bound) & self._relevant(number), number)
+            at = (self.mask(bound) & self.relevant(number), number)
             old = found.get(at, Measured(0.0, 0.0, 0))
             kept = self.kept(driver) if len(bound) == 1 else 1.0
             found[at] = Measured(
@@ -190,7 +189,7 @@ class Matching:
             )
         return found
 
-    def _relevant(self, number: int) -> int:
+    def relevant(self, number: int) -> int:
         """The relations that a lookup of this one depends on when they are bound."""
         joined = 0
         for _, needs, _ in self._residuals[number]:
