@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise, open_files
 from deltajoin.catalog.schema import Column, columns_of, schema_hash
+from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.errors import DeltaJoinError
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ MAPPING_PROPERTY = "delta.columnMapping.mode"
 
 @dataclass(frozen=True)
 class TableState:
-    """One version of a Delta table; `bytes` and `files` count the active data files."""
+    """One version of a Delta table; `bytes` and `files` count the active data files.
+
+    `log` tells of values per file; None for a state that was not loaded from a log.
+    """
 
     name: str
     location: str
@@ -39,6 +43,7 @@ class TableState:
     change_feed: bool
     column_mapping: str
     properties: tuple[tuple[str, str], ...]
+    log: FileStatistics | None = field(default=None, repr=False, compare=False)
 
     @property
     def schema_hash(self) -> str:
@@ -68,7 +73,8 @@ def load_table(name: str, location: str) -> TableState:
         table = open_table(location)
         metadata = table.metadata()
         columns = columns_of(table.schema().to_json())
-        rows, size, files = _size(table, location)
+        actions = table.get_add_actions(flatten=True)
+        rows, size, files = _size(table, location, actions)
     except Exception as failure:
         raise _refusal(failure, where) from failure
     properties = _properties(metadata.configuration)
@@ -84,6 +90,7 @@ def load_table(name: str, location: str) -> TableState:
         change_feed=feed_is_on(properties),
         column_mapping=properties.get(MAPPING_PROPERTY, "none").lower(),
         properties=tuple(sorted(properties.items())),
+        log=FileStatistics(actions),
     )
 
 
@@ -103,8 +110,7 @@ def _properties(configuration: Mapping[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in configuration.items() if value is not None}
 
 
-def _size(table: DeltaTable, location: str) -> tuple[int | None, int, int]:
-    actions = table.get_add_actions(flatten=True)
+def _size(table: DeltaTable, location: str, actions: Any) -> tuple[int | None, int, int]:
     counts = actions.column("num_records").to_pylist()
     size = sum(actions.column("size_bytes").to_pylist())
     if any(count is None for count in counts):

@@ -22,6 +22,7 @@ from deltajoin.catalog import (
 from deltajoin.delta.epochs import LookupPath, SourceVersion, epoch_order
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.identity import target_key
+from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
 from deltajoin.delta.route import NoScope, regroup, routes
 from deltajoin.delta.strategy import Obstacle, Situation, decide
@@ -62,7 +63,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     mark = fingerprint(graph, query.canonical, target.key, target.kind)
     last = last_epoch(inputs.target, model)
     sources, obstacles = _versions(tables, graph, last)
-    statistics = Statistics(rows={s.source: s.rows for s in sources}, keys=keys)
+    statistics = gather_statistics(
+        tables, keys, _declared(model), earlier_paths(inputs.target, mark)
+    )
     versions = {s.source: s for s in sources}
     order = epoch_order(graph, statistics, versions) if graph else ()
     paths, untraced = _paths(graph, statistics, order, sources)
@@ -98,7 +101,15 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         if graph and live
         else (),
         settings=_settings(last, decision.strategy),
-        warnings=_warnings(tables, statistics),
+        warnings=_warnings(tables, statistics, graph),
+    )
+
+
+def _declared(model: Model) -> Declared:
+    return Declared(
+        sources=tuple(sorted(model.sources)),
+        references=getattr(model, "references", {}),
+        hints=getattr(model, "hints", {}),
     )
 
 
@@ -303,15 +314,16 @@ def _settings(last: Record | None, strategy: str) -> tuple[tuple[str, str], ...]
     return tuple(sorted((str(k), str(v)) for k, v in last["settings"].items()))
 
 
-def _warnings(tables: Mapping[str, TableState], statistics: Statistics) -> tuple[str, ...]:
+def _warnings(
+    tables: Mapping[str, TableState], statistics: Statistics, graph: JoinGraph | None
+) -> tuple[str, ...]:
     found = [
         f"{name} has no change feed: every change of it rebuilds in full"
         for name, table in sorted(tables.items())
         if not table.change_feed
     ]
     found += [
-        f"{name} has no row count in its log: 1,000 rows assumed"
-        for name in sorted(tables)
-        if statistics.rows.get(name) is None
+        f"{name} has no row count in its log and no hint: the joins keep their written order"
+        for name in (statistics.unknown(graph) if graph else ())
     ]
     return tuple(found)

@@ -12,15 +12,22 @@ paths first bind the changed relations, then take the rest together. The cheaper
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.references import expected_empty
 from deltajoin.delta.sharing import lookups_executed, with_sharing
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics, fan_out, key_is_bound
+from deltajoin.planner.cardinality import (
+    Statistics,
+    fan_out,
+    kept_share_of,
+    key_is_bound,
+    written_order,
+)
 from deltajoin.planner.search import JoinOrder, Search
 from deltajoin.planner.solver import COST, Strategy, edges_of, solve_path
 from deltajoin.planner.steps import Steps, plain_pricing
@@ -54,12 +61,16 @@ def lookup_paths(
     drivers = tuple(n for n in order if versions[graph.by_name[n].source].changed)
     maker = _Maker(graph, statistics, order, versions)
     if strategy != COST:
-        return with_sharing(maker.paths(maker.by_rule(drivers, strategy)))
+        written = tuple(relation.name for relation in graph.relations)
+        rule = partial(solve_path, edges_of(graph), written, strategy)
+        return with_sharing(maker.paths(maker.by_rule(drivers, rule)))
+    if not statistics.known(graph):
+        return with_sharing(maker.paths(maker.by_rule(drivers, partial(written_order, graph))))
     steps = Steps(graph, statistics)
     pricing = plain_pricing(steps)
     search = Search(steps, len(drivers), pricing)
     starts = {driver: maker.start_rows(driver) for driver in drivers}
-    alone = {driver: search.order((driver,), starts[driver]) for driver in drivers}
+    alone = {d: maker.alone(d, search).order((d,), starts[d]) for d in drivers}
     candidates = [_Candidate(alone, sum(found.cost for found in alone.values()))]
     if len(drivers) > 1:
         candidates += _aligned(search, alone, starts)
@@ -115,16 +126,25 @@ class _Maker:
     versions: Mapping[str, SourceVersion]
 
     def start_rows(self, driver: str) -> float:
-        """Rows of a driver's change."""
-        return float(self._version(driver).estimated_change)
+        """Rows of a driver's change that its own filters keep."""
+        change = self._version(driver).estimated_change
+        return change * kept_share_of(self.graph, self.statistics, driver)
 
-    def by_rule(self, drivers: tuple[str, ...], strategy: Strategy) -> dict[str, JoinOrder]:
-        """Orders by the classic solver, with the rows they should give."""
-        edges = edges_of(self.graph)
-        written = tuple(relation.name for relation in self.graph.relations)
+    def alone(self, driver: str, search: Search) -> Search:
+        """The search for one driver's path, for which its measured lookups count."""
+        known = self.statistics.driven_by(driver)
+        if known is self.statistics:
+            return search
+        steps = Steps(self.graph, known)
+        return Search(steps, 1, plain_pricing(steps))
+
+    def by_rule(
+        self, drivers: tuple[str, ...], rule: Callable[[str], tuple[str, ...]]
+    ) -> dict[str, JoinOrder]:
+        """Orders by a rule, with the rows they should give."""
         found = {}
         for driver in drivers:
-            names = solve_path(edges, written, strategy, driver)
+            names = rule(driver)
             rows = [self.start_rows(driver)]
             for position, name in enumerate(names[1:], start=1):
                 bound = frozenset(names[:position])

@@ -1,48 +1,44 @@
-"""How many rows a join step gives.
+"""How many rows a lookup gives: fan-outs from what is bound to the next relation.
 
-The estimate of a step depends only on what is bound and what comes next:
+    fan-out(bound -> new) = rows of `new` under its own filters x share of the pairs that match
 
-    fan-out(bound -> new) = matches x every filter and residual that becomes decidable
-    matches = 1                         a declared key of `new` is fully equated with bound columns
-            = rows(new) x selectivity   else, per bound relation that `new` is equated with:
-                1 / rows of that relation, if its own declared key is equated (a foreign key in new)
-                1 / distinct values of each equality, but not below 1 / rows of the larger table
+The estimate depends only on what is bound and what comes next. It is the measured one where
+earlier runs took this step on the same driver's path, drawn towards the estimate as if that had
+been measured on one row more: few rows prove little, and none out of many is still not nothing.
+Nothing is ever below one millionth: a wrong guess can change an
+order, never silence a path.
 
-A column's distinct values are the table's rows if it is a key by itself, else rows to the power of
-3/4. Nothing is ever below one millionth: a wrong guess can change an order, never silence a path.
+Caller: passes `statistics.driven_by(driver)` for a driver's path, and starts it with the rows of
+the change times `kept_share_of` the driver; asks `statistics.known(graph)` and else keeps
+`written_order`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.matching import LEAST
+from deltajoin.planner.statistics import Estimate, Statistics
 
-from deltajoin.graph import ColumnRef, JoinGraph, Predicate
-
-_FILTER, _INEQUALITY, _EXPRESSION_EQUALITY = 0.25, 1 / 3, 0.05
-_LEAST = 1e-6
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What is known of the sources: row counts (None: unknown) and declared keys."""
-
-    rows: Mapping[str, int | None]
-    keys: Mapping[str, tuple[str, ...]]
-
-    def table_rows(self, source: str) -> float:
-        """Rows of a source table, 1,000 when the log doesn't say."""
-        rows = self.rows.get(source)
-        return float(max(1, 1000 if rows is None else rows))
+__all__ = [
+    "Estimate",
+    "Statistics",
+    "fan_out",
+    "fan_out_estimate",
+    "kept_share_of",
+    "key_is_bound",
+    "relation_rows",
+    "written_order",
+]
 
 
 def relation_rows(graph: JoinGraph, statistics: Statistics, relation: str) -> float:
     """Rows of a relation after its own filters."""
-    rows = statistics.table_rows(graph.by_name[relation].source)
-    for predicate in graph.predicates:
-        if predicate.kind == "filter" and relation in predicate.relations:
-            rows *= _FILTER
-    return max(rows, _LEAST)
+    return max(statistics.matching(graph).rows(relation), LEAST)
+
+
+def kept_share_of(graph: JoinGraph, statistics: Statistics, relation: str) -> float:
+    """Share of a relation's rows, and of its changes, that its own filters keep."""
+    return statistics.matching(graph).kept(relation)
 
 
 def key_is_bound(graph: JoinGraph, statistics: Statistics, bound: frozenset[str], new: str) -> bool:
@@ -55,49 +51,33 @@ def key_is_bound(graph: JoinGraph, statistics: Statistics, bound: frozenset[str]
 
 def fan_out(graph: JoinGraph, statistics: Statistics, bound: frozenset[str], new: str) -> float:
     """Expected rows of `new` that match one bound row."""
-    filtered = 1.0
-    residual = 1.0
-    edges: dict[str, list[Predicate]] = {}
-    for predicate in sorted(graph.decidable(bound, new), key=lambda p: p.sql):
-        if predicate.kind == "filter":
-            filtered *= _FILTER
-        elif predicate.kind == "edge":
-            (partner,) = predicate.relations - {new}
-            edges.setdefault(partner, []).append(predicate)
-        else:
-            residual *= _residual(predicate)
-    if key_is_bound(graph, statistics, bound, new):
-        matches = 1.0
-    else:
-        matches = statistics.table_rows(graph.by_name[new].source)
-        for partner in sorted(edges):
-            matches *= _edges(graph, statistics, new, partner, edges[partner])
-    return max(matches * residual * filtered, _LEAST)
+    return fan_out_estimate(graph, statistics, bound, new).value
 
 
-def _residual(predicate: Predicate) -> float:
-    equality = " = " in predicate.sql or " IS NOT DISTINCT FROM " in predicate.sql
-    return _EXPRESSION_EQUALITY if equality else _INEQUALITY
+def fan_out_estimate(
+    graph: JoinGraph, statistics: Statistics, bound: frozenset[str], new: str
+) -> Estimate:
+    """The fan-out, and what it stands on: one of `statistics.TRUST`."""
+    matching = statistics.matching(graph)
+    before = matching.mask(bound)
+    share = matching.share(before, matching.mask((new,)))
+    expected = max(matching.rows(new) * share.value, LEAST)
+    seen = matching.measured(before, new)
+    if seen is None:
+        return Estimate(expected, share.source)
+    return Estimate(max((seen.rows_out + expected) / (seen.rows_in + 1), LEAST), "measured")
 
 
-def _edges(
-    graph: JoinGraph, statistics: Statistics, new: str, partner: str, edges: list[Predicate]
-) -> float:
-    """Selectivity of all equalities between two relations together."""
-    source = graph.by_name[partner].source
-    rows = statistics.table_rows(source)
-    equated = {ref for edge in edges for ref in edge.refs if ref[0] == partner}
-    key = statistics.keys.get(source)
-    if key and all((partner, column) in equated for column in key):
-        return 1 / rows
-    product = 1.0
-    for edge in edges:
-        product /= max(_distinct(graph, statistics, ref) for ref in edge.refs)
-    return max(product, 1 / max(rows, statistics.table_rows(graph.by_name[new].source)))
+def written_order(graph: JoinGraph, start: str | None = None) -> tuple[str, ...]:
+    """The relations as written, each as soon as a predicate links it to those before.
 
-
-def _distinct(graph: JoinGraph, statistics: Statistics, column: ColumnRef) -> float:
-    relation, name = column
-    source = graph.by_name[relation].source
-    rows = statistics.table_rows(source)
-    return rows if statistics.keys.get(source) == (name,) else max(1.0, rows**0.75)
+    The order of a graph with a table of unknown size. `start`: the first relation, by default the
+    first written; a relation that nothing links follows when all linked ones are placed.
+    """
+    written = [relation.name for relation in graph.relations]
+    order = [start or written[0]]
+    while len(order) < len(written):
+        left = [name for name in written if name not in order]
+        linked = set(graph.neighbours(frozenset(order)))
+        order.append(next((name for name in left if name in linked), left[0]))
+    return tuple(order)

@@ -1,0 +1,290 @@
+"""What a Delta log says of the values in its files: ranges, nulls, and the files a range touches.
+
+Rule: the figures of a file bound its values, they don't list them. A file without figures for a
+column, or with figures that can't be compared with what is asked, may hold anything: it survives
+every range and tells nothing of shares. Strings are cut by writers, so a bound may be wider than
+the values; times are cut to milliseconds, so an upper bound is read one millisecond wider.
+
+Caller: takes `TableState.log` of a loaded table, or `surviving_files` by location and version.
+Columns are decoded at first use and kept with the object.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+Value = bool | int | float | Decimal | str | date | datetime
+Range = tuple[Value | None, Value | None]
+
+_WEIGHED_FILES = 5_000
+_CUT = timedelta(milliseconds=1)
+
+
+class Surviving(NamedTuple):
+    """Files that may hold a value of some ranges, out of all active files; bytes of the former."""
+
+    files: int
+    of: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """A column over all files; None is not known.
+
+    `low` and `high` bound its values, `null_share` is 0 to 1. `domain` is a bound on its distinct
+    values that the type gives: integers and dates between low and high, booleans, one value.
+    """
+
+    low: Value | None
+    high: Value | None
+    null_share: float | None
+    domain: int | None
+
+
+class FileStatistics:
+    """The active files of one table version, from deltalake's flattened add actions."""
+
+    def __init__(self, actions: Any) -> None:
+        self._actions = actions
+        self._names = frozenset(actions.schema.names)
+        self._bounds: dict[str, list[tuple[Value, Value] | None]] = {}
+        self._columns: dict[str, ColumnStatistics] = {}
+
+    @property
+    def files(self) -> int:
+        """Number of active files."""
+        return int(self._actions.num_rows)
+
+    def column(self, name: str) -> ColumnStatistics:
+        """What the files together say of a column."""
+        if name not in self._columns:
+            known = [bounds for bounds in self._file_bounds(name) if bounds is not None]
+            low = high = None
+            if known and len(known) == self.files - sum(self._only_null(name)):
+                low, high = min(k[0] for k in known), max(k[1] for k in known)
+            nulls = self._null_share(name)
+            self._columns[name] = ColumnStatistics(low, high, nulls, _domain(low, high))
+        return self._columns[name]
+
+    def surviving(self, name: str, ranges: Iterable[Range]) -> Surviving:
+        """Files whose bounds meet a closed range (None: open), counted once each.
+
+        A file of nothing but nulls meets none.
+        """
+        bounds = self._file_bounds(name)
+        sizes = self._pylist("size_bytes")
+        sample = next((b[0] for b in bounds if b is not None), None)
+        merged = _merged(ranges, sample)
+        if sample is None or merged is None:
+            return Surviving(len(bounds), len(bounds), sum(sizes))
+        highs = [_Top() if high is None else high for _, high in merged]
+        kept = [
+            size
+            for at, size, empty in zip(bounds, sizes, self._only_null(name), strict=True)
+            if not empty and (at is None or _meets(merged, highs, at))
+        ]
+        return Surviving(len(kept), len(bounds), sum(kept))
+
+    def share(self, name: str, low: Value | None, high: Value | None) -> float | None:
+        """Share of the rows within a closed range, values taken as even within each file.
+
+        None when the log can't tell: no bounds for some file, or another type.
+        """
+        whole = self.column(name)
+        if whole.low is None or whole.high is None:
+            return None
+        try:
+            low, high = _like(low, whole.low), _like(high, whole.low)
+        except (TypeError, ValueError):
+            return None
+        if self.files > _WEIGHED_FILES:
+            return _overlap(whole.low, whole.high, low, high)
+        total = weight = 0.0
+        for bounds, rows in zip(self._file_bounds(name), self._pylist("num_records"), strict=True):
+            if bounds is not None and rows:
+                weight += rows
+                total += rows * _overlap(*bounds, low, high)
+        return float(total / weight) if weight else None
+
+    def _file_bounds(self, name: str) -> list[tuple[Value, Value] | None]:
+        if name not in self._bounds:
+            self._bounds[name] = self._read_bounds(name)
+        return self._bounds[name]
+
+    def _read_bounds(self, name: str) -> list[tuple[Value, Value] | None]:
+        if f"partition.{name}" in self._names:
+            values = self._pylist(f"partition.{name}")
+            return [_bounds(value, value) for value in values]
+        if f"min.{name}" in self._names and f"max.{name}" in self._names:
+            lows, highs = self._pylist(f"min.{name}"), self._pylist(f"max.{name}")
+            return [_bounds(low, high) for low, high in zip(lows, highs, strict=True)]
+        return [None] * self.files
+
+    def _only_null(self, name: str) -> list[bool]:
+        """For each file, whether it holds no value of the column at all."""
+        return [
+            bounds is None and rows is not None and nulls == rows
+            for bounds, nulls, rows in zip(
+                self._file_bounds(name), self._nulls(name), self._pylist("num_records"), strict=True
+            )
+        ]
+
+    def _null_share(self, name: str) -> float | None:
+        nulls, rows = self._nulls(name), self._pylist("num_records")
+        if any(n is None for n in nulls) or any(n is None for n in rows) or not sum(rows):
+            return None
+        return float(min(1.0, sum(n or 0 for n in nulls) / sum(rows)))
+
+    def _nulls(self, name: str) -> list[int | None]:
+        if f"partition.{name}" in self._names:
+            pairs = zip(self._pylist(f"partition.{name}"), self._pylist("num_records"), strict=True)
+            return [rows if value is None else 0 for value, rows in pairs]
+        if f"null_count.{name}" in self._names:
+            return self._pylist(f"null_count.{name}")
+        return [None] * self.files
+
+    def _pylist(self, column: str) -> list[Any]:
+        values: list[Any] = self._actions.column(column).to_pylist()
+        return values
+
+
+def surviving_files(
+    location: str, version: int, column: str, ranges: Iterable[Range], table_id: str = ""
+) -> Surviving:
+    """How many files of a table version may hold values of the ranges; read once per version.
+
+    `table_id` keeps a table apart from another that once stood in its place.
+    """
+    return _file_statistics(location, version, table_id).surviving(column, ranges)
+
+
+@lru_cache(maxsize=64)
+def _file_statistics(location: str, version: int, table_id: str) -> FileStatistics:
+    from deltajoin.catalog.table import open_table
+
+    return FileStatistics(open_table(location, version).get_add_actions(flatten=True))
+
+
+class _Top:
+    """Above every value."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+
+def _bounds(low: Any, high: Any) -> tuple[Value, Value] | None:
+    if low is None or high is None or low != low or high != high:
+        return None
+    if isinstance(low, datetime):
+        return _plain(low), _plain(high) + _CUT
+    return low, high
+
+
+def _plain(value: datetime) -> datetime:
+    """Times without a zone are taken as UTC, as all are compared."""
+    return value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+
+
+def _like(value: Value | None, sample: Value) -> Any:
+    """A value as one of the sample's type; ValueError or TypeError when it is none."""
+    if value is None:
+        return None
+    if isinstance(sample, date):
+        return _time(value, isinstance(sample, datetime))
+    if isinstance(sample, str) or isinstance(sample, bool):
+        if type(value) is not type(sample):
+            raise TypeError(type(value).__name__)
+        return value
+    if isinstance(value, str):
+        return float(value)
+    if isinstance(value, date):
+        raise TypeError(type(value).__name__)
+    return value
+
+
+def _time(value: Value, with_time: bool) -> date:
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if not isinstance(value, date):
+        raise TypeError(type(value).__name__)
+    if isinstance(value, datetime):
+        return _plain(value) if with_time else value.date()
+    return datetime(value.year, value.month, value.day) if with_time else value
+
+
+def _merged(ranges: Iterable[Range], sample: Value | None) -> list[tuple[Any, Any]] | None:
+    """Ranges of the sample's type, ascending and apart; None when one can't be compared."""
+    if sample is None:
+        return None
+    try:
+        found = [(_like(low, sample), _like(high, sample)) for low, high in ranges]
+        opened = [(low, high) for low, high in found if low is None]
+        closed = sorted((r for r in found if r[0] is not None), key=lambda r: r[0])
+        merged: list[tuple[Any, Any]] = []
+        for low, high in (*opened, *closed):
+            if merged and (low is None or merged[-1][1] is None or low <= merged[-1][1]):
+                last = merged[-1]
+                merged[-1] = (last[0], None if None in (last[1], high) else max(last[1], high))
+            else:
+                merged.append((low, high))
+    except (TypeError, ValueError):
+        return None
+    return merged
+
+
+def _meets(ranges: Sequence[tuple[Any, Any]], highs: list[Any], at: tuple[Value, Value]) -> bool:
+    first = bisect_left(highs, at[0])
+    return first < len(ranges) and (ranges[first][0] is None or ranges[first][0] <= at[1])
+
+
+def _domain(low: Value | None, high: Value | None) -> int | None:
+    if low is None or high is None:
+        return None
+    if isinstance(low, bool):
+        return 1 if low == high else 2
+    if isinstance(low, int) and isinstance(high, int):
+        return high - low + 1
+    if isinstance(low, date) and not isinstance(low, datetime) and isinstance(high, date):
+        return high.toordinal() - low.toordinal() + 1
+    return 1 if low == high else None
+
+
+def _overlap(low: Any, high: Any, first: Any, last: Any) -> float:
+    """Share of [low, high] that lies in [first, last]; discrete types count both ends."""
+    first = low if first is None else max(low, first)
+    last = high if last is None else min(high, last)
+    if first > last:
+        return 0.0
+    if low == high:
+        return 1.0
+    step = 1.0 if _domain(low, high) else 0.0
+    prefix = os.path.commonprefix([low, high]) if isinstance(low, str) else ""
+    start, end, span = (_position(v, prefix) for v in (first, last, high))
+    base = _position(low, prefix)
+    width = span - base + step
+    share = (end - start + step) / width if width > 0 else 1.0
+    return min(1.0, share) if math.isfinite(share) else 1.0
+
+
+def _position(value: Any, prefix: str) -> float:
+    """A place on a line; strings by the eight bytes after what all values share."""
+    if isinstance(value, str):
+        tail = value[len(prefix) :].encode()[:8]
+        return float(int.from_bytes(tail.ljust(8, b"\0"), "big"))
+    if isinstance(value, datetime):
+        return (value - datetime(1970, 1, 1)).total_seconds()
+    if isinstance(value, date):
+        return float(value.toordinal())
+    return float(value)

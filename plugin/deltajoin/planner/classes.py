@@ -1,0 +1,197 @@
+"""Equality classes: which columns are equated, and what values they share.
+
+A class holds, for each relation, its column with the fewest distinct values. A column that meets a
+key refers to it: a guess has no more values than the smallest key in its class has rows. Several
+classes together have no more distinct values than a table has rows; a covered key has exactly so
+many. Relations are numbers; relation i is bit 1 << i.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from deltajoin.graph import ColumnRef, Relation
+from deltajoin.planner.statistics import Statistics
+
+Equality = tuple[ColumnRef, ColumnRef]
+
+_MOST = 1e200
+
+
+@dataclass(frozen=True)
+class Member:
+    """A relation's column within a class."""
+
+    distinct: float
+    source: str
+    present: float
+    key: bool
+
+
+@dataclass(frozen=True)
+class Key:
+    """A relation's key, when all its columns are equated with something."""
+
+    relation: int
+    classes: frozenset[int]
+    rows: float
+
+
+class Classes:
+    """The classes of some equalities between relations.
+
+    `linked[i]` are (partner, class) of relation i; `members[c]` the columns of class c by relation.
+    """
+
+    def __init__(
+        self,
+        relations: Sequence[Relation],
+        equalities: Iterable[Equality],
+        statistics: Statistics,
+    ) -> None:
+        self._relations = {r.name: r for r in relations}
+        self._numbers = {r.name: i for i, r in enumerate(relations)}
+        self._statistics = statistics
+        self._rows = [statistics.table_rows(r.source) for r in relations]
+        self._class_of: dict[ColumnRef, int] = {}
+        self._connected: dict[tuple[int, int], tuple[int, ...]] = {}
+        self.linked: list[list[tuple[int, int]]] = [[] for _ in relations]
+        self.members: list[dict[int, Member]] = []
+        pairs = tuple(equalities)
+        for left, right in pairs:
+            self._equate(left, right)
+        self._number()
+        self._fill()
+        self._keys = self._covered_keys()
+        for left, right in pairs:
+            self._link(left, right)
+
+    def joint(self, classes: frozenset[int], side: int) -> tuple[float, bool]:
+        """What several classes have less (or more) values together than their product says.
+
+        The second is True when a covered key decides.
+        """
+        least, by_key, most = 1.0, False, 1.0
+        for number in bits(side):
+            own = frozenset(c for c in classes if number in self.members[c])
+            if len(own) < 2:
+                continue
+            single = {c: self.members[c][number].distinct for c in own}
+            product = product_of(single[c] for c in sorted(own))
+            joint, decided = min(product, self._rows[number]), False
+            for key in self._keys:
+                if key.classes <= own:
+                    rest = product_of(single[c] for c in sorted(own - key.classes))
+                    same = key.relation == number
+                    joint = key.rows if same else min(joint, key.rows * rest)
+                    decided = decided or key.rows <= joint
+                    if same:
+                        break
+            factor = joint / product
+            most = max(most, factor)
+            if factor < least:
+                least, by_key = factor, decided
+        return (least, by_key) if least < 1.0 else (most, most > 1.0)
+
+    def parts(self, joined: int, side: int) -> tuple[int, ...]:
+        """The members of a class within a set, grouped by what equates them within the set."""
+        members = self.members[joined]
+        within = sum(1 << i for i in members if side >> i & 1)
+        if within & (within - 1) == 0:
+            return (within,)
+        known = self._connected.get((joined, within))
+        if known is None:
+            known = self._connected[joined, within] = self._grouped(joined, within)
+        return known
+
+    def _grouped(self, joined: int, within: int) -> tuple[int, ...]:
+        groups = []
+        while within:
+            group, grown = 0, within & -within
+            while grown != group:
+                group = grown
+                for number in bits(group):
+                    for partner, through in self.linked[number]:
+                        if through == joined and within >> partner & 1:
+                            grown |= 1 << partner
+            groups.append(group)
+            within &= ~group
+        return tuple(groups)
+
+    def _equate(self, left: ColumnRef, right: ColumnRef) -> None:
+        first = self._class_of.setdefault(left, len(self._class_of))
+        second = self._class_of.setdefault(right, len(self._class_of))
+        for column, joined in self._class_of.items():
+            if joined == second:
+                self._class_of[column] = first
+
+    def _number(self) -> None:
+        """Number the classes from 0."""
+        order = {old: new for new, old in enumerate(sorted(set(self._class_of.values())))}
+        self._class_of = {column: order[old] for column, old in self._class_of.items()}
+        self.members = [{} for _ in order]
+
+    def _link(self, left: ColumnRef, right: ColumnRef) -> None:
+        joined = self._class_of[left]
+        one, other = self._numbers[left[0]], self._numbers[right[0]]
+        for here, there in ((one, other), (other, one)):
+            if (there, joined) not in self.linked[here]:
+                self.linked[here].append((there, joined))
+
+    def _fill(self) -> None:
+        """Give each relation of a class its column with the fewest values."""
+        for (name, column), joined in sorted(self._class_of.items()):
+            number, source = self._numbers[name], self._relations[name].source
+            distinct = self._statistics.distinct(source, column)
+            nulls = self._statistics.column(source, column).null_share or 0.0
+            key = self._statistics.keys.get(source) == (column,)
+            member = Member(distinct.value, distinct.source, 1.0 - nulls, key)
+            old = self.members[joined].get(number)
+            if old is None or weight(member) < weight(old):
+                self.members[joined][number] = member
+        for members in self.members:
+            _refer_to_keys(members)
+
+    def _covered_keys(self) -> tuple[Key, ...]:
+        """Keys of several columns that are all equated; a key of one is its column's values."""
+        found = []
+        for number, relation in enumerate(self._relations.values()):
+            columns = self._statistics.keys.get(relation.source, ())
+            classes = [self._class_of.get((relation.name, column)) for column in columns]
+            if len(columns) > 1 and None not in classes:
+                known = frozenset(c for c in classes if c is not None)
+                found.append(Key(number, known, self._rows[number]))
+        return tuple(sorted(found, key=lambda k: (-len(k.classes), k.rows, k.relation)))
+
+
+def _refer_to_keys(members: dict[int, Member]) -> None:
+    """A guess has no more values than the smallest key in its class has rows."""
+    keys = [member for member in members.values() if member.key]
+    if not keys:
+        return
+    smallest = min(keys, key=weight)
+    for number, member in members.items():
+        if member.source == "guess" and member.distinct > smallest.distinct:
+            members[number] = replace(member, distinct=smallest.distinct, source=smallest.source)
+
+
+def product_of(values: Iterable[float]) -> float:
+    """A product that stays a number however many values there are."""
+    return min(math.prod(values), _MOST)
+
+
+def weight(member: Member) -> tuple[float, str]:
+    """Members by their distinct values; the source breaks ties."""
+    return (member.distinct, member.source)
+
+
+def bits(mask: int) -> list[int]:
+    """The numbers of a bit set, ascending."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found

@@ -1,0 +1,231 @@
+"""What joins cost on Spark, in seconds of a small machine: bytes touched, bytes moved, rows made.
+
+    join      broadcast the build side when it is small, else exchange each side that does not lie
+              by the join's key yet, sort, merge
+    lookup    read the files that survive; bring the table to the stream, the stream to the table,
+              or both together, whichever is cheapest
+    write     one MERGE
+
+Each weight says how it was measured: `examples/measure_cost.py` on two busy local cores, tables in
+the page cache; the name in quotes is its line. Only their ratios matter. The size of a looked-up
+table is no cost by itself: its fan-out and the bytes touched are. What every order pays alike is
+left out of `SparkCost`: a leaf is free. Caller: `SparkCost` for `Combiner`, `lookup_cost` for each
+step of a path, over an `arrange`d table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from deltajoin.catalog.statistics import Surviving
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.combine import SubPlan
+from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.planner.statistics import Statistics
+
+#: Seconds a byte of data files read, "scan": 4 M rows of numbers, less an empty job.
+SCAN = 1 / 22e6
+#: Seconds a file opened, "file": 202 files against 2 with the same rows.
+FILE = 0.008
+#: Seconds a byte of rows exchanged, "shuffle": the scan with and without `repartition(4, k)`.
+SHUFFLE = 1 / 42e6
+#: Seconds a byte of rows collected, hashed and handed out, "broadcast": 0.5 M rows, 10 probe.
+BROADCAST = 1 / 12e6
+#: Seconds a row that probes a hash table, or that a join makes, "probe": less than the noise of a
+#: scan of 4 M rows, so at least 20 M rows a second.
+PROBE = 1 / 20e6
+#: Seconds a row sorted and merged, of either side, "sort-merge join": less both exchanges.
+SORT_MERGE = 1 / 6.3e6
+#: Seconds a MERGE takes whatever it writes, "a MERGE" of 1,000 rows into 1 M with deletion vectors;
+#: and seconds a row that it writes, "MERGE": 101,000 rows against 1,000.
+MERGE, WRITE = 4.2, 1 / 59e3
+
+#: Bytes of rows up to which Spark may broadcast a build side (its own default), and up to which a
+#: travelling change is broadcast to a table.
+BUILD_LIMIT, STREAM_LIMIT = 10 * 2**20, 64 * 2**20
+#: Bytes of a row in memory for each byte in a data file, and what a row of an unknown table has.
+INFLATION, UNKNOWN_ROW = 3.0, 100.0
+#: Ranges that keep more of the files than this are of no use.
+USEFUL = 0.95
+#: Where the stream lies after a lookup: where it lay, by the lookup's key, anywhere.
+KEPT, KEYED, LOST = 0, 1, 2
+
+_BUILDS_RIGHT = ("inner", "left", "semi", "anti")
+
+
+def row_bytes(statistics: Statistics, source: str) -> float:
+    """Bytes of a row of a table in memory; 8 to 10,000."""
+    size = statistics.bytes.get(source)
+    if size is None:
+        return UNKNOWN_ROW
+    return min(max(INFLATION * size / statistics.table_rows(source), 8.0), 1e4)
+
+
+def write_cost(rows: float) -> float:
+    """Seconds to merge some changed rows into the target."""
+    return MERGE + WRITE * rows
+
+
+class Way(NamedTuple):
+    """How a join is made: seconds, the side that is broadcast ("" for none), those exchanged."""
+
+    seconds: float
+    broadcast: str
+    exchanged: tuple[str, ...]
+
+
+class SparkCost:
+    """The cost model of a full query's joins."""
+
+    def __init__(self, graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> None:
+        sources = (graph.by_name[name].source for name in hypergraph.names)
+        self._widths = [row_bytes(statistics, source) for source in sources]
+        self._width: dict[int, float] = {}
+        columns = [
+            (hypergraph.set_of(predicate.relations), min(graph.equated(predicate.left)))
+            for edge in hypergraph.edges
+            for predicate in edge.predicates
+            if predicate.left is not None
+        ]
+        classes = {column: 1 << i for i, column in enumerate(sorted({c for _, c in columns}))}
+        self._equalities = tuple((needs, classes[column]) for needs, column in columns)
+        self._places: dict[str, int] = {}
+
+    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
+        """Seconds of one join, its inputs' own cost apart; `right` is the build side."""
+        return self._way(kind, left, right)[0] + PROBE * rows
+
+    def way(self, kind: str, left: SubPlan, right: SubPlan) -> Way:
+        """How a join is made, without the rows that it gives."""
+        seconds, broadcast, here, there = self._way(kind, left, right)
+        moved = [name for name, lies in (("left", here), ("right", there)) if not lies]
+        return Way(seconds, "right" if broadcast else "", tuple(() if broadcast else moved))
+
+    def _way(self, kind: str, left: SubPlan, right: SubPlan) -> tuple[float, bool, bool, bool]:
+        """Seconds; whether the right side is broadcast; which sides lie by the join's key."""
+        build = self._bytes(right)
+        if build <= BUILD_LIMIT and kind in _BUILDS_RIGHT:
+            return BROADCAST * build + PROBE * left.rows, True, False, False
+        here, there = self._place(left), self._place(right)
+        if here or there:
+            key = self._key(left.relations, right.relations)
+            here, there = here if here == key else 0, there if there == key else 0
+        moved = (0.0 if here else self._bytes(left)) + (0.0 if there else build)
+        seconds = SHUFFLE * moved + SORT_MERGE * (left.rows + right.rows)
+        return seconds, False, here != 0, there != 0
+
+    def _place(self, part: SubPlan) -> int:
+        """The key by which an exchange left a part distributed; 0 for none."""
+        if part.left is None or part.right is None or part.kind == "full":
+            return 0
+        found = self._places.get(part.text)
+        if found is None:
+            if part.kind in _BUILDS_RIGHT and self._bytes(part.right) <= BUILD_LIMIT:
+                found = self._place(part.left)
+            else:
+                found = self._key(part.left.relations, part.right.relations)
+            self._places[part.text] = found
+        return found
+
+    def _key(self, left: int, right: int) -> int:
+        """What a join equates, as a set of equality classes."""
+        joined, key = left | right, 0
+        for needs, column in self._equalities:
+            if needs & joined == needs and needs & left and needs & right:
+                key |= column
+        return key
+
+    def _bytes(self, part: SubPlan) -> float:
+        width = self._width.get(part.relations)
+        if width is None:
+            width = sum(w for i, w in enumerate(self._widths) if part.relations >> i & 1)
+            self._width[part.relations] = width
+        return part.rows * width
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """What a lookup reads of its table: in words, the seconds to read it, rows, bytes of rows."""
+
+    text: str
+    seconds: float
+    rows: float
+    bytes: float
+
+
+def arrange(
+    name: str,
+    rows: float,
+    width: float = UNKNOWN_ROW,
+    files: Surviving | None = None,
+    column: str = "",
+    unique: bool = False,
+) -> Arrangement:
+    """How a table is looked up.
+
+    Args:
+        name: the table, for people.
+        rows: all its rows; `width`: bytes of one in memory (`row_bytes`).
+        files: those left by the literal ranges pushed on `column`, or all of them with no column;
+            None when the log can't tell.
+        unique: the lookup is by a declared key.
+
+    Example:
+        >>> arrange("orders", 1.5e6, 120.0, Surviving(3, 812, 220_000), "o_orderkey").text
+        'orders: 3 of 812 files by o_orderkey ranges'
+        >>> arrange("orders", 1.5e6, 120.0, Surviving(800, 812, 59_000_000), "o_orderkey").text
+        'orders: all 812 files'
+    """
+    pruned = files is not None and column != "" and files.files < USEFUL * files.of
+    size, opened, text = rows * width / INFLATION, 1, "whole table"
+    touched = rows
+    if files is not None:
+        opened = files.files if pruned else files.of
+        text = "the only file" if opened == 1 else f"all {opened:,} files"
+    if files is not None and pruned:
+        text = f"{files.files:,} of {files.of:,} files by {column} ranges"
+        touched *= min(1.0, files.bytes / max(size, 1.0))
+        size = float(files.bytes)
+    unique_text = ", unique" if unique else ""
+    seconds = SCAN * size + FILE * opened
+    return Arrangement(f"{name}: {text}{unique_text}", seconds, touched, touched * width)
+
+
+class LookupCost(NamedTuple):
+    """Seconds, how the sides meet, and where the stream lies after: KEPT, KEYED or LOST."""
+
+    seconds: float
+    exchange: str
+    place: int
+
+
+def lookup_cost(
+    table: Arrangement, rows_in: float, rows_out: float, width: float, placed: bool
+) -> LookupCost:
+    """What one lookup costs and how it is best made.
+
+    Args:
+        rows_in: rows of the stream before it, `rows_out` after it; `width`: bytes of one before.
+        placed: the stream already lies by the lookup's key.
+
+    Example:
+        >>> orders = arrange("orders", 1.5e6, 120.0, Surviving(3, 812, 220_000), "o_orderkey")
+        >>> lookup_cost(orders, 90.0, 90.0, 100.0, False).exchange
+        'broadcast the change'
+        >>> lookup_cost(orders, 1e9, 1e9, 100.0, False).exchange
+        'broadcast the table'
+    """
+    stream = rows_in * width
+    seconds = SHUFFLE * (table.bytes + (0.0 if placed else stream))
+    seconds += SORT_MERGE * (rows_in + table.rows)
+    way, place = ("exchange the table" if placed else "exchange both"), KEYED
+    if table.bytes <= BUILD_LIMIT:
+        other = BROADCAST * table.bytes + PROBE * rows_in
+        if other < seconds:
+            seconds, way, place = other, "broadcast the table", KEPT
+    if stream <= STREAM_LIMIT:
+        other = BROADCAST * stream + PROBE * table.rows
+        if other < seconds:
+            seconds, way, place = other, "broadcast the change", LOST
+    return LookupCost(seconds + table.seconds + PROBE * rows_out, way, place)

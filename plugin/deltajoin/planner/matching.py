@@ -1,0 +1,244 @@
+"""What share of all pairs of rows match between two sets of relations.
+
+Columns that are equated form a class, and a class counts once, however many conjuncts state it:
+
+    pairs that match = all pairs / max(distinct values on one side, on the other)       (one class)
+
+- A set that already holds several columns of a class has the distinct values of the smallest.
+- What several classes have together, and what keys say of them, stands in `classes`.
+- Nulls match nothing: each column counts its share of values, once.
+- Inequalities and expressions over several relations have fixed shares (`selectivity`).
+
+The share is symmetric and depends on the two sets alone. Source: Ebergen's thesis on DuckDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from deltajoin.catalog.statistics import Value
+from deltajoin.graph import ColumnRef, Predicate, Relation
+from deltajoin.planner.classes import Classes, Equality, bits, product_of, weight
+from deltajoin.planner.selectivity import Facts, kept_share
+from deltajoin.planner.statistics import TRUST, Estimate, Measured, Statistics
+
+LEAST = 1e-6
+_FLOOR = 1e-30
+
+
+class Pairs(NamedTuple):
+    """Two sets that meet.
+
+    `one` and `other` are the distinct values of what is equated on each side (1 each without an
+    equality). `apart` makes up for members of a class that only now meet. `present` is the share
+    that is not null, `residual` what all else keeps.
+    """
+
+    one: float
+    other: float
+    apart: float
+    present: float
+    residual: float
+    source: str
+
+    @property
+    def share(self) -> float:
+        """Share of the pairs of rows that match; above zero."""
+        distinct = product_of((max(self.one, self.other, 1.0), self.apart))
+        return max(self.present * self.residual / distinct, _FLOOR)
+
+
+class Matching:
+    """The predicates over some relations; relation i is bit 1 << i."""
+
+    def __init__(
+        self,
+        relations: Sequence[Relation],
+        predicates: Iterable[Predicate],
+        statistics: Statistics,
+    ) -> None:
+        self._relations = {r.name: r for r in relations}
+        self._numbers = {r.name: i for i, r in enumerate(relations)}
+        self._statistics = statistics
+        self._rows = [statistics.table_rows(r.source) for r in relations]
+        given = sorted(set(predicates), key=lambda p: p.sql)
+        self._residuals: list[list[tuple[int, int, float]]] = [[] for _ in relations]
+        equalities: list[Equality] = []
+        for number, predicate in enumerate(given):
+            names = sorted(predicate.relations)
+            if len(names) < 2 or not all(name in self._numbers for name in names):
+                continue
+            if predicate.left is not None and predicate.right is not None:
+                equalities.append((predicate.left, predicate.right))
+                continue
+            needs, share = self.mask(names), self.kept_by(predicate.sql)
+            for name in names:
+                self._residuals[self._numbers[name]].append((number, needs, share))
+        self._classes = Classes(relations, equalities, statistics)
+        self._filtered = [self._filter(r, given) for r in relations]
+        self._seen = self._measured()
+
+    def mask(self, names: Iterable[str]) -> int:
+        """The bit set of some relations."""
+        return sum(1 << self._numbers[name] for name in names)
+
+    def kept(self, relation: str) -> float:
+        """Share of a relation's rows that its own filters keep, at least one row's worth."""
+        return self._filtered[self._numbers[relation]]
+
+    def rows(self, relation: str) -> float:
+        """Rows of a relation after its own filters."""
+        number = self._numbers[relation]
+        return self._rows[number] * self._filtered[number]
+
+    def measured(self, bound: int, new: str) -> Measured | None:
+        """Rows of earlier lookups of a relation on the driver's path; None without a driver.
+
+        Of what is bound, only what the lookup depends on must be the same as it was.
+        """
+        if not self._seen:
+            return None
+        number = self._numbers[new]
+        return self._seen.get((bound & self.relevant(number), number))
+
+    def share(self, one: int, other: int) -> Estimate:
+        """Share of the pairs of rows of two disjoint sets that match; above zero."""
+        found = self.pairs(one, other)
+        return Estimate(found.share, found.source)
+
+    def pairs(self, one: int, other: int) -> Pairs:
+        """How the rows of two disjoint sets match."""
+        active: dict[int, list[int]] = {}
+        residual = 1.0
+        seen: list[int] = []
+        small, large = (one, other) if one.bit_count() < other.bit_count() else (other, one)
+        for number in bits(small):
+            for partner, joined in self._classes.linked[number]:
+                if large >> partner & 1:
+                    active.setdefault(joined, []).extend((partner, number))
+            for index, needs, share in self._residuals[number]:
+                if needs & large and needs & (one | other) == needs and index not in seen:
+                    seen.append(index)
+                    residual *= share
+        source = "guess" if seen else "key"
+        if not active:
+            return Pairs(1.0, 1.0, 1.0, 1.0, max(residual, LEAST), source)
+        found = self._equal(active, one, other)
+        return found._replace(residual=residual, source=source) if seen else found
+
+    def _equal(self, active: dict[int, list[int]], one: int, other: int) -> Pairs:
+        """The equalities of all active classes (class -> members that meet)."""
+        distinct = [1.0, 1.0]
+        sides = [1.0, 1.0]
+        apart = present = 1.0
+        source = "key"
+        for joined in sorted(active):
+            members, met = self._classes.members[joined], active[joined]
+            smallest: list[float] = []
+            for at, side in enumerate((one, other)):
+                values = []
+                for part in self._classes.parts(joined, side):
+                    numbers = bits(part)
+                    if any(number in met for number in numbers):
+                        values.append(min([members[number].distinct for number in numbers]))
+                        if len(numbers) == 1:
+                            present *= members[numbers[0]].present
+                smallest += values
+                sides[at] = min(values)
+                distinct[at] = product_of((distinct[at], sides[at]))
+            if len(smallest) > 2:
+                apart *= product_of(sorted(smallest)[1:]) / max(sides)
+            decisive = max([members[number] for number in met], key=weight)
+            source = max(source, decisive.source, key=TRUST.index)
+        if len(active) > 1:
+            classes = frozenset(active)
+            for at, side in enumerate((one, other)):
+                factor, by_key = self._classes.joint(classes, side)
+                distinct[at] *= factor
+                source = "key" if by_key else source
+        return Pairs(distinct[0], distinct[1], apart, max(present, LEAST), 1.0, source)
+
+    def _filter(self, relation: Relation, predicates: Sequence[Predicate]) -> float:
+        own = [p.sql for p in predicates if p.kind == "filter" and p.relations == {relation.name}]
+        if not own:
+            return 1.0
+        rows = self._rows[self._numbers[relation.name]]
+        return max(kept_share(own, _Facts(self)), 1 / rows, _FLOOR)
+
+    def _measured(self) -> dict[tuple[int, int], Measured]:
+        """The driver's measured lookups: (what is bound of what they depend on, relation) -> rows.
+
+        The rows into a path's first lookup were counted before the driver's own filters.
+        """
+        driver, found = self._statistics.driver, dict[tuple[int, int], Measured]()
+        if driver is None:
+            return found
+        steps = self._statistics.measured_of(driver)
+        for (bound, new), seen in sorted(steps.items(), key=lambda s: (sorted(s[0][0]), s[0][1])):
+            if new not in self._numbers or not bound <= self._numbers.keys():
+                continue
+            number = self._numbers[new]
+            at = (self.mask(bound) & self.relevant(number), number)
+            old = found.get(at, Measured(0.0, 0.0, 0))
+            kept = self.kept(driver) if len(bound) == 1 else 1.0
+            found[at] = Measured(
+                old.rows_in + kept * seen.rows_in,
+                old.rows_out + seen.rows_out,
+                old.runs + seen.runs,
+            )
+        return found
+
+    def relevant(self, number: int) -> int:
+        """The relations that a lookup of this one depends on when they are bound."""
+        joined = 0
+        for _, needs, _ in self._residuals[number]:
+            joined |= needs
+        for members in self._classes.members:
+            if number in members:
+                joined |= sum(1 << member for member in members)
+        return joined & ~(1 << number)
+
+    def source(self, relation: str) -> str | None:
+        """The table of a relation, None when there is no such relation."""
+        found = self._relations.get(relation)
+        return found.source if found else None
+
+    def kept_by(self, sql: str) -> float:
+        """Share of the rows that a predicate over any of the relations keeps; above zero."""
+        return max(kept_share((sql,), _Facts(self)), LEAST)
+
+    def signature(self, number: int) -> tuple[float, ...]:
+        """What sets a relation apart but its name: rows, filtered share, values equated."""
+        values = sorted(m[number].distinct for m in self._classes.members if number in m)
+        return (-self._rows[number], self._filtered[number], *values)
+
+    def partners(self, number: int) -> list[int]:
+        """Relations that an equality links to this one; one for each class."""
+        return [partner for partner, _ in self._classes.linked[number]]
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the shares were made from."""
+        return self._statistics
+
+
+class _Facts(Facts):
+    """Columns of relations, as the statistics know their tables."""
+
+    def __init__(self, matching: Matching) -> None:
+        self._matching = matching
+        self._statistics = matching.statistics
+
+    def distinct(self, column: ColumnRef) -> float:
+        source = self._matching.source(column[0])
+        return self._statistics.distinct(source, column[1]).value if source else 1.0
+
+    def range_share(self, column: ColumnRef, low: Value | None, high: Value | None) -> float | None:
+        source = self._matching.source(column[0])
+        log = self._statistics.log.get(source) if source else None
+        return log.share(column[1], low, high) if log else None
+
+    def null_share(self, column: ColumnRef) -> float | None:
+        source = self._matching.source(column[0])
+        return self._statistics.column(source, column[1]).null_share if source else None

@@ -1,0 +1,228 @@
+"""What share of the rows a predicate keeps.
+
+A comparison of one column with a literal is judged by the column's bounds, distinct values and
+nulls; ranges on one column are met, not multiplied; AND, OR, NOT and IN follow from their parts.
+Predicates over several relations, and all that can't be read, have a fixed share. A share of zero
+means that the log rules the rows out; the caller sets the floor.
+
+Source of the fixed shares: PostgreSQL's and DuckDB's defaults.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from deltajoin.graph import ColumnRef
+from deltajoin.sql.dialect import Verbatim
+
+OTHER, INEQUALITY, LIKE, HALF, TWO_SIDED = 0.25, 1 / 3, 0.1, 0.5, 0.1
+_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+}
+
+
+class Facts(Protocol):
+    """What is known of columns."""
+
+    def distinct(self, column: ColumnRef) -> float:
+        """Distinct values, at least one."""
+        ...
+
+    def range_share(self, column: ColumnRef, low: Any, high: Any) -> float | None:
+        """Share of the values in a closed range; None when unknown."""
+        ...
+
+    def null_share(self, column: ColumnRef) -> float | None:
+        """Share of nulls; None when unknown."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A predicate as far as it can be judged.
+
+    `kind`: and, or, not (of `parts`); range (`low`, `high`), in (`values`), null (of `column`);
+    equal, unequal (of `columns` of several relations); fixed (`low` is the share).
+    """
+
+    kind: str
+    parts: tuple[Shape, ...] = ()
+    column: ColumnRef = ("", "")
+    columns: tuple[ColumnRef, ...] = ()
+    low: Any = None
+    high: Any = None
+    values: tuple[Any, ...] = ()
+
+
+def kept_share(predicates: Iterable[str], facts: Facts) -> float:
+    """Share of the rows that all of some conjuncts keep; 0 to 1.
+
+    Example: with values 0 to 99 of x, "x >= 20" and "x < 30" together keep a tenth.
+    """
+    return _all(tuple(shape_of(sql) for sql in sorted(predicates)), facts)
+
+
+@lru_cache(maxsize=4096)
+def shape_of(sql: str) -> Shape:
+    """The shape of a predicate in Spark SQL."""
+    try:
+        return _shape(sqlglot.parse_one(sql, dialect=Verbatim))
+    except (SqlglotError, RecursionError, ValueError):
+        return _fixed(OTHER)
+
+
+def _fixed(share: float) -> Shape:
+    return Shape("fixed", low=share)
+
+
+def _shape(node: exp.Expr) -> Shape:
+    if isinstance(node, exp.Paren):
+        return _shape(node.this)
+    if isinstance(node, exp.And | exp.Or):
+        parts = (_shape(node.this), _shape(node.expression))
+        return Shape("and" if isinstance(node, exp.And) else "or", parts)
+    if isinstance(node, exp.Not):
+        return Shape("not", (_shape(node.this),))
+    if isinstance(node, exp.Boolean):
+        return _fixed(1.0 if node.this else 0.0)
+    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+        return Shape("null", column=_ref(node.this)) if _is_column(node.this) else _fixed(LIKE)
+    if isinstance(node, exp.Column):
+        return _fixed(HALF)
+    if isinstance(node, exp.In | exp.Between):
+        return _listed(node)
+    if isinstance(node, exp.Like | exp.ILike | exp.RegexpLike):
+        return _fixed(LIKE)
+    return _comparison(node) if isinstance(node, exp.Binary) else _fixed(OTHER)
+
+
+def _listed(node: exp.In | exp.Between) -> Shape:
+    if isinstance(node, exp.Between):
+        low, high = _literal(node.args["low"]), _literal(node.args["high"])
+        if _is_column(node.this) and low is not None and high is not None:
+            return Shape("range", column=_ref(node.this), low=low, high=high)
+        return _fixed(TWO_SIDED)
+    values = tuple(_literal(value) for value in node.expressions)
+    if _is_column(node.this) and values and all(value is not None for value in values):
+        return Shape("in", column=_ref(node.this), values=tuple(dict.fromkeys(values)))
+    return _fixed(OTHER)
+
+
+def _comparison(node: exp.Binary) -> Shape:
+    kind: type[exp.Expr] = type(node)
+    column, other = node.this, node.expression
+    if not _is_column(column):
+        column, other, kind = other, column, _TURNED.get(kind, kind)
+    columns = tuple(sorted({_ref(c) for c in node.find_all(exp.Column)}))
+    several = len({relation for relation, _ in columns}) > 1
+    value = _literal(other) if _is_column(column) and not several else None
+    if not columns:
+        return _fixed(OTHER)
+    if kind in (exp.EQ, exp.NullSafeEQ):
+        if value is not None:
+            return Shape("in", column=_ref(column), values=(value,))
+        return Shape("equal", columns=columns)
+    if kind is exp.NEQ:
+        same = Shape("in", column=_ref(column), values=(value,)) if value is not None else None
+        return Shape("not", (same or Shape("equal", columns=columns),))
+    if kind in _TURNED:
+        if value is None:
+            return _fixed(INEQUALITY)
+        above = kind in (exp.GT, exp.GTE)
+        low, high = (value, None) if above else (None, value)
+        return Shape("range", column=_ref(column), low=low, high=high)
+    return _fixed(OTHER)
+
+
+def _is_column(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column)
+
+
+def _ref(column: exp.Expr) -> ColumnRef:
+    return (column.text("table"), column.name)
+
+
+def _literal(node: exp.Expr) -> Any:
+    """A literal's value; None when it is none, or NULL."""
+    if isinstance(node, exp.Paren | exp.Cast):
+        return _literal(node.this)
+    if isinstance(node, exp.Neg):
+        value = _literal(node.this)
+        return -value if isinstance(value, int | float) else None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if not isinstance(node, exp.Literal):
+        return None
+    text = str(node.this)
+    if node.is_string:
+        return text
+    return int(text) if text.isdigit() else float(text)
+
+
+def _share(shape: Shape, facts: Facts) -> float:
+    if shape.kind == "fixed":
+        return float(shape.low)
+    if shape.kind == "and":
+        return _all(shape.parts, facts)
+    if shape.kind == "or":
+        return 1 - math.prod(1 - _share(part, facts) for part in shape.parts)
+    if shape.kind == "not":
+        return 1 - _share(shape.parts[0], facts)
+    if shape.kind == "null":
+        nulls = facts.null_share(shape.column)
+        return LIKE if nulls is None else nulls
+    if shape.kind == "equal":
+        return min(HALF, 1 / max(facts.distinct(column) for column in shape.columns))
+    return _of_column(shape, facts)
+
+
+def _of_column(shape: Shape, facts: Facts) -> float:
+    present = 1 - (facts.null_share(shape.column) or 0.0)
+    if shape.kind == "in":
+        inside = sum(facts.range_share(shape.column, v, v) != 0 for v in shape.values)
+        return present * min(1.0, inside / facts.distinct(shape.column))
+    found = facts.range_share(shape.column, shape.low, shape.high)
+    if found is None:
+        found = INEQUALITY if None in (shape.low, shape.high) else TWO_SIDED
+    return present * found
+
+
+def _all(shapes: tuple[Shape, ...], facts: Facts) -> float:
+    """Conjuncts together: ranges on one column are met, all else is independent."""
+    flat = _flattened(shapes)
+    share = 1.0
+    one_sided: dict[ColumnRef, dict[bool, float]] = {}
+    for shape in flat:
+        if shape.kind == "range" and None in (shape.low, shape.high):
+            sides = one_sided.setdefault(shape.column, {})
+            above = shape.high is None
+            sides[above] = min(sides.get(above, 1.0), _share(shape, facts))
+        else:
+            share *= _share(shape, facts)
+    for column, sides in sorted(one_sided.items()):
+        if len(sides) == 1:
+            share *= next(iter(sides.values()))
+        elif facts.range_share(column, None, None) is None:
+            share *= TWO_SIDED
+        else:
+            present = 1 - (facts.null_share(column) or 0.0)
+            share *= max(0.0, sum(sides.values()) - present)
+    return share
+
+
+def _flattened(shapes: tuple[Shape, ...]) -> list[Shape]:
+    found: list[Shape] = []
+    for shape in shapes:
+        found += _flattened(shape.parts) if shape.kind == "and" else [shape]
+    return found

@@ -1,0 +1,161 @@
+"""What joins and lookups cost: fan-out and bytes touched, not table sizes; exchanges reused."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from deltajoin.catalog.statistics import Surviving
+from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.cost import (
+    BUILD_LIMIT,
+    KEPT,
+    KEYED,
+    LOST,
+    STREAM_LIMIT,
+    Arrangement,
+    SparkCost,
+    arrange,
+    lookup_cost,
+    row_bytes,
+    write_cost,
+)
+from deltajoin.planner.estimate import SetEstimator
+from deltajoin.planner.statistics import Statistics
+from tests.unit.joins import graph, hypergraph, join
+
+BIG = 50_000_000
+
+
+def combiner(sizes: dict[str, int], *conjuncts: str) -> tuple[Combiner, SparkCost]:
+    of = graph(list(sizes), conjuncts)
+    hyper = hypergraph(of)
+    statistics = Statistics(sizes, {})
+    cost = SparkCost(of, hyper, statistics)
+    return Combiner(hyper, SetEstimator(of, hyper, statistics), cost), cost
+
+
+def joined(made: Combiner, one: SubPlan, other: SubPlan) -> SubPlan:
+    found = made.join(one, other)
+    assert found is not None
+    return found
+
+
+def way_of(cost: SparkCost, plan: SubPlan) -> tuple[str, tuple[str, ...]]:
+    assert plan.left is not None
+    assert plan.right is not None
+    return cost.way(plan.kind, plan.left, plan.right)[1:]
+
+
+# joins of the full query --------------------------------------------------------------------------
+
+
+def test_the_small_side_is_broadcast() -> None:
+    made, cost = combiner({"a": BIG, "b": 100}, "a.x = b.x")
+    plan = joined(made, made.leaf(1), made.leaf(0))
+    assert plan.text == "(0 1)", "the small side is the build side"
+    assert way_of(cost, plan) == ("right", ())
+
+
+def test_two_large_sides_are_exchanged() -> None:
+    made, cost = combiner({"a": BIG, "b": BIG}, "a.x = b.x")
+    assert way_of(cost, joined(made, made.leaf(0), made.leaf(1))) == ("", ("left", "right"))
+
+
+def test_a_join_on_the_same_key_reuses_the_exchange() -> None:
+    sizes = {"a": BIG, "b": BIG, "c": BIG, "d": 10}
+    same, cost = combiner(sizes, "a.x = b.x", "b.x = c.x", "a.z = d.z")
+    first = joined(same, same.leaf(0), same.leaf(1))
+    first = joined(same, first, same.leaf(3))
+    assert way_of(cost, first)[0] == "right", "a broadcast leaves the distribution"
+    again = cost.way("inner", first, same.leaf(2))
+    assert again.exchanged == ("right",)
+    other, cost = combiner(sizes, "a.x = b.x", "b.y = c.y", "a.z = d.z")
+    plan = joined(other, joined(other, other.leaf(0), other.leaf(1)), other.leaf(3))
+    moved = cost.way("inner", plan, other.leaf(2))
+    assert moved.exchanged == ("left", "right")
+    assert moved.seconds > again.seconds
+
+
+def test_a_full_join_is_never_a_broadcast_and_keeps_no_distribution() -> None:
+    of = graph(["a", "b"], [], [join("full", "a", "b", "a.x = b.x")])
+    hyper = hypergraph(of)
+    statistics = Statistics({"a": 10, "b": 10}, {})
+    cost = SparkCost(of, hyper, statistics)
+    made = Combiner(hyper, SetEstimator(of, hyper, statistics), cost)
+    plan = joined(made, made.leaf(0), made.leaf(1))
+    assert way_of(cost, plan) == ("", ("left", "right"))
+
+
+def test_row_bytes_come_from_the_files() -> None:
+    statistics = Statistics({"a": 100, "b": 100}, {}, bytes={"a": 10_000, "b": 1})
+    assert row_bytes(statistics, "a") == pytest.approx(300)
+    assert row_bytes(statistics, "b") == pytest.approx(8)
+    assert row_bytes(statistics, "c") == pytest.approx(100)
+
+
+# lookups ------------------------------------------------------------------------------------------
+
+ROWS, WIDTH, KEY = 15_000_000.0, 120.0, "o_orderkey"
+FEW = arrange("orders", ROWS, WIDTH, Surviving(3, 812, 2_200_000), KEY)
+ALL = arrange("orders", ROWS, WIDTH, Surviving(812, 812, 600_000_000))
+
+
+def test_the_arrangement_says_what_is_read() -> None:
+    assert FEW.text == "orders: 3 of 812 files by o_orderkey ranges"
+    assert ALL.text == "orders: all 812 files"
+    assert arrange("orders", ROWS, WIDTH, Surviving(800, 812, 590_000_000), KEY) == ALL
+    assert (
+        arrange("o", 5.0, WIDTH, Surviving(1, 1, 9), unique=True).text == "o: the only file, unique"
+    )
+    assert arrange("o", 5.0).text == "o: whole table"
+
+
+def seconds(table: Arrangement, rows_in: float = 1e3, rows_out: float = 1e3) -> float:
+    return lookup_cost(table, rows_in, rows_out, 100.0, False).seconds
+
+
+def test_bytes_touched_count_and_the_tables_size_does_not() -> None:
+    tenfold = arrange("orders", 10 * ROWS, WIDTH, Surviving(3, 8120, 2_200_000), KEY)
+    assert seconds(tenfold) == pytest.approx(seconds(FEW))
+    assert seconds(FEW) < seconds(ALL) / 10
+
+
+def test_fan_out_counts() -> None:
+    costs = [seconds(FEW, rows_out=n) for n in (1e3, 1e6, 1e9)]
+    assert costs == sorted(costs)
+    assert costs[2] > 100 * costs[0]
+
+
+def test_how_the_sides_meet() -> None:
+    assert lookup_cost(ALL, 1e3, 1e3, 100.0, False)[1:] == ("broadcast the change", LOST)
+    small = arrange("nation", 50.0, WIDTH, Surviving(1, 1, 5_000))
+    assert lookup_cost(small, 1e6, 1e6, 100.0, False)[1:] == ("broadcast the table", KEPT)
+    assert 1e8 * 100 > STREAM_LIMIT
+    assert ALL.bytes > BUILD_LIMIT
+    large = lookup_cost(ALL, 1e8, 1e8, 100.0, False)
+    placed = lookup_cost(ALL, 1e8, 1e8, 100.0, True)
+    assert large[1:] == ("exchange both", KEYED)
+    assert placed[1:] == ("exchange the table", KEYED)
+    assert placed.seconds < large.seconds
+
+
+def test_a_merge_costs_something_even_for_no_row() -> None:
+    assert write_cost(0) > 0
+    assert write_cost(1e6) > write_cost(1e3)
+
+
+def test_no_figure_makes_a_cost_that_is_none() -> None:
+    rng = random.Random(1)
+    odd = (1e-6, 1.0, 1e18, 1e100)
+    for _ in range(500):
+        files = rng.choice((None, Surviving(0, 0, 0), Surviving(0, 9, 0), Surviving(9, 9, 10**18)))
+        table = arrange("t", rng.choice(odd[:3]), rng.choice((8.0, 1e4)), files, rng.choice("c "))
+        rows = rng.choice(odd), rng.choice(odd)
+        found = lookup_cost(table, *rows, rng.choice((8.0, 1e4)), rng.random() < 0.5)
+        assert 0 <= found.seconds < math.inf
+    made, _ = combiner({"a": 10**18, "b": 0, "c": 10**18}, "a.x = b.x", "b.y = c.y")
+    plan = joined(made, joined(made, made.leaf(0), made.leaf(1)), made.leaf(2))
+    assert 0 < plan.cost < math.inf

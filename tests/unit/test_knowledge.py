@@ -1,0 +1,138 @@
+"""What the planner is told of the sources: sizes, declarations in schema spelling, earlier runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from deltajoin.catalog import TargetCommit, TargetState
+from deltajoin.delta.build import Inputs, build_plan
+from deltajoin.delta.epochs import lookup_paths
+from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
+from deltajoin.errors import DeltaJoinError
+from deltajoin.planner.statistics import Measured, Statistics
+from tests.unit import flights
+
+TABLES = {name: flights.table(name) for name in flights.COLUMNS}
+NAMES = tuple(sorted(TABLES))
+
+
+def gathered(
+    references: Mapping[str, str] | None = None,
+    hints: Mapping[str, Mapping[str, float]] | None = None,
+) -> Statistics:
+    return gather_statistics(TABLES, {}, Declared(NAMES, references or {}, hints or {}))
+
+
+def test_sizes_come_from_the_states() -> None:
+    found = gathered()
+    assert found.rows == flights.ROWS
+    assert found.bytes["planes"] == 332_200
+
+
+def test_references_and_hints_are_found_in_schema_spelling() -> None:
+    found = gathered(
+        {
+            "Flights.Carrier": "airlines.CARRIER",
+            "flights.origin, time_hour": "weather.origin,time_hour",
+        },
+        {"rows": {"FLIGHTS": 5}, "distinct": {"flights.Dest": 90}},
+    )
+    assert found.references == (
+        (("flights", ("carrier",)), ("airlines", ("carrier",))),
+        (("flights", ("origin", "time_hour")), ("weather", ("origin", "time_hour"))),
+    )
+    assert found.hints == {"rows": {"flights": 5}, "distinct": {"flights.dest": 90}}
+
+
+def test_declarations_of_tables_that_are_not_read_are_left_out() -> None:
+    declared = Declared(
+        (*NAMES, "staff"),
+        {"staff.carrier": "airlines.carrier"},
+        {"distinct": {"staff.id": 3}},
+    )
+    found = gather_statistics(TABLES, {}, declared)
+    assert (found.references, found.hints["distinct"]) == ((), {})
+
+
+@pytest.mark.parametrize(
+    ("references", "hints", "code"),
+    [
+        ({"flights.carrier": "airlines.nothing"}, {}, "UNKNOWN_REFERENCE"),
+        ({"flights.carrier": "nothing.carrier"}, {}, "UNKNOWN_REFERENCE"),
+        ({"flights": "airlines.carrier"}, {}, "UNKNOWN_REFERENCE"),
+        ({"flights.carrier": "weather.origin, time_hour"}, {}, "UNKNOWN_REFERENCE"),
+        ({}, {"rows": {"nothing": 1}}, "UNKNOWN_HINT"),
+        ({}, {"rows": {"flights": "many"}}, "UNKNOWN_HINT"),
+        ({}, {"rows": {"flights": float("nan")}}, "UNKNOWN_HINT"),
+        ({}, {"rows": {"flights": -1}}, "UNKNOWN_HINT"),
+        ({}, {"bytes": {"flights": 1}}, "UNKNOWN_HINT"),
+        ({}, {"distinct": {"flights.nothing": 1}}, "UNKNOWN_HINT"),
+        ({}, {"distinct": {"flights": 1}}, "UNKNOWN_HINT"),
+    ],
+)
+def test_what_is_not_there_is_refused(
+    references: dict[str, str], hints: dict[str, dict[str, float]], code: str
+) -> None:
+    with pytest.raises(DeltaJoinError) as refused:
+        gathered(references, hints)
+    assert refused.value.code == code
+
+
+def state(*records: dict[str, object]) -> TargetState:
+    """A target whose commits carry some records, newest first."""
+    commits = tuple(
+        TargetCommit(
+            version=len(records) - i,
+            timestamp_ms=0,
+            operation="MERGE",
+            metrics={},
+            user_metadata=json.dumps({"deltajoin": {"epoch": len(records) - i, **record}}),
+            data_change=True,
+        )
+        for i, record in enumerate(records)
+    )
+    return TargetState("/data/out", "id", len(records), (), (), commits)
+
+
+def counted(driver: str, rows: int, *out: tuple[str, int]) -> dict[str, object]:
+    steps = [{"relation": relation, "rows_out": n} for relation, n in out]
+    return {"driver": driver, "change_rows": rows, "steps": steps}
+
+
+def test_earlier_paths_are_those_of_the_same_definition() -> None:
+    one, two = [counted("f", 3, ("a", 3))], [counted("f", 5, ("a", 5))]
+    target = state(
+        {"fingerprint": "now", "paths": one},
+        {"fingerprint": "now", "paths": []},
+        {"fingerprint": "before", "paths": two},
+        {"fingerprint": "now", "paths": two},
+    )
+    foreign = TargetCommit(9, 0, "OPTIMIZE", {}, None, False)
+    target = replace(target, commits=(foreign, *target.commits))
+    assert earlier_paths(target, "now") == (one, two)
+    assert earlier_paths(None, "now") == ()
+
+
+def test_what_was_measured_changes_the_next_path() -> None:
+    plan = flights.daily_plan({"planes": 10})
+    assert plan.graph is not None
+    before = plan.paths[0]
+    assert [step.relation for step in before.steps][0] == "f"
+    seen = {("p", frozenset({"p"}), "f"): Measured(100, 70_000, 1)}
+    versions = {s.source: s for s in plan.sources}
+    statistics = Statistics(flights.ROWS, dict(plan.keys), measured=seen)
+    after = lookup_paths(plan.graph, statistics, plan.epoch_order, versions)[0]
+    assert before.steps[0].estimated_rows == pytest.approx(81, abs=1)
+    assert after.steps[0].estimated_rows == pytest.approx(7_000, rel=0.02)
+
+
+def test_a_table_of_unknown_size_is_named_in_a_warning() -> None:
+    tables = {**TABLES, "weather": replace(TABLES["weather"], rows=None)}
+    plan = build_plan(flights.model(), Inputs(tables, "/data/out", None, False))
+    assert plan.warnings == (
+        "weather has no row count in its log and no hint: the joins keep their written order",
+    )
