@@ -27,7 +27,7 @@ from deltajoin.delta.route import NoScope, regroup, routes
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.cardinality import Statistics
-from deltajoin.planner.search import full_order
+from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.solver import COST, STRATEGIES
 from deltajoin.sql.bind import bind
 from tests.property.cases import Case, Row, State, play, render_sql
@@ -192,7 +192,7 @@ class _PlanMaker:
         keys = {t.name: t.key for t in case.tables if t.key}
         types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
         key = graph.grouping.key_outputs if graph.grouping else target_key(graph, keys, types)
-        self.keys = keys
+        self.keys, self.types = keys, types
         self.target = Target(
             place="/target",
             name_parts=(),
@@ -255,7 +255,7 @@ class _PlanMaker:
             keys=tuple(sorted((s, k) for s, k in self.keys.items() if s in versions)),
             graph=self.graph,
             epoch_order=order,
-            full_order=full_order(self.graph, self.statistics) if self.graph.is_plain else None,
+            full_query=plan_full_query(self.graph, self.statistics, self.types),
             paths=routes(self.graph, self.statistics, order, versions, self.strategy),
             settings=None,
             regroup=regroup(self.graph, self.statistics, order, versions),

@@ -69,6 +69,21 @@ def _frontier(frontier: Mapping[str, Mapping[str, Any]]) -> str:
     return ", ".join(one(source, at) for source, at in sorted(frontier.items()))
 
 
+def _full_query(full: Mapping[str, Any]) -> list[str]:
+    """The order of the whole query: what was chosen, how, and what it wins."""
+    how = full["method"] + (f" ({full['fallback']})" if full["fallback"] else "")
+    if full["pairs"]:
+        how += f", {full['pairs']:,} pairs"
+    gain = full["written_cost"] / full["cost"] if full["cost"] else 1.0
+    lines = [f"  full query: {full['order']}  {how}; as written costs {gain:.2f}x"]
+    for join in full["joins"]:
+        on = " AND ".join(join["on"]).replace("`", "") or "every row"
+        lines.append(
+            f"    {join['kind']} join with {join['right']} on {on}: {join['rows']:,.0f} rows"
+        )
+    return lines
+
+
 def render_plan(plan: Mapping[str, Any]) -> str:
     """A plan (`DeltaPlan.to_dict()`) as text: strategy, target, orders, lookup paths."""
     target = plan["target"]
@@ -80,13 +95,8 @@ def render_plan(plan: Mapping[str, Any]) -> str:
         "  frontier " + _frontier(plan["frontier"]),
     ]
     lines += [f"  key of {s}: {', '.join(columns)}" for s, columns in plan["keys"].items()]
-    if plan["full_order"] is not None:
-        full = plan["full_order"]
-        steps = [
-            f"{relation} ({rows:,.0f})"
-            for relation, rows in zip(full["relations"], full["rows"], strict=True)
-        ]
-        lines.append("  full query: " + " ⨝ ".join(steps))
+    if plan["full_query"] is not None:
+        lines += _full_query(plan["full_query"])
         lines.append("  epoch order: " + ", ".join(plan["epoch_order"]))
     for path in plan["paths"]:
         lines += ["  " + line for line in path_lines(path)]

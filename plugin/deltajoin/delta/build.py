@@ -31,7 +31,7 @@ from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
 from deltajoin.planner.cardinality import Statistics
-from deltajoin.planner.search import full_order
+from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.sql.bind import BoundQuery, bind
 
 Keys = dict[str, tuple[str, ...]]
@@ -95,7 +95,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
         epoch_order=order,
-        full_order=full_order(graph, statistics) if graph and graph.is_plain else None,
+        full_query=_full_query(graph, statistics, sources, model),
         paths=paths if live else (),
         regroup=regroup(graph, statistics, order, {s.source: s for s in sources})
         if graph and live
@@ -111,6 +111,19 @@ def _declared(model: Model) -> Declared:
         references=getattr(model, "references", {}),
         hints=getattr(model, "hints", {}),
     )
+
+
+def _full_query(
+    graph: JoinGraph | None,
+    statistics: Statistics,
+    sources: tuple[SourceVersion, ...],
+    model: Model,
+) -> FullQuery | None:
+    if graph is None:
+        return None
+    types = {(s.source, name): kind for s in sources for name, kind in s.columns}
+    choice = Choice(getattr(model, "reorder", True), tuple(getattr(model, "order", ())))
+    return plan_full_query(graph, statistics, types, choice)
 
 
 def _paths(

@@ -13,7 +13,7 @@ from typing import Any
 
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.search import JoinOrder
+from deltajoin.planner.full_query import FullQuery
 
 FORMAT = 1
 
@@ -72,7 +72,7 @@ class DeltaPlan:
     keys: tuple[tuple[str, tuple[str, ...]], ...]
     graph: JoinGraph | None
     epoch_order: tuple[str, ...]
-    full_order: JoinOrder | None
+    full_query: FullQuery | None
     paths: tuple[LookupPath, ...]
     settings: tuple[tuple[str, str], ...] | None
     warnings: tuple[str, ...] = field(default=())
@@ -95,7 +95,7 @@ class DeltaPlan:
             "keys": {source: list(columns) for source, columns in self.keys},
             "graph": None if self.graph is None else asdict(self.graph),
             "epoch_order": list(self.epoch_order),
-            "full_order": None if self.full_order is None else asdict(self.full_order),
+            "full_query": None if self.full_query is None else self.full_query.to_dict(),
             "paths": [path.to_dict() for path in self.paths],
             "regroup": [[step.to_dict() for step in steps] for steps in self.regroup],
             "settings": None if self.settings is None else dict(self.settings),

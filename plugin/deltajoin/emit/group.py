@@ -34,14 +34,12 @@ def touched_sql(graph: JoinGraph) -> str:
 
 def group_sql(target: Target, grouping: Grouping) -> str:
     """Rows to write: every touched group whose row came, went or changed, with an operation."""
-    new = exp.select(*(named(expression(sql), name) for name, sql in grouping.outputs))
-    new = _touched(new, REGROUPED, INPUT, {key: key for key in grouping.keys})
-    new = new.select(named(number(1), _THERE)).group_by(*(column(k, INPUT) for k in grouping.keys))
-    if grouping.having:
-        new = new.having(expression(grouping.having))
+    rows = table(REGROUPED, INPUT)
+    new = _touched(grouped(rows, grouping), INPUT, {key: key for key in grouping.keys})
+    new = new.select(named(number(1), _THERE))
     old = exp.select(*(column(name, "t") for name in target.columns), named(number(1), _THERE))
     names = dict(zip(grouping.keys, grouping.key_outputs, strict=True))
-    old = _touched(old, TARGET_ROWS, "t", names)
+    old = _touched(old.from_(table(TARGET_ROWS, "t")), "t", names)
     keys = set(target.key)
     values = [
         named(exp.func("coalesce", column(n, "new"), column(n, "old")), n)
@@ -68,11 +66,17 @@ def group_sql(target: Target, grouping: Grouping) -> str:
     return pretty(select)
 
 
-def _touched(select: exp.Select, view: str, alias: str, names: dict[str, str]) -> exp.Select:
-    """Rows of a view whose group is touched; `names`: group key -> column of the view."""
+def grouped(rows: exp.Expr, grouping: Grouping) -> exp.Select:
+    """The query's groups over its input rows, which stand under the alias INPUT."""
+    select = exp.select(*(named(expression(sql), name) for name, sql in grouping.outputs))
+    select = select.from_(rows).group_by(*(column(key, INPUT) for key in grouping.keys))
+    return select.having(expression(grouping.having)) if grouping.having else select
+
+
+def _touched(select: exp.Select, alias: str, names: dict[str, str]) -> exp.Select:
+    """Rows whose group is touched; `names`: group key -> column under the alias."""
     on = [_same(key, TOUCHED, name, alias) for key, name in names.items()]
-    rows = select.from_(table(view, alias))
-    return rows.join(table(TOUCHED), on=exp.and_(*on), join_type="left semi")
+    return select.join(table(TOUCHED), on=exp.and_(*on), join_type="left semi")
 
 
 def _same(one: str, left: str, other: str, right: str) -> exp.Expr:

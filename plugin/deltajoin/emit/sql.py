@@ -20,12 +20,12 @@ from deltajoin.delta.epochs import LookupPath, SourceVersion, reads
 from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
-from deltajoin.emit.group import group_sql, touched_sql
+from deltajoin.emit.group import group_sql, grouped, touched_sql
+from deltajoin.emit.nesting import add_from
 from deltajoin.emit.paths import (
     PathProgram,
     SharedProgram,
     Statement,
-    join_on,
     path_programs,
 )
 from deltajoin.emit.route import regroup_statements, route_program
@@ -33,6 +33,7 @@ from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import count_sql, fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
 from deltajoin.names import WEIGHT
+from deltajoin.sql.group import INPUT
 from deltajoin.sql.tables import replace_tables
 
 
@@ -132,30 +133,21 @@ def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
 
 def full_sql(plan: DeltaPlan, views: Views) -> str:
     """The whole query over this epoch's versions, in the planner's join order."""
-    if plan.graph is None or plan.full_order is None:
-        own = replace_tables(
-            plan.sql, {s.source: views.scan(s.source, s.version).view for s in plan.sources}
-        )
-        own = own.rstrip().rstrip(";")
-        return count_sql(own, plan.target) if plan.target.kind == "bag" else own
-    graph, order = plan.graph, plan.full_order.relations
+    if plan.graph is None or plan.full_query is None:
+        places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
+        return replace_tables(plan.sql, places)
+    graph, query = plan.graph, plan.full_query
     version = {s.source: s.version for s in plan.sources}
 
     def scan(relation: str) -> exp.Table:
         source = graph.by_name[relation].source
         return table(views.scan(source, version[source]).view, relation)
 
-    outputs = [named(expression(p.sql), p.name) for p in graph.projections]
-    select = exp.select(*outputs).from_(scan(order[0]))
-    for position, relation in enumerate(order[1:], start=1):
-        on = graph.decidable(frozenset(order[:position]), relation)
-        select = join_on(select, scan(relation), [expression(p.sql) for p in on])
-    filters = [p for p in graph.predicates if p.kind == "constant"]
-    filters += graph.decidable(frozenset(), order[0])
-    if filters:
-        select = select.where(*[expression(p.sql) for p in filters])
-    whole = pretty(select)
-    return count_sql(whole, plan.target) if plan.target.kind == "bag" else whole
+    rows = exp.select(*(named(expression(p.sql), p.name) for p in graph.projections))
+    rows = add_from(rows, query.hypergraph, query.plan, scan)
+    if graph.grouping:
+        return pretty(grouped(rows.subquery(INPUT), graph.grouping))
+    return count_sql(rows, plan.target) if plan.target.kind == "bag" else pretty(rows)
 
 
 def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:

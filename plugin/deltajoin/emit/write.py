@@ -18,15 +18,15 @@ from deltajoin.names import COUNT, OPERATION, WEIGHT
 PATH_ROWS, TO_WRITE = "path_rows", "to_write"
 
 
-def count_sql(query: str, target: Target) -> str:
-    """Distinct rows of a query with their multiplicity; the query's text stays as it is."""
+def count_sql(select: exp.Select, target: Target) -> str:
+    """Distinct rows of a query with their multiplicity."""
     columns = [column(name) for name in target.columns]
     counted = (
         exp.select(*columns, named(call("count", number(1)), COUNT))
-        .from_(table("query"))
+        .from_(select.subquery("query"))
         .group_by(*[c.copy() for c in columns])
     )
-    return f"WITH `query` AS (\n{query}\n)\n{pretty(counted)}"
+    return pretty(counted)
 
 
 def net(names: tuple[str, ...]) -> exp.Select:

@@ -1,0 +1,173 @@
+"""The join order of the whole query: for the backfill, mode full and every rebuild.
+
+    reordering off, or a table of unknown size    the joins as the query nests them
+    an order is given                             left-deep in that order, or refused
+    otherwise                                     `full_plan` under the estimates and Spark's costs
+
+The query as written is costed beside the chosen plan, so that explain can say what reordering won.
+Caller: emits the plan as explicit nesting, with the engine's own reordering switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.build_graph import Types, build_hypergraph
+from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.cost import SparkCost
+from deltajoin.planner.estimate import SetEstimator
+from deltajoin.planner.full import full_plan, written_plan
+from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.planner.statistics import Statistics
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a user says of orders: `reorder` off keeps the query's own, `order` forces one."""
+
+    reorder: bool = True
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FullQuery:
+    """A plan of the whole query.
+
+    `method` is exact, linearised, greedy, written or forced; `pairs` the csg-cmp-pairs counted;
+    `fallback` why the plan is not exact; `written_cost` the cost of the query as it is written.
+    """
+
+    hypergraph: Hypergraph
+    plan: SubPlan
+    method: str
+    pairs: int
+    fallback: str
+    written_cost: float
+
+    def nesting(self) -> str:
+        """The order with names, estimated rows apart.
+
+        Example: `((orders ⨝ customers) ⟕ regions)`.
+        """
+        return _nested(self.hypergraph, self.plan)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The order as plain values; a join's `rows` are estimated."""
+        return {
+            "order": self.nesting(),
+            "method": self.method,
+            "pairs": self.pairs,
+            "fallback": self.fallback,
+            "cost": _short(self.plan.cost),
+            "written_cost": _short(self.written_cost),
+            "joins": list(_joins(self.hypergraph, self.plan)),
+        }
+
+
+_SIGNS = {"inner": "⨝", "left": "⟕", "full": "⟗", "semi": "⋉", "anti": "▷"}
+
+
+def _nested(graph: Hypergraph, plan: SubPlan) -> str:
+    if plan.left is None or plan.right is None:
+        return graph.names[plan.relations.bit_length() - 1]
+    left, right = _nested(graph, plan.left), _nested(graph, plan.right)
+    return f"({left} {_SIGNS[plan.kind]} {right})"
+
+
+def _joins(graph: Hypergraph, plan: SubPlan) -> Iterator[dict[str, Any]]:
+    for join in plan.joins():
+        if join.left is None or join.right is None:
+            continue
+        predicates = [p.sql for edge in join.edges if not edge.implied for p in edge.predicates]
+        yield {
+            "kind": "cross" if any(edge.cross for edge in join.edges) else join.kind,
+            "left": _nested(graph, join.left),
+            "right": _nested(graph, join.right),
+            "on": sorted(predicates),
+            "rows": _short(join.rows),
+            "cost": _short(join.cost),
+        }
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def plan_full_query(
+    graph: JoinGraph, statistics: Statistics, types: Types, choice: Choice | None = None
+) -> FullQuery:
+    """The order of the whole query.
+
+    Args:
+        types: (source, column) -> type.
+
+    Raises:
+        DeltaJoinError: INVALID_ORDER when a forced order does not name each relation once, or asks
+            for a join that would change the rows.
+    """
+    choice = choice or Choice()
+    hypergraph = build_hypergraph(graph, types)
+    combiner = Combiner(
+        hypergraph,
+        SetEstimator(graph, hypergraph, statistics),
+        SparkCost(graph, hypergraph, statistics),
+    )
+    written = _written(combiner, graph)
+    if choice.order:
+        forced = _left_deep(combiner, choice.order)
+        return FullQuery(hypergraph, forced, "forced", 0, "an order is given", written.cost)
+    unknown = statistics.unknown(graph)
+    if unknown or not choice.reorder:
+        reason = f"no row count of {', '.join(unknown)}" if unknown else "reordering is off"
+        return FullQuery(hypergraph, written, "written", 0, reason, written.cost)
+    found = full_plan(combiner, written=graph.root)
+    return FullQuery(
+        hypergraph, found.plan, found.method, found.pairs, found.fallback, written.cost
+    )
+
+
+def _written(combiner: Combiner, graph: JoinGraph) -> SubPlan:
+    """The plan that the query's text says; inner joins from left to right where they connect."""
+    if graph.joins:
+        return written_plan(combiner, graph.root)
+    bit = combiner.graph.bit
+    plans = [combiner.leaf(bit[r.name].bit_length() - 1) for r in graph.relations]
+    plan, waiting = plans[0], plans[1:]
+    while waiting:
+        joined = ((combiner.join(plan, other), other) for other in waiting)
+        step, used = next((j for j in joined if j[0] is not None), (None, None))
+        if step is None or used is None:
+            return written_plan(combiner, graph.root)
+        plan = step
+        waiting.remove(used)
+    return plan
+
+
+def _left_deep(combiner: Combiner, order: tuple[str, ...]) -> SubPlan:
+    names = combiner.graph.names
+    if sorted(order) != sorted(names):
+        raise _invalid(f"the order names {', '.join(order)}; the query joins {', '.join(names)}")
+    leaves = [combiner.leaf(combiner.graph.bit[name].bit_length() - 1) for name in order]
+
+    def joined(plan: SubPlan, leaf: SubPlan) -> SubPlan:
+        step = combiner.join(plan, leaf)
+        if step is None:
+            name = names[leaf.relations.bit_length() - 1]
+            raise _invalid(f"{name} can't be joined at its place without changing the rows")
+        return step
+
+    return reduce(joined, leaves)
+
+
+def _invalid(message: str) -> DeltaJoinError:
+    return DeltaJoinError(
+        "INVALID_ORDER",
+        message,
+        where="order",
+        remedy="Name every relation once, each linked to those before it, or leave the order out.",
+    )
