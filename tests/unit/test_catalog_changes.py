@@ -83,7 +83,7 @@ def told(changes: Changes) -> tuple[str, int, int, int | None, str | None]:
 
 
 def test_the_same_version_is_no_change(source: Source) -> None:
-    assert told(source.changes()) == ("none", 1, 1, 0, None)
+    assert told(source.changes()) == ("noop", 1, 1, 0, None)
 
 
 def test_compaction_vacuum_and_properties_are_no_change(source: Source) -> None:
@@ -94,7 +94,7 @@ def test_compaction_vacuum_and_properties_are_no_change(source: Source) -> None:
     DeltaTable(source.path).create_checkpoint()
     this = load_table("s", str(source.path)).version
     assert this >= 5
-    assert told(source.changes()) == ("none", this, this, 0, None)
+    assert told(source.changes()) == ("noop", this, this, 0, None)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ def test_compaction_vacuum_and_properties_are_no_change(source: Source) -> None:
         (lambda s: s.update('"Id" < 3'), "mutating", 2),
         (lambda s: s.merge(6, 7, 8), "mutating", 3),
         (lambda s: s.merge(7, 8), "insert_only", 2),
-        (lambda s: s.delete(), "mutating", 6),
-        (lambda s: s.overwrite(rows(1, 2)), "mutating", 8),
+        (lambda s: s.delete(), "replaced", 6),
+        (lambda s: s.overwrite(rows(1, 2)), "replaced", 8),
         (lambda s: (s.append(7), s.update('"Id" = 7')), "mutating", 2),
-        (lambda s: (s.append(7), s.overwrite(rows(1))), "mutating", 9),
+        (lambda s: (s.append(7), s.overwrite(rows(1))), "replaced", 9),
         (lambda s: (s.append(7), s.optimize(), s.append(8)), "insert_only", 2),
     ],
 )
@@ -165,7 +165,7 @@ def test_restore_is_a_change_like_any_other(source: Source) -> None:
     source.delete('"Id" = 1')
     source.consumed = source.consume()
     DeltaTable(source.path).restore(1)
-    assert told(source.changes()) == ("mutating", 2, 3, 5, None)
+    assert told(source.changes()) == ("replaced", 2, 3, 5, None)
 
 
 # --- columns ------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_a_used_column_gone_or_retyped_is_named(source: Source, data: pa.Table) 
 
 def test_an_unused_column_dropped_in_the_first_change_is_fine(source: Source) -> None:
     source.overwrite(rows(1).drop_columns(["n"]))
-    assert told(source.changes()) == ("mutating", 1, 2, 7, None)
+    assert told(source.changes()) == ("replaced", 1, 2, 7, None)
 
 
 def test_an_unused_column_dropped_between_changes_stops_the_feed(source: Source) -> None:
@@ -212,7 +212,7 @@ def test_a_column_retyped_and_back_is_noticed(source: Source) -> None:
 def test_a_replacement_with_the_same_columns_is_fine(source: Source) -> None:
     source.append(7)
     source.overwrite(rows(1))
-    assert told(source.changes()) == ("mutating", 1, 3, 9, None)
+    assert told(source.changes()) == ("replaced", 1, 3, 9, None)
 
 
 # --- the feed -----------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_a_replacement_with_the_same_columns_is_fine(source: Source) -> None:
 def test_without_a_feed_only_changed_rows_matter(tmp_path: Path) -> None:
     source = Source(tmp_path / "t", {"delta.appendOnly": "false"})
     source.optimize()
-    assert told(source.changes()) == ("none", 2, 2, 0, None)
+    assert told(source.changes()) == ("noop", 2, 2, 0, None)
     source.append(7)
     changes = source.changes()
     assert (changes.kind, changes.problem) == ("insert_only", "NO_CHANGE_FEED")

@@ -30,14 +30,15 @@ from deltajoin.catalog.log import Commit, read_commit
 from deltajoin.catalog.retention import first_lost_file, log_reaches
 from deltajoin.catalog.table import Consumed, TableState
 
-Kind = Literal["none", "insert_only", "mutating"]
+Kind = Literal["noop", "insert_only", "mutating", "replaced"]
 
 
 @dataclass(frozen=True)
 class Changes:
     """A source's change; its feed is read from `previous + 1` to `this`, both included.
 
-    `rows` estimates changed rows, an updated row counted once. `problem` is None or one of
+    `kind`: noop (no row came or went), insert_only, replaced (the whole content was exchanged at
+    least once), mutating (anything else). `rows` estimates changed rows, an updated row counted once. `problem` is None or one of
     SOURCE_RECREATED, SOURCE_ROLLED_BACK, SOURCE_SCHEMA_CHANGED, NO_CHANGE_FEED, FEED_GAP, with
     `detail` for people.
     """
@@ -102,15 +103,17 @@ def _classify(
     previous = consumed.version + still
     changing = [c for c in commits if c.data_change]
     problem = _problem(table, consumed, commits, still, used)
-    if not changing:
-        kind: Kind = "none"
-    elif all(c.insert_only for c in changing):
-        kind = "insert_only"
-    else:
-        kind = "mutating"
     rows = changed_rows(table.location, previous, changing) if problem is None else None
     code, detail = problem or (None, "")
-    return Changes(kind, previous, table.version, rows, code, detail)
+    return Changes(_kind(changing), previous, table.version, rows, code, detail)
+
+
+def _kind(changing: Sequence[Commit]) -> Kind:
+    if not changing:
+        return "noop"
+    if all(c.insert_only for c in changing):
+        return "insert_only"
+    return "replaced" if any(c.replaced for c in changing) else "mutating"
 
 
 def _problem(
