@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deltajoin.catalog.changes import Changes, read_changes
+from deltajoin.catalog.difference import ChangedFiles
 from deltajoin.catalog.files import normalise, overlap
 from deltajoin.catalog.schema import Column, schema_hash
 from deltajoin.catalog.store import Store
@@ -10,6 +11,7 @@ from deltajoin.catalog.table import Consumed, TableState, load_table
 from deltajoin.catalog.target import TargetCommit, TargetState, load_target
 
 __all__ = [
+    "ChangedFiles",
     "Changes",
     "Column",
     "Consumed",
