@@ -20,8 +20,7 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
         head += f"    change {rows:,} → rows {path['rows_out']:,}"
     else:
         head += f"    change about {path['estimated_rows']:,}"
-    first, last = path["first_version"], path["last_version"]
-    lines = [head, f"  Δ{path['driver']} of {path['source']}: change feed {first}..{last}"]
+    lines = [head, f"  Δ{path['driver']} of {path['source']}: {_reading(path)}"]
     for step in path["steps"]:
         star = "*" if step["epoch"] == "this" else ""
         on = " AND ".join(step["on"]).replace("`", "") or "every row"
@@ -35,6 +34,16 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
             f"({step['epoch']} epoch{unique}) on {on}: {shown}"
         )
     return lines
+
+
+def _reading(path: Mapping[str, Any]) -> str:
+    """How the change that drives a path is read; records of old epochs name no method."""
+    first, last = path["first_version"], path["last_version"]
+    method = path.get("method", "feed")
+    if method == "feed":
+        return f"change feed {first}..{last}"
+    how = "files that changed" if method == "files" else "difference"
+    return f"{how} between versions {first - 1} and {last}"
 
 
 def render_text(record: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from deltajoin.catalog.log import Action, Commit, file_key, paths_of
+from deltajoin.catalog.schema import columns_of
 from deltajoin.catalog.table import MAPPING_PROPERTY, open_table
 
 if TYPE_CHECKING:
@@ -35,21 +36,27 @@ _PLAIN_FEATURES = {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-_MEANING_IN_METADATA = ("__CHAR_VARCHAR_TYPE_STRING", "EXISTS_DEFAULT", "__COLLATIONS")
+_MEANING_IN_METADATA = ('"__CHAR_VARCHAR_TYPE_STRING"', '"EXISTS_DEFAULT"', '"__COLLATIONS"')
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._=-]+\Z")
 _GLOB = re.compile(r"[{}\[\]*?\\]")
+_SAFE_PARTITIONS = {"string", "date", "tinyint", "smallint", "int", "bigint"}
+_MAX_PARTITIONS = 32
 Key = tuple[str, str]
+Folder = tuple[tuple[str, str, str | None], ...]
 Actions = dict[Key, Action]
 
 
 @dataclass(frozen=True)
 class ChangedFiles:
     """The files to read: as Parquet (`left`, `came`: absolute paths), or by Delta, those of both
-    versions whose file name is in `names`. Nothing at all where the same files came back."""
+    versions whose file name is in `names`; then `partitions` may hold the folders that they are
+    in, each as (column, type, value), so that Delta opens no other. Nothing at all where the same
+    files came back."""
 
     left: tuple[str, ...] = ()
     came: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    partitions: tuple[Folder, ...] = ()
 
     @property
     def count(self) -> int:
@@ -83,7 +90,25 @@ def changed_files(
     names = sorted({unquote(str(a["path"])).rpartition("/")[2] for a in actions})
     if not all(_SAFE_NAME.match(name) for name in names):
         return None
-    return ChangedFiles(names=tuple(names))
+    return ChangedFiles(names=tuple(names), partitions=_partitions(after, actions))
+
+
+def _partitions(table: DeltaTable, actions: Sequence[Action]) -> tuple[Folder, ...]:
+    """The folders of these files; () where they are many, or would filter nothing for sure."""
+    metadata = table.metadata()
+    types = {c.name: c.type for c in columns_of(table.schema().to_json())}
+    columns = [c for c in metadata.partition_columns if types[c] in _SAFE_PARTITIONS]
+    if not columns or _mapping(table) != "none":
+        return ()
+    folders = {
+        tuple((c, types[c], action["partitionValues"].get(c) or None) for c in columns)
+        if action.get("partitionValues") is not None
+        else ()
+        for action in actions
+    }
+    if () in folders or len(folders) > _MAX_PARTITIONS:
+        return ()
+    return tuple(sorted(folders, key=repr))
 
 
 def _net_files(before: DeltaTable, commits: Sequence[Commit]) -> tuple[Actions, Actions]:
@@ -113,15 +138,17 @@ def _net_files(before: DeltaTable, commits: Sequence[Commit]) -> tuple[Actions, 
 
 
 def _is_plain(table: DeltaTable) -> bool:
-    metadata, protocol = table.metadata(), table.protocol()
-    mapping = (metadata.configuration.get(MAPPING_PROPERTY) or "none").lower()
-    schema = table.schema().to_json()
+    protocol, schema = table.protocol(), table.schema().to_json()
     return (
-        not metadata.partition_columns
-        and mapping == "none"
+        not table.metadata().partition_columns
+        and _mapping(table) == "none"
         and set(protocol.reader_features or ()) <= _PLAIN_FEATURES
         and not any(mark in schema for mark in _MEANING_IN_METADATA)
     )
+
+
+def _mapping(table: DeltaTable) -> str:
+    return (table.metadata().configuration.get(MAPPING_PROPERTY) or "none").lower()
 
 
 def _absolute(location: str, action: Action) -> str:

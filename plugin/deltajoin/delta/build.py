@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from deltajoin.catalog import (
     Changes,
@@ -68,8 +69,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             model_changed=_model_changed(last, mark, model),
             operator=operator,
             sources=obstacles,
-            changed=tuple(s.source for s in sources if s.changed),
+            changed=tuple(_told(s) for s in sources if s.changed),
             share=_share(sources),
+            dear=_dear(sources),
         )
     )
     statistics = Statistics(rows={s.source: s.rows for s in sources}, keys=keys)
@@ -205,9 +207,6 @@ def _versions(
             changes = read_changes(table, _consumed(frontier[name]), used)
             if changes.problem:
                 obstacles.append(_source_obstacle(name, table, changes.problem, changes.detail))
-        elif not table.change_feed and graph is not None and last is None:
-            detail = "the table has no change feed"
-            obstacles.append(_source_obstacle(name, table, "NO_CHANGE_FEED", detail))
         versions.append(
             SourceVersion(
                 source=name,
@@ -217,10 +216,21 @@ def _versions(
                 previous=changes.previous if changes else None,
                 columns=columns,
                 rows=table.rows,
-                change_rows=changes.rows if changes else None,
+                bytes=table.bytes,
+                **_how_changed(changes, used),
             )
         )
     return tuple(versions), tuple(obstacles)
+
+
+def _how_changed(changes: Changes | None, used: tuple[str, ...]) -> dict[str, Any]:
+    if changes is None:
+        return {}
+    found = {"change_rows": changes.rows, "kind": changes.kind, "why": changes.why}
+    if changes.files is None or not used:  # files are read by their columns
+        method = "difference" if changes.files else changes.method
+        return {**found, "method": method}
+    return {**found, "method": changes.method, "files": changes.files}
 
 
 def _consumed(entry: Mapping[str, object]) -> Consumed:
@@ -259,12 +269,36 @@ def _model_changed(last: Record | None, mark: str, model: Model) -> Obstacle | N
     )
 
 
+def _told(source: SourceVersion) -> str:
+    """A changed source for people, with the method where it is not the feed."""
+    if source.method == "feed":
+        return source.source
+    count = f"{source.files.count} " if source.files else ""
+    how = f"by {count}changed files" if source.method == "files" else "by its two versions"
+    return f"{source.source} ({how}; {source.why})"
+
+
 def _share(sources: tuple[SourceVersion, ...]) -> float | None:
-    changed = [s for s in sources if s.changed]
+    """Changed rows by all rows. What was exchanged as a whole doesn't count: its log tells what
+    was written, not what is different."""
+    changed = [s for s in sources if s.changed and s.kind != "replaced"]
     if any(s.rows is None for s in sources) or any(s.change_rows is None for s in changed):
         return None
     total = sum(s.rows or 0 for s in sources)
     return sum(s.change_rows or 0 for s in changed) / max(1, total)
+
+
+def _dear(sources: tuple[SourceVersion, ...]) -> str | None:
+    """Why finding the change costs more than a rebuild, or None: by bytes, as both versions of
+    exchanged tables are read, and all sources once by a rebuild."""
+    whole = [s for s in sources if s.changed and (s.kind == "replaced" or s.read_whole)]
+    if not whole or any(s.bytes is None for s in sources):
+        return None
+    twice, once = 2 * sum(s.bytes or 0 for s in whole), sum(s.bytes or 0 for s in sources)
+    if twice <= once:
+        return None
+    names = ", ".join(s.source for s in whole)
+    return f"two versions of {names} are {twice:,} bytes, all sources {once:,}"
 
 
 def _epoch(last: Record | None, strategy: str) -> int:
@@ -280,7 +314,7 @@ def _settings(last: Record | None, strategy: str) -> tuple[tuple[str, str], ...]
 
 def _warnings(tables: Mapping[str, TableState], statistics: Statistics) -> tuple[str, ...]:
     found = [
-        f"{name} has no change feed: every change of it rebuilds in full"
+        f"{name} has no change feed: its change is the difference of the files that changed"
         for name, table in sorted(tables.items())
         if not table.change_feed
     ]

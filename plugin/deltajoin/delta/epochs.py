@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from deltajoin.catalog import ChangedFiles
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.cardinality import Statistics, key_is_bound
 from deltajoin.planner.search import best_order
@@ -24,7 +25,9 @@ class SourceVersion:
     """One source in the frontier: what the last epoch consumed and what this one will.
 
     `previous` equals `version` for a source without change; None before the first epoch.
-    `change_rows` is the estimate from the log, None when it doesn't say.
+    `change_rows` is the estimate from the log, None when it doesn't say. `kind` is what happened
+    (noop, insert_only, mutating, replaced), `method` how the change is read (feed, files,
+    difference), `why` what stands against the feed.
     """
 
     source: str
@@ -35,11 +38,22 @@ class SourceVersion:
     columns: tuple[tuple[str, str], ...]
     rows: int | None
     change_rows: int | None = None
+    kind: str = "mutating"
+    method: str = "feed"
+    why: str = ""
+    files: ChangedFiles | None = None
+    bytes: int | None = None
 
     @property
     def changed(self) -> bool:
         """True when rows may differ between the previous epoch and this one."""
         return self.previous is not None and self.previous != self.version
+
+    @property
+    def read_whole(self) -> bool:
+        """True when both versions are read to find the change, whatever its size."""
+        named = self.files is not None and self.files.names and not self.files.partitions
+        return self.changed and (self.method == "difference" or bool(named))
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,7 @@ class LookupPath:
     last_version: int
     estimated_rows: int
     steps: tuple[LookupStep, ...]
+    method: str = "feed"
 
     @property
     def text(self) -> str:
@@ -138,4 +153,5 @@ def _path(
         last_version=source.version,
         estimated_rows=max(1, change),
         steps=tuple(steps),
+        method=source.method,
     )

@@ -21,6 +21,7 @@ from deltajoin.delta.epochs import LookupPath, SourceVersion
 from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
+from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.write import count_sql, fold_sql, merge_sql
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import WEIGHT, UniqueNames, slug
@@ -38,19 +39,6 @@ class Scan:
     view: str
     location: str
     version: int
-
-
-@dataclass(frozen=True)
-class Feed:
-    """A source's change feed over (first..last), and the SQL that consolidates it."""
-
-    view: str
-    raw_view: str
-    source: str
-    location: str
-    first: int
-    last: int
-    sql: str
 
 
 @dataclass(frozen=True)
@@ -128,10 +116,13 @@ def build_program(plan: DeltaPlan) -> Program:
         return Program(scans, (), (), None, None, full_sql(plan, views), _key_check(plan, views))
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), None, None, None, None)
-    used = sorted({(step.source, step.version) for path in plan.paths for step in path.steps})
     changed = [s for s in plan.sources if s.changed]
+    read = {(step.source, step.version) for path in plan.paths for step in path.steps}
+    for source in changed:
+        if source.method == "difference" and source.previous is not None:
+            read |= {(source.source, source.previous), (source.source, source.version)}
     return Program(
-        scans=tuple(views.scan(source, version) for source, version in used),
+        scans=tuple(views.scan(source, version) for source, version in sorted(read)),
         feeds=tuple(_feed(plan.graph, source, views) for source in changed),
         paths=tuple(path_program(plan.graph, path, views) for path in plan.paths),
         fold=fold_sql(plan.target),
@@ -142,30 +133,10 @@ def build_program(plan: DeltaPlan) -> Program:
 
 
 def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
-    view = views.changes(source.source)
-    columns = [column(name) for name in graph.used_columns(source.source)]
-    sign = (
-        exp.case(column("_change_type"))
-        .when(string("insert"), number(1))
-        .when(string("update_postimage"), number(1))
-        .else_(number(-1))
-    )
-    weight = call("sum", sign)
-    select = (
-        exp.select(*columns, named(weight, WEIGHT))
-        .from_(table(f"{view}_feed"))
-        .group_by(*[c.copy() for c in columns])
-        .having(exp.NEQ(this=weight.copy(), expression=number(0)))
-    )
-    return Feed(
-        view=view,
-        raw_view=f"{view}_feed",
-        source=source.source,
-        location=source.location,
-        first=(source.previous or 0) + 1,
-        last=source.version,
-        sql=pretty(select),
-    )
+    name, previous = source.source, source.previous
+    before = views.scan(name, source.version if previous is None else previous)
+    after = views.scan(name, source.version)
+    return feed_of(graph, source, views.changes(name), (before.view, after.view))
 
 
 def path_program(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgram:
