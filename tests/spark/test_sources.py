@@ -17,6 +17,7 @@ from deltajoin.catalog import Changes, Consumed, load_table, read_changes
 from deltajoin.catalog.history import metadata_at
 from deltajoin.delta.epochs import SourceVersion
 from deltajoin.emit.change import Feed, feed_of
+from deltajoin.emit.sql import Scan
 from deltajoin.names import WEIGHT
 from deltajoin.runtime.read import _open_raw, open_scans
 from deltajoin.sql.bind import bind
@@ -66,7 +67,7 @@ class Ranges:
         scans = {v: f"v{number}_{v}" for v in {since, changes.previous, changes.this}}
         open_scans(
             self.spark,
-            [{"location": str(path), "version": v, "view": view} for v, view in scans.items()],
+            [asdict(Scan(view, str(path), version)) for version, view in scans.items()],
         )
         difference = [
             f"SELECT {number} AS n, a, b, {sign} AS w FROM {scans[version]}"

@@ -29,7 +29,12 @@ from deltajoin.catalog.history import (
     same_columns,
 )
 from deltajoin.catalog.log import Commit, read_commit
-from deltajoin.catalog.retention import log_reaches, lost_from_feed, lost_from_previous
+from deltajoin.catalog.retention import (
+    log_reaches,
+    lost_from_feed,
+    lost_from_previous,
+    lost_from_this,
+)
 from deltajoin.catalog.table import Consumed, TableState
 
 Kind = Literal["noop", "insert_only", "mutating", "replaced"]
@@ -49,7 +54,7 @@ class Changes:
     method files, `why` (code and text) to any method but feed.
 
     `problem` is None or one of SOURCE_RECREATED, SOURCE_ROLLED_BACK, SOURCE_SCHEMA_CHANGED,
-    NO_CHANGE_FEED, FEED_GAP, with `detail` for people.
+    NO_CHANGE_FEED, FEED_GAP, STATIC_SOURCE_CHANGED, with `detail` for people.
     """
 
     kind: Kind
@@ -68,6 +73,8 @@ def read_changes(table: TableState, consumed: Consumed, used: Collection[str]) -
 
     `used` names the columns that the model reads, in any case.
     """
+    if table.static is not None:
+        return _of_files(table, consumed)
     problem = _wrong_past(table, consumed)
     if problem is not None:
         return _refused(table, consumed.version, *problem)
@@ -86,13 +93,25 @@ def read_changes(table: TableState, consumed: Consumed, used: Collection[str]) -
     return _classify(table, consumed, commits, names)
 
 
+def _of_files(table: TableState, consumed: Consumed) -> Changes:
+    """Static files: the same fingerprint, or a content whose past is gone."""
+    if table.table_id != consumed.table_id:
+        told = f"{consumed.table_id} was consumed, now it is {table.table_id}"
+        return _refused(table, consumed.version, "SOURCE_RECREATED", told)
+    if table.version == consumed.version:
+        return Changes("noop", table.version, table.version, 0, None, "")
+    told = "the files are not those that were consumed, which are gone"
+    return _refused(table, consumed.version, "STATIC_SOURCE_CHANGED", told, "replaced")
+
+
 def _wrong_past(table: TableState, consumed: Consumed) -> tuple[str, str] | None:
     same_id = table.table_id == consumed.table_id
     if table.version < consumed.version and same_id:
         told = f"version {consumed.version} was consumed but the newest is {table.version}"
         return "SOURCE_ROLLED_BACK", told
     if not same_id:
-        past = metadata_at(table.location, consumed.version)
+        reached = table.version >= consumed.version
+        past = metadata_at(table.location, consumed.version) if reached else None
         if past is None or past.table_id != consumed.table_id:
             told = f"table id {consumed.table_id} was consumed, now it is {table.table_id}"
             return "SOURCE_RECREATED", told
@@ -132,7 +151,7 @@ def _classify(
     trouble = _feed_trouble(table, in_force[still:], feed)
     if trouble is not None:
         return _by_files(_compared(table, previous, feed, trouble), table, feed)
-    lost = _lost(table, previous, feed)
+    lost = _lost(table, previous, feed, both=False)
     if lost is not None:
         return _refused(table, previous, "FEED_GAP", lost, _kind(feed))
     rows = changed_rows(table.location, previous, [c for c in feed if c.data_change])
@@ -177,7 +196,7 @@ def _compared(
 ) -> Changes:
     """The change as the difference of two versions, if both can be read."""
     code, why = trouble
-    lost = _lost(table, previous, commits)
+    lost = _lost(table, previous, commits, both=True)
     if lost is not None:
         return _refused(table, previous, code, f"{why}; {lost}", _kind(commits))
     rows = changed_rows(table.location, previous, [c for c in commits if c.data_change])
@@ -198,13 +217,16 @@ def _by_files(found: Changes, table: TableState, commits: Sequence[Commit]) -> C
     return replace(found, method="files", files=files)
 
 
-def _lost(table: TableState, previous: int, commits: Sequence[Commit]) -> str | None:
-    """Why the previous version can't be read, or None."""
+def _lost(table: TableState, previous: int, commits: Sequence[Commit], *, both: bool) -> str | None:
+    """Why the previous version, or one of both, can't be read, or None."""
     files = open_files(table.location)
     if not log_reaches(files, previous):
         return f"the log no longer reaches version {previous}"
     lost = lost_from_previous(files, commits)
-    return lost and f"a file of version {previous} is gone: {lost}"
+    if lost is not None:
+        return f"a file of version {previous} is gone: {lost}"
+    lost = lost_from_this(files, commits) if both else None
+    return lost and f"a file of version {table.version} is gone: {lost}"
 
 
 def _refused(

@@ -24,6 +24,16 @@ def lost_from_previous(files: Files, commits: Sequence[Commit]) -> str | None:
     return _first_lost(files, _left(commits))
 
 
+def lost_from_this(files: Files, commits: Sequence[Commit]) -> str | None:
+    """A file that these commits left in the table and that is gone, or None."""
+    there: dict[tuple[str, str], Action] = {}
+    for commit in commits:
+        for action in commit.removes:
+            there.pop(file_key(action), None)
+        there.update((file_key(a), a) for a in commit.adds)
+    return _first_lost(files, there.values())
+
+
 def log_reaches(files: Files, version: int) -> bool:
     """Whether all commits from a checkpoint (or the first commit) to this version are there."""
     commits, checkpoints = commit_versions(files)

@@ -25,8 +25,20 @@ MAPPING_PROPERTY = "delta.columnMapping.mode"
 
 
 @dataclass(frozen=True)
+class StaticFiles:
+    """Files that are a source as they are: format, absolute paths, columns as Spark DDL."""
+
+    format: str
+    paths: tuple[str, ...]
+    schema: str
+
+
+@dataclass(frozen=True)
 class TableState:
-    """One version of a Delta table; `bytes` and `files` count the active data files."""
+    """One version of a source; `bytes` and `files` count the active data files.
+
+    `static` is None for a Delta table.
+    """
 
     name: str
     location: str
@@ -39,6 +51,7 @@ class TableState:
     change_feed: bool
     column_mapping: str
     properties: tuple[tuple[str, str], ...]
+    static: StaticFiles | None = None
 
     @property
     def schema_hash(self) -> str:

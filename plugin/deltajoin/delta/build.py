@@ -217,6 +217,7 @@ def _versions(
                 columns=columns,
                 rows=table.rows,
                 bytes=table.bytes,
+                static=table.static,
                 **_how_changed(changes, used),
             )
         )
@@ -246,6 +247,7 @@ def _consumed(entry: Mapping[str, object]) -> Consumed:
 _REMEDIES = {
     "NO_CHANGE_FEED": "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
     "FEED_GAP": "Run more often than the table's retention, or run once with mode full.",
+    "STATIC_SOURCE_CHANGED": "Run once with mode full; write a Delta table to be incremental.",
     "SOURCE_RECREATED": "Run once with mode full.",
     "SOURCE_ROLLED_BACK": "Run once with mode full.",
     "SOURCE_SCHEMA_CHANGED": "Adapt the model if need be, then run once with mode full.",
@@ -316,7 +318,7 @@ def _warnings(tables: Mapping[str, TableState], statistics: Statistics) -> tuple
     found = [
         f"{name} has no change feed: its change is the difference of the files that changed"
         for name, table in sorted(tables.items())
-        if not table.change_feed
+        if not table.change_feed and table.static is None
     ]
     found += [
         f"{name} has no row count in its log: 1,000 rows assumed"

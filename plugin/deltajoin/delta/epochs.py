@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from deltajoin.catalog import ChangedFiles
+from deltajoin.catalog import ChangedFiles, StaticFiles
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.cardinality import Statistics, key_is_bound
 from deltajoin.planner.search import best_order
@@ -27,7 +27,7 @@ class SourceVersion:
     `previous` equals `version` for a source without change; None before the first epoch.
     `change_rows` is the estimate from the log, None when it doesn't say. `kind` is what happened
     (noop, insert_only, mutating, replaced), `method` how the change is read (feed, files,
-    difference), `why` what stands against the feed.
+    difference), `why` what stands against the feed. `static` is None for a Delta table.
     """
 
     source: str
@@ -43,6 +43,7 @@ class SourceVersion:
     why: str = ""
     files: ChangedFiles | None = None
     bytes: int | None = None
+    static: StaticFiles | None = None
 
     @property
     def changed(self) -> bool:

@@ -94,6 +94,7 @@ class DeltaPlan:
             "changed_files": {
                 s.source: asdict(s.files) for s in self.sources if s.files and s.changed
             },
+            "static": {s.source: asdict(s.static) for s in self.sources if s.static},
             "keys": {source: list(columns) for source, columns in self.keys},
             "graph": None if self.graph is None else asdict(self.graph),
             "epoch_order": list(self.epoch_order),

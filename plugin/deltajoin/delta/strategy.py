@@ -46,7 +46,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Situation:
-    """What the decision depends on; `dear` tells why a rebuild is cheaper than finding the change."""
+    """What the decision depends on; `dear` tells why finding the change costs more than all."""
 
     mode: str
     first_run: bool

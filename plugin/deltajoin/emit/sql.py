@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from deltajoin.catalog import StaticFiles
 from deltajoin.delta.epochs import LookupPath, SourceVersion
 from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
@@ -34,11 +35,12 @@ BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
 
 @dataclass(frozen=True)
 class Scan:
-    """A source at a pinned version, under a view name."""
+    """A source at a pinned version, under a view name; static files have paths and no versions."""
 
     view: str
     location: str
     version: int
+    static: StaticFiles | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,9 @@ class Views:
             previous = source.version if source.previous is None else source.previous
             for version in sorted({source.version, previous}):
                 view = names.take(f"{base}_v{version}")
-                self._scans[source.source, version] = Scan(view, source.location, version)
+                self._scans[source.source, version] = Scan(
+                    view, source.location, version, source.static
+                )
             self._changes[source.source] = names.take(f"{base}_changes")
         relations = plan.graph.relations if plan.graph else ()
         self._paths = {r.name: names.take(f"path_{slug(r.name)}") for r in relations}

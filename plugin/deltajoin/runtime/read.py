@@ -43,7 +43,10 @@ def open_scans(spark: SparkSession, scans: list[dict[str, Any]]) -> None:
     """Register each pinned source version under its view name."""
     for scan in scans:
         with explained(f"{scan['location']} version {scan['version']}"):
-            frame = _version(spark, scan["location"], scan["version"])
+            if scan["static"] is None:
+                frame = _version(spark, scan["location"], scan["version"])
+            else:
+                frame = _static(spark, scan["static"])
             frame.createOrReplaceTempView(_view(scan["view"]))
 
 
@@ -87,6 +90,14 @@ def _named_files(version: DataFrame, read: dict[str, Any]) -> DataFrame:
 
     rows = version.where(functions.col("_metadata.file_name").isin(*read["names"]))
     return rows if read["partitions"] is None else rows.where(read["partitions"])
+
+
+def _static(spark: SparkSession, files: dict[str, Any]) -> DataFrame:
+    reader = spark.read.schema(files["schema"])
+    if files["format"] == "csv":
+        rfc_4180 = {"header": "true", "multiLine": "true", "escape": '"', "mode": "FAILFAST"}
+        reader = reader.options(**rfc_4180)
+    return reader.format(files["format"]).load(list(files["paths"]))
 
 
 def _version(spark: SparkSession, location: str, version: int) -> DataFrame:
