@@ -95,12 +95,15 @@ def test_a_renamed_column_is_another_column(tmp_path: Path, sql: Any) -> None:
 
     sql(f"ALTER TABLE {table} RENAME COLUMN d TO d2")
     sql(f"INSERT INTO {table} VALUES (1, 2, 3, 4)")
-    assert changes_since(path, 1).problem == "SOURCE_SCHEMA_CHANGED"
+    renamed = changes_since(path, 1)
+    assert (renamed.method, renamed.problem) == ("files", None)
+    assert renamed.why.startswith("SOURCE_SCHEMA_CHANGED: ")
     with pytest.raises(Exception, match="INCOMPATIBLE_DATA_SCHEMA"):
         sql(f"SELECT * FROM table_changes_by_path('{path}', 2, 4)").collect()
 
     for old, new in (("a", "swap"), ("b", "a"), ("swap", "b")):
         sql(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
     swapped = changes_since(path, 4)
-    assert (swapped.kind, swapped.problem) == ("noop", "SOURCE_SCHEMA_CHANGED")
+    assert (swapped.kind, swapped.method, swapped.problem) == ("replaced", "difference", None)
+    assert (swapped.previous, swapped.this) == (4, 7)
     assert load_table("t", str(path)).column_mapping == "name"
