@@ -66,7 +66,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         Situation(
             mode=model.mode,
             first_run=last is None,
-            model_changed=_model_changed(last, mark, model),
+            model_changed=_model_changed(last, mark, model, target.columns),
             operator=operator,
             sources=obstacles,
             changed=tuple(_told(s) for s in sources if s.changed),
@@ -260,15 +260,29 @@ def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Ob
     )
 
 
-def _model_changed(last: Record | None, mark: str, model: Model) -> Obstacle | None:
+def _model_changed(
+    last: Record | None, mark: str, model: Model, columns: tuple[str, ...]
+) -> Obstacle | None:
     if last is None or last["fingerprint"] == mark:
         return None
     return Obstacle(
         "MODEL_CHANGED",
-        "the model's definition differs from the one that the target was built with",
+        "the model's definition differs from the one that the target was built with"
+        + _other_columns(tuple(last["columns"]), columns),
         model.name,
         "Run once with mode full, or restore the definition.",
     )
+
+
+def _other_columns(old: tuple[str, ...], new: tuple[str, ...]) -> str:
+    """Output columns that came and went, as of `SELECT *` over a table with a new column."""
+    if not new:
+        return ""
+    told = (
+        ("gained", [c for c in new if c not in old]),
+        ("lost", [c for c in old if c not in new]),
+    )
+    return "".join(f"; columns {verb}: {', '.join(names)}" for verb, names in told if names)
 
 
 def _told(source: SourceVersion) -> str:
