@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from deltajoin.catalog import Changes, Consumed, load_table, read_changes
+from deltajoin.delta.epochs import SourceVersion
+from deltajoin.emit.change import feed_of
+from deltajoin.sql.bind import bind
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 USED = ("id", "S")
@@ -469,6 +473,35 @@ def test_partitioned_tables_are_filtered_by_file_name(tmp_path: Path) -> None:
     assert (changes.files.left, changes.files.came) == ((), ())
     (added,) = source.actions(1, "add")
     assert changes.files.names == (added["path"].rpartition("/")[2],)
+    assert changes.files.partitions == ((("s", "string", "v7"),),)
+
+
+def test_folders_are_named_by_value_and_type(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    days = pa.array([0, 1], pa.date32())
+    data = pa.table({"Id": [1, 2], "s": ["a'b", None], "n": [0.5, 0.5], "d": days})
+    write_deltalake(path, data, partition_by=["s", "n", "d"])
+    source = Source.__new__(Source)
+    source.path = path
+    source.consumed = source.consume()
+    write_deltalake(path, data, mode="append")
+    changes = source.changes()
+    assert changes.files is not None
+    assert changes.files.partitions == (
+        (("s", "string", "a'b"), ("d", "date", "1970-01-01")),
+        (("s", "string", None), ("d", "date", "1970-01-02")),
+    )
+    version = SourceVersion("s", "t", "", 1, 0, (("Id", "bigint"),), None, files=changes.files)
+    graph = bind("SELECT Id FROM s", {"s": ["Id"]}).graph
+    assert graph is not None
+    (left, came) = feed_of(graph, replace(version, method="files"), "c", ("v0", "v1")).reads
+    assert (left.version, came.version, left.paths) == (0, 1, ())
+    assert " ".join(str(left.partitions).split()) == (
+        "( `s` IS NOT DISTINCT FROM CAST('a\\'b' AS STRING) AND "
+        "`d` IS NOT DISTINCT FROM CAST('1970-01-01' AS DATE) ) OR "
+        "( `s` IS NOT DISTINCT FROM CAST(NULL AS STRING) AND "
+        "`d` IS NOT DISTINCT FROM CAST('1970-01-02' AS DATE) )"
+    )
 
 
 def test_other_partition_columns_are_differenced_whole(silent: Source) -> None:

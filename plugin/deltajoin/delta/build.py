@@ -9,21 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from deltajoin.catalog import (
-    Changes,
-    Column,
-    Consumed,
-    TableState,
-    TargetState,
-    overlap,
-    read_changes,
-)
-from deltajoin.delta.epochs import SourceVersion, epoch_order, lookup_paths
+from deltajoin.catalog import Column, TableState, TargetState, overlap
+from deltajoin.delta.epochs import epoch_order, lookup_paths
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
+from deltajoin.delta.sources import dear, share, source_versions, told
 from deltajoin.delta.strategy import Obstacle, Situation, decide
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
@@ -61,7 +53,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     target = _target(model, inputs, graph, keys, tables)
     mark = fingerprint(graph, query.canonical, target.key, target.kind)
     last = last_epoch(inputs.target, model)
-    sources, obstacles = _versions(tables, graph, last)
+    sources, obstacles = source_versions(tables, graph, last)
     decision = decide(
         Situation(
             mode=model.mode,
@@ -69,9 +61,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             model_changed=_model_changed(last, mark, model, target.columns),
             operator=operator,
             sources=obstacles,
-            changed=tuple(_told(s) for s in sources if s.changed),
-            share=_share(sources),
-            dear=_dear(sources),
+            changed=tuple(told(s) for s in sources if s.changed),
+            share=share(sources),
+            dear=dear(sources),
         )
     )
     statistics = Statistics(rows={s.source: s.rows for s in sources}, keys=keys)
@@ -191,75 +183,6 @@ def _target(
     )
 
 
-def _versions(
-    tables: Mapping[str, TableState],
-    graph: JoinGraph | None,
-    last: Record | None,
-) -> tuple[tuple[SourceVersion, ...], tuple[Obstacle, ...]]:
-    frontier = last["frontier"] if last else {}
-    obstacles: list[Obstacle] = []
-    versions: list[SourceVersion] = []
-    for name, table in sorted(tables.items()):
-        used = graph.used_columns(name) if graph else _names(table.columns)
-        columns = tuple((c.name, c.type) for c in table.columns if c.name in used)
-        changes: Changes | None = None
-        if name in frontier:
-            changes = read_changes(table, _consumed(frontier[name]), used)
-            if changes.problem:
-                obstacles.append(_source_obstacle(name, table, changes.problem, changes.detail))
-        versions.append(
-            SourceVersion(
-                source=name,
-                location=table.location,
-                table_id=table.table_id,
-                version=table.version,
-                previous=changes.previous if changes else None,
-                columns=columns,
-                rows=table.rows,
-                bytes=table.bytes,
-                static=table.static,
-                **_how_changed(changes, used),
-            )
-        )
-    return tuple(versions), tuple(obstacles)
-
-
-def _how_changed(changes: Changes | None, used: tuple[str, ...]) -> dict[str, Any]:
-    if changes is None:
-        return {}
-    found = {"change_rows": changes.rows, "kind": changes.kind, "why": changes.why}
-    if changes.files is None or not used:  # files are read by their columns
-        method = "difference" if changes.files else changes.method
-        return {**found, "method": method}
-    return {**found, "method": changes.method, "files": changes.files}
-
-
-def _consumed(entry: Mapping[str, object]) -> Consumed:
-    columns = entry["columns"]
-    assert isinstance(columns, list)  # noqa: S101 - our own record
-    return Consumed(
-        table_id=str(entry["id"]),
-        version=int(str(entry["version"])),
-        columns=tuple(Column(str(name), str(kind), True) for name, kind in columns),
-    )
-
-
-_REMEDIES = {
-    "NO_CHANGE_FEED": "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
-    "FEED_GAP": "Run more often than the table's retention, or run once with mode full.",
-    "STATIC_SOURCE_CHANGED": "Run once with mode full; write a Delta table to be incremental.",
-    "SOURCE_RECREATED": "Run once with mode full.",
-    "SOURCE_ROLLED_BACK": "Run once with mode full.",
-    "SOURCE_SCHEMA_CHANGED": "Adapt the model if need be, then run once with mode full.",
-}
-
-
-def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Obstacle:
-    return Obstacle(
-        code, f"source '{name}': {detail}", f"{name}: {table.location}", _REMEDIES[code]
-    )
-
-
 def _model_changed(
     last: Record | None, mark: str, model: Model, columns: tuple[str, ...]
 ) -> Obstacle | None:
@@ -283,38 +206,6 @@ def _other_columns(old: tuple[str, ...], new: tuple[str, ...]) -> str:
         ("lost", [c for c in old if c not in new]),
     )
     return "".join(f"; columns {verb}: {', '.join(names)}" for verb, names in told if names)
-
-
-def _told(source: SourceVersion) -> str:
-    """A changed source for people, with the method where it is not the feed."""
-    if source.method == "feed":
-        return source.source
-    count = f"{source.files.count} " if source.files else ""
-    how = f"by {count}changed files" if source.method == "files" else "by its two versions"
-    return f"{source.source} ({how}; {source.why})"
-
-
-def _share(sources: tuple[SourceVersion, ...]) -> float | None:
-    """Changed rows by all rows. What was exchanged as a whole doesn't count: its log tells what
-    was written, not what is different."""
-    changed = [s for s in sources if s.changed and s.kind != "replaced"]
-    if any(s.rows is None for s in sources) or any(s.change_rows is None for s in changed):
-        return None
-    total = sum(s.rows or 0 for s in sources)
-    return sum(s.change_rows or 0 for s in changed) / max(1, total)
-
-
-def _dear(sources: tuple[SourceVersion, ...]) -> str | None:
-    """Why finding the change costs more than a rebuild, or None: by bytes, as both versions of
-    exchanged tables are read, and all sources once by a rebuild."""
-    whole = [s for s in sources if s.changed and (s.kind == "replaced" or s.read_whole)]
-    if not whole or any(s.bytes is None for s in sources):
-        return None
-    twice, once = 2 * sum(s.bytes or 0 for s in whole), sum(s.bytes or 0 for s in sources)
-    if twice <= once:
-        return None
-    names = ", ".join(s.source for s in whole)
-    return f"two versions of {names} are {twice:,} bytes, all sources {once:,}"
 
 
 def _epoch(last: Record | None, strategy: str) -> int:

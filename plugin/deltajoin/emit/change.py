@@ -126,7 +126,7 @@ def _file_reads(source: SourceVersion, used: tuple[str, ...], view: str) -> tupl
 def _partition_filter(
     partitions: tuple[tuple[tuple[str, str, str | None], ...], ...],
 ) -> str | None:
-    """`(p <=> CAST('v' AS type) AND ...) OR ...`; a folder of the table each."""
+    """One conjunction of null-safe equalities for each folder of the table."""
     folders = [
         exp.and_(
             *(
