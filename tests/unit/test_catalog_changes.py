@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from deltajoin.catalog import Changes, Consumed, load_table, read_changes
 from deltajoin.delta.epochs import SourceVersion
@@ -527,3 +530,45 @@ def test_a_folder_with_a_glob_character_is_not_read_as_parquet(tmp_path: Path) -
     assert changes.method == "files"
     assert changes.files is not None
     assert len(changes.files.names) == 1
+
+
+def rows_of(source: Source, version: int) -> Counter[tuple[int, str]]:
+    table = DeltaTable(source.path, version=version).to_pyarrow_table(columns=["Id", "s"])
+    return Counter(zip(*table.to_pydict().values(), strict=True))
+
+
+WORKS: tuple[Callable[[Source, Random], object], ...] = (
+    lambda s, r: s.append(r.randrange(9), r.randrange(9)),
+    lambda s, r: s.delete(f'"Id" = {r.randrange(9)}'),
+    lambda s, r: s.update(f'"Id" < {r.randrange(9)}'),
+    lambda s, r: s.merge(r.randrange(9)),
+    lambda s, r: s.optimize(),
+    lambda s, r: s.overwrite(rows(*(r.randrange(9) for _ in range(4)))),
+    lambda s, r: DeltaTable(s.path).restore(r.randrange(DeltaTable(s.path).version() + 1)),
+    lambda s, r: s.delete(),
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_files_of_random_histories_give_the_change(tmp_path: Path, seed: int) -> None:
+    """Also over ranges in which files leave and come back, and compaction mixes old and new."""
+    random = Random(seed)
+    source = Source(tmp_path / "t", {"delta.appendOnly": "false"})
+    consumed = [source.consumed]
+    for _ in range(7):
+        with contextlib.suppress(DeltaError):  # restore to what is there already
+            random.choices(WORKS, weights=(5, 3, 3, 2, 4, 1, 2, 1))[0](source, random)
+        this = load_table("s", str(source.path)).version
+        for source.consumed in consumed:
+            changes = source.changes()
+            change = rows_of(source, this)
+            change.subtract(rows_of(source, source.consumed.version))
+            wanted = {row: weight for row, weight in change.items() if weight}
+            assert changes.problem is None
+            if changes.kind == "noop":
+                assert wanted == {}
+            elif changes.kind == "insert_only":
+                assert min(wanted.values(), default=1) > 0
+            if changes.method == "files":
+                assert by_files(source, changes) == wanted
+        consumed.append(source.consume())
