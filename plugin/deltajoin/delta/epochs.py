@@ -25,7 +25,7 @@ class SourceVersion:
     """One source in the frontier: what the last epoch consumed and what this one will.
 
     `previous` equals `version` for a source without change; None before the first epoch.
-    `change_rows` is the estimate from the log, None when it doesn't say. `kind` is what happened
+    `change_rows` is the estimate from the log, None when it doesn't say. `change_kind` is what happened
     (noop, insert_only, mutating, replaced), `method` how the change is read (feed, files,
     difference), `why` what stands against the feed. `static` is None for a Delta table.
     """
@@ -38,7 +38,7 @@ class SourceVersion:
     columns: tuple[tuple[str, str], ...]
     rows: int | None
     change_rows: int | None = None
-    kind: str = "mutating"
+    change_kind: str = "mutating"
     method: str = "feed"
     why: str = ""
     files: ChangedFiles | None = None

@@ -119,7 +119,7 @@ class DeltaPlan:
                 "schema": digest(s.columns)[:16],
                 "columns": [list(column) for column in s.columns],
                 "rows": s.rows,
-                "kind": s.kind if s.changed else None,
+                "kind": s.change_kind if s.changed else None,
                 "method": s.method if s.changed else None,
             }
             for s in self.sources

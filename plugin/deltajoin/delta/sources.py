@@ -63,7 +63,7 @@ def source_versions(
 def _how_changed(changes: Changes | None, used: tuple[str, ...]) -> dict[str, Any]:
     if changes is None:
         return {}
-    found = {"change_rows": changes.rows, "kind": changes.kind, "why": changes.why}
+    found = {"change_rows": changes.rows, "change_kind": changes.kind, "why": changes.why}
     if changes.files is None or not used:  # files are read by their columns
         method = "difference" if changes.files else changes.method
         return {**found, "method": method}
@@ -98,7 +98,7 @@ def told(source: SourceVersion) -> str:
 def share(sources: tuple[SourceVersion, ...]) -> float | None:
     """Changed rows by all rows. What was exchanged as a whole doesn't count: its log tells what
     was written, not what is different."""
-    changed = [s for s in sources if s.changed and s.kind != "replaced"]
+    changed = [s for s in sources if s.changed and s.change_kind != "replaced"]
     if any(s.rows is None for s in sources) or any(s.change_rows is None for s in changed):
         return None
     total = sum(s.rows or 0 for s in sources)
@@ -108,7 +108,7 @@ def share(sources: tuple[SourceVersion, ...]) -> float | None:
 def dear(sources: tuple[SourceVersion, ...]) -> str | None:
     """Why finding the change costs more than a rebuild, or None: by bytes, as both versions of
     exchanged tables are read, and all sources once by a rebuild."""
-    whole = [s for s in sources if s.changed and (s.kind == "replaced" or s.read_whole)]
+    whole = [s for s in sources if s.changed and (s.change_kind == "replaced" or s.read_whole)]
     if not whole or any(s.bytes is None for s in sources):
         return None
     twice, once = 2 * sum(s.bytes or 0 for s in whole), sum(s.bytes or 0 for s in sources)
