@@ -102,17 +102,90 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Attachment:
+    """A left, semi or anti join onto everything that stands before it in its core."""
+
+    kind: str
+    core: Core
+    on: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True)
+class Core:
+    """The normal form of a block: relations joined inner, then attachments, one after the other.
+
+    Predicates that touch an attachment judge the joined row, once all attachments are done. Columns
+    of `nulls` are NULL: the branch of a full join that holds the other side's unmatched rows.
+    """
+
+    relations: tuple[str, ...]
+    predicates: tuple[Predicate, ...]
+    attachments: tuple[Attachment, ...] = ()
+    nulls: tuple[str, ...] = ()
+
+    @cached_property
+    def inner(self) -> frozenset[str]:
+        """The relations joined inner."""
+        return frozenset(self.relations)
+
+    @cached_property
+    def everything(self) -> tuple[str, ...]:
+        """Names of all relations below."""
+        below = (name for a in self.attachments for name in a.core.everything)
+        return (*self.relations, *below)
+
+    @cached_property
+    def late(self) -> tuple[Predicate, ...]:
+        """Predicates that wait for the attachments."""
+        return tuple(p for p in self.predicates if not p.relations <= self.inner)
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """GROUP BY on top: `keys` are the projections that are grouped by.
+
+    `outputs` are (name, expression) over the projections, as columns of `input`; `key_outputs` are
+    the names under which the keys are given out.
+    """
+
+    keys: tuple[str, ...]
+    outputs: tuple[tuple[str, str], ...]
+    having: str | None
+    key_outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class JoinGraph:
     """A bound query: its relations, the root block's predicates, the output columns.
 
-    `joins` are the items of the root block that are not plain relations: empty when every join is
-    inner, and then `predicates` are all there is.
+    `joins` are the items of the root block that are not plain relations, `cores` the same query in
+    normal form. Both are empty when every join is inner, and then `predicates` are all there is.
     """
 
     relations: tuple[Relation, ...]
     predicates: tuple[Predicate, ...]
     projections: tuple[Projection, ...]
     joins: tuple[Join, ...] = ()
+    cores: tuple[Core, ...] = ()
+    grouping: Grouping | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """True for inner joins without grouping."""
+        return not self.cores and self.grouping is None
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the columns that the query gives out."""
+        if self.grouping is not None:
+            return tuple(name for name, _ in self.grouping.outputs)
+        return tuple(p.name for p in self.projections)
+
+    @property
+    def branches(self) -> tuple[Core, ...]:
+        """The query as a sum of normal forms: one, and one more for each full join."""
+        plain = Core(tuple(r.name for r in self.relations), self.predicates)
+        return self.cores or (plain,)
 
     @cached_property
     def root(self) -> Block:
@@ -149,18 +222,6 @@ class JoinGraph:
                 reached |= predicate.relations
         return tuple(sorted(reached - bound))
 
-    def components(self) -> tuple[tuple[str, ...], ...]:
-        """Connected groups of relations, sorted; a planable graph has exactly one."""
-        left = {relation.name for relation in self.relations}
-        groups: list[tuple[str, ...]] = []
-        while left:
-            group = frozenset({min(left)})
-            while grown := self.neighbours(group):
-                group |= frozenset(grown)
-            groups.append(tuple(sorted(group)))
-            left -= group
-        return tuple(groups)
-
     @cached_property
     def equivalence(self) -> dict[ColumnRef, frozenset[ColumnRef]]:
         """Column -> all columns that the edges equate with it, itself included."""
@@ -181,6 +242,24 @@ def _class(
     classes: dict[ColumnRef, frozenset[ColumnRef]], column: ColumnRef
 ) -> frozenset[ColumnRef]:
     return classes.get(column, frozenset({column}))
+
+
+def components(
+    names: Iterable[str], links: Iterable[frozenset[str]]
+) -> tuple[tuple[str, ...], ...]:
+    """Groups of names that links hold together, sorted.
+
+    Example:
+        >>> components("abcd", [frozenset("ab"), frozenset("bd")])
+        (('a', 'b', 'd'), ('c',))
+    """
+    groups = [{name} for name in sorted(names)]
+    for link in links:
+        together = [group for group in groups if group & link]
+        if len(together) > 1:
+            groups = [group for group in groups if not group & link]
+            groups.append(set().union(*together))
+    return tuple(sorted(tuple(sorted(group)) for group in groups))
 
 
 def refs_of(columns: Iterable[ColumnRef]) -> tuple[ColumnRef, ...]:

@@ -1,8 +1,8 @@
 """A random case: tables with rows, one join query, and a history of epochs.
 
 A case is a plain value that a seed gives back and that survives JSON. Its query is kept in parts,
-so that a shrinker can drop one; `render_sql` puts it together. Rows have an identity of their own
-(`rid`), which no query can see: a history names rows by it, so duplicates stay duplicates.
+so that a shrinker can drop one, or as text; `render_sql` gives it. Rows have an identity of their
+own (`rid`), which no query can see: a history names rows by it, so duplicates stay duplicates.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ class Case:
     grouped: int = 0
     flip_case: bool = False
     note: str = ""
+    query: str = ""
 
     def table(self, name: str) -> Table:
         return next(t for t in self.tables if t.name == name)
@@ -283,7 +284,7 @@ class _Sql:
 
 def render_sql(case: Case) -> str:
     """The case's query as Spark SQL."""
-    return _Sql(case).render()
+    return case.query or _Sql(case).render()
 
 
 def _cte_name(relation: Relation) -> str:
@@ -378,8 +379,9 @@ def digest(case: Case) -> str:
 def smaller(case: Case) -> Iterator[Case]:
     """Cases with one part less, the large parts first."""
     yield from _fewer_epochs(case)
-    yield from _fewer_relations(case)
-    yield from _plainer_query(case)
+    if not case.query:
+        yield from _fewer_relations(case)
+        yield from _plainer_query(case)
     for at, table in enumerate(case.tables):
         if table.key:
             yield _with_table(case, at, replace(table, key=()))

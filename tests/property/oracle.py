@@ -20,9 +20,10 @@ import pyarrow as pa
 import sqlglot
 
 from deltajoin.catalog import ChangedFiles
-from deltajoin.delta.epochs import SourceVersion, epoch_order, lookup_paths
+from deltajoin.delta.epochs import SourceVersion, epoch_order
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.plan import DeltaPlan, Target
+from deltajoin.delta.route import NoScope, regroup, routes
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.cardinality import Statistics
@@ -77,7 +78,8 @@ def to_duckdb(sql: str) -> str:
     """One Spark statement as DuckDB's."""
     silent = sqlglot.ErrorLevel.IGNORE  # hints are dropped
     (text,) = sqlglot.transpile(sql, "spark", "duckdb", identify=True, unsupported_level=silent)
-    return text.replace("RAISE_ERROR(", "ERROR(").replace("raise_error(", "error(")
+    text = text.replace("RAISE_ERROR(", "ERROR(").replace("raise_error(", "error(")
+    return text.replace("LEFT SEMI JOIN", "SEMI JOIN").replace("LEFT ANTI JOIN", "ANTI JOIN")
 
 
 def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:
@@ -92,6 +94,7 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:
     maker = _PlanMaker(case, sql, query.graph)
     state = case.initial()
     target = full_rows(case, sql, state)
+    shown = full_table(case, sql, state)
     if mutant is None:
         _check_backfill(case, maker, state, target)
     for number, commits in enumerate(case.epochs):
@@ -102,12 +105,18 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:
                 feeds.setdefault(commit.table, []).extend(feed)
         wanted = full_rows(case, sql, state)
         changed, old, target = wanted != target, target, wanted
-        plan = maker.plan(number, tuple(feeds))
+        old_table, shown = shown, full_table(case, sql, state)
+        try:
+            plan = maker.plan(number, tuple(feeds))
+        except NoScope:
+            yield Outcome(number, "rebuilt", changed)
+            continue
         work = _mutated(plan, feeds, mutant) if mutant else (maker.program(plan), feeds)
         if work is None:
             continue
         program, feeds = work
         _load(case, program, {1: before, 2: state}, feeds)
+        _register("target_rows", old_table)
         try:
             problem = _difference(_applied(program, plan.target, old), wanted)
         except Mismatch as error:
@@ -149,6 +158,14 @@ def full_rows(case: Case, sql: str, state: State) -> Bag:
     return Counter(con.execute(to_duckdb(sql)).fetchall())
 
 
+def full_table(case: Case, sql: str, state: State) -> pa.Table:
+    """The same rows with their types."""
+    con = connection()
+    for table in case.tables:
+        _register(table.name, _arrow(table.columns, tuple(state[table.name].values())))
+    return con.sql(to_duckdb(sql)).to_arrow_table()
+
+
 def _check_backfill(case: Case, maker: _PlanMaker, state: State, wanted: Bag) -> None:
     plan = replace(maker.plan(0, ()), strategy="full")
     program = build_program(plan)
@@ -174,7 +191,7 @@ class _PlanMaker:
         self.case, self.sql, self.graph = case, sql, graph
         keys = {t.name: t.key for t in case.tables if t.key}
         types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
-        key = target_key(graph, keys, types)
+        key = graph.grouping.key_outputs if graph.grouping else target_key(graph, keys, types)
         self.keys = keys
         self.target = Target(
             place="/target",
@@ -182,7 +199,7 @@ class _PlanMaker:
             location="/target",
             exists=True,
             kind="keyed" if key else "bag",
-            columns=tuple(p.name for p in graph.projections),
+            columns=graph.output_names,
             key=key,
         )
 
@@ -236,9 +253,10 @@ class _PlanMaker:
             keys=tuple(sorted((s, k) for s, k in self.keys.items() if s in versions)),
             graph=self.graph,
             epoch_order=self.order,
-            full_order=full_order(self.graph, self.statistics),
-            paths=lookup_paths(self.graph, self.statistics, self.order, versions),
+            full_order=full_order(self.graph, self.statistics) if self.graph.is_plain else None,
+            paths=routes(self.graph, self.statistics, self.order, versions),
             settings=None,
+            regroup=regroup(self.graph, self.statistics, self.order, versions),
         )
 
 
@@ -306,6 +324,9 @@ def _applied(program: Program, target: Target, old: Bag) -> Bag:
     if not ends:  # a no-op, or every path dropped
         return old
     views.append(("path_rows", " UNION ALL ".join(ends)))
+    if program.touched:
+        views.append(("touched", to_duckdb(program.touched)))
+        views += [(s.view, to_duckdb(s.sql)) for s in program.regroup]
     assert program.fold is not None
     head = ", ".join(f"{_identifier(name)} AS ({sql})" for name, sql in views)
     rows = connection().execute(f"WITH {head} {to_duckdb(program.fold)}").fetchall()
@@ -337,6 +358,8 @@ def _merge_keyed(rows: list[tuple[Any, ...]], target: Target, old: Bag) -> Bag:
         row: list[Any] = [None] * len(target.columns)
         for i, value in zip((*at, *rest), values, strict=True):
             row[i] = value
+        if by_key.get(key) == tuple(row):
+            raise Mismatch(f"the unchanged row {row} is written again")
         by_key[key] = tuple(row)
     return Counter(by_key.values())
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
-from deltajoin.delta.epochs import epoch_order, lookup_paths
+from deltajoin.delta.epochs import LookupPath, SourceVersion, epoch_order
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
+from deltajoin.delta.route import NoScope, regroup, routes
 from deltajoin.delta.sources import dear, share, source_versions, told
 from deltajoin.delta.strategy import Obstacle, Situation, decide
 from deltajoin.errors import DeltaJoinError
@@ -54,21 +55,21 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     mark = fingerprint(graph, query.canonical, target.key, target.kind)
     last = last_epoch(inputs.target, model)
     sources, obstacles = source_versions(tables, graph, last)
+    statistics = Statistics(rows={s.source: s.rows for s in sources}, keys=keys)
+    order = epoch_order(graph, statistics) if graph else ()
+    paths, untraced = _paths(graph, statistics, order, sources)
     decision = decide(
         Situation(
             mode=model.mode,
             first_run=last is None,
             model_changed=_model_changed(last, mark, model, target.columns),
-            operator=operator,
+            operator=operator or untraced,
             sources=obstacles,
             changed=tuple(told(s) for s in sources if s.changed),
             share=share(sources),
             dear=dear(sources),
         )
     )
-    statistics = Statistics(rows={s.source: s.rows for s in sources}, keys=keys)
-    order = epoch_order(graph, statistics) if graph else ()
-    versions = {s.source: s for s in sources}
     live = graph is not None and decision.strategy == "incremental"
     return DeltaPlan(
         model=model.name,
@@ -84,11 +85,31 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
         epoch_order=order,
-        full_order=full_order(graph, statistics) if graph else None,
-        paths=lookup_paths(graph, statistics, order, versions) if graph and live else (),
+        full_order=full_order(graph, statistics) if graph and graph.is_plain else None,
+        paths=paths if live else (),
+        regroup=regroup(graph, statistics, order, {s.source: s for s in sources})
+        if graph and live
+        else (),
         settings=_settings(last, decision.strategy),
         warnings=_warnings(tables, statistics),
     )
+
+
+def _paths(
+    graph: JoinGraph | None,
+    statistics: Statistics,
+    order: tuple[str, ...],
+    sources: tuple[SourceVersion, ...],
+) -> tuple[tuple[LookupPath, ...], Obstacle | None]:
+    """The lookup paths, or the join through which a change can't be traced."""
+    if graph is None:
+        return (), None
+    try:
+        return routes(graph, statistics, order, {s.source: s for s in sources}), None
+    except NoScope as stop:
+        message = f"no equality leads from a change of {stop} to the rows that it is joined to"
+        remedy = "Join on at least one equality between a column of each side."
+        return (), Obstacle("NO_SCOPE", message, str(stop), remedy)
 
 
 def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
@@ -161,7 +182,9 @@ def _target(
                 remedy="Choose another target.",
             )
     types = {(n, c.name): c.type for n, table in tables.items() for c in table.columns}
-    key = target_key(graph, keys, types) if graph else ()
+    key: tuple[str, ...] = ()
+    if graph is not None:
+        key = graph.grouping.key_outputs if graph.grouping else target_key(graph, keys, types)
     kind = "plain" if graph is None else "keyed" if key else "bag"
     parts = () if is_path(model.target) else split_dotted(model.target)
     if parts and inputs.target is not None and inputs.backing != (kind == "bag"):
@@ -178,7 +201,7 @@ def _target(
         location=inputs.location,
         exists=inputs.target is not None,
         kind=kind,
-        columns=tuple(p.name for p in graph.projections) if graph else (),
+        columns=graph.output_names if graph else (),
         key=key,
     )
 

@@ -10,7 +10,7 @@ epoch, which is the snapshot Delta has at hand. An unchanged table has one versi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ class SourceVersion:
     """One source in the frontier: what the last epoch consumed and what this one will.
 
     `previous` equals `version` for a source without change; None before the first epoch.
-    `change_rows` is the estimate from the log, None when it doesn't say. `change_kind` is what happened
+    `change_rows` is the estimate from the log, None when it says none. `change_kind` is what came:
     (noop, insert_only, mutating, replaced), `method` how the change is read (feed, files,
     difference), `why` what stands against the feed. `static` is None for a Delta table.
     """
@@ -56,10 +56,22 @@ class SourceVersion:
         named = self.files is not None and self.files.names and not self.files.partitions
         return self.changed and (self.method == "difference" or bool(named))
 
+    @property
+    def estimated_change(self) -> int:
+        """Changed rows, a hundredth of the table when the log doesn't say; at least one."""
+        guess = (self.rows or 1000) // 100
+        return max(1, guess if self.change_rows is None else self.change_rows)
+
 
 @dataclass(frozen=True)
 class LookupStep:
-    """One lookup: the relation, the version it is read at, what it is matched on."""
+    """One lookup: the relation, the version it is read at, what it is matched on.
+
+    `kind` is inner, left, semi or anti for a join with the stream; enter and scan for one that
+    starts a new stream, from distinct `keys` (stream side, new side, operator) of the old one or
+    from nothing; filter for predicates alone. `inside` are the lookups that make up the other side
+    of a join, `previous` the same before the change: then the step gives both, with opposite signs.
+    """
 
     relation: str
     source: str
@@ -68,6 +80,16 @@ class LookupStep:
     on: tuple[str, ...]
     unique: bool
     estimated_rows: int
+    kind: str = "inner"
+    keys: tuple[tuple[str, str, str], ...] = ()
+    inside: tuple[LookupStep, ...] = ()
+    previous: tuple[LookupStep, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The step for people: a star is a read at this epoch, a question mark may be missing."""
+        mark = {"left": "?", "semi": " exists", "anti": " not exists", "enter": " by keys"}
+        return self.relation + ("*" if self.epoch == "this" else "") + mark.get(self.kind, "")
 
 
 @dataclass(frozen=True)
@@ -81,6 +103,7 @@ class LookupPath:
     estimated_rows: int
     steps: tuple[LookupStep, ...]
     method: str = "feed"
+    branch: int = 0
 
     @property
     def text(self) -> str:
@@ -88,12 +111,21 @@ class LookupPath:
 
         Example: `Δweather → flights → planes* → airlines*`; a star is a read at this epoch.
         """
-        lookups = (s.relation + ("*" if s.epoch == "this" else "") for s in self.steps)
+        lookups = (step.text for step in self.steps if step.kind != "filter")
         return " → ".join((f"Δ{self.driver}", *lookups))
 
     def to_dict(self) -> dict[str, Any]:
         """The path as plain values."""
         return {**asdict(self), "text": self.text}
+
+
+def reads(steps: tuple[LookupStep, ...]) -> Iterator[tuple[str, int]]:
+    """Every (source, version) that steps read, those inside them too."""
+    for step in steps:
+        if step.source and not step.inside:
+            yield step.source, step.version
+        yield from reads(step.inside)
+        yield from reads(step.previous)
 
 
 def epoch_order(graph: JoinGraph, statistics: Statistics) -> tuple[str, ...]:
@@ -128,8 +160,8 @@ def _path(
     driver: str,
 ) -> LookupPath:
     source = versions[graph.by_name[driver].source]
-    change = source.change_rows if source.change_rows is not None else (source.rows or 1000) // 100
-    best = best_order(graph, statistics, driver, float(max(1, change)))
+    change = source.estimated_change
+    best = best_order(graph, statistics, driver, float(change))
     steps: list[LookupStep] = []
     for position, name in enumerate(best.relations[1:], start=1):
         bound = frozenset(best.relations[:position])
@@ -152,7 +184,7 @@ def _path(
         source=source.source,
         first_version=(source.previous or 0) + 1,
         last_version=source.version,
-        estimated_rows=max(1, change),
+        estimated_rows=change,
         steps=tuple(steps),
         method=source.method,
     )

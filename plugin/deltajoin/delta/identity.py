@@ -3,15 +3,17 @@
 The key of the result is the union of the declared keys of the relations that nothing else
 determines: a relation whose whole key is equated with columns of others adds nothing, because each
 row of the others finds at most one row of it. Equality determines only between columns of one type
-(`'01' = 1` matches two strings). If a relation lacks a key, or a key column is not in the output,
-the target is a bag: distinct rows with a multiplicity.
+(`'01' = 1` matches two strings). What an outer join attaches never determines what it is attached
+to; semi and anti joins add nothing. If a relation lacks a key, a key column is not given out, or
+a full join adds rows of either side, the target is a bag: distinct rows with a multiplicity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from deltajoin.graph import ColumnRef, JoinGraph
+from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
 
 Keys = Mapping[str, tuple[str, ...]]
 Types = Mapping[ColumnRef, str]
@@ -24,52 +26,88 @@ def target_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
         keys: source -> its unique columns (schema spelling).
         types: (source, column) -> type.
     """
-    if any(relation.source not in keys for relation in graph.relations):
+    if len(graph.branches) > 1:
+        return ()
+    levels = tuple(_levels(graph.branches[0]))
+    sources = [graph.by_name[name].source for level in levels for name in level.relations]
+    if any(source not in keys for source in sources):
         return ()
     outputs: set[str] = set()
-    for name in independent_relations(graph, keys, types):
-        for column in keys[graph.by_name[name].source]:
-            output = _output_of(graph, (name, column), types)
-            if output is None:
-                return ()
-            outputs.add(output)
+    for level in levels:
+        for name in _independent(graph, level, keys, types):
+            for column in keys[graph.by_name[name].source]:
+                output = _output_of(graph, level, (name, column), types)
+                if output is None:
+                    return ()
+                outputs.add(output)
     return tuple(p.name for p in graph.projections if p.name in outputs)
 
 
 def independent_relations(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
     """The relations whose keys identify a row; each other one is determined by these."""
-    everything = frozenset(relation.name for relation in graph.relations)
-    chosen = sorted(everything)
-    for name in sorted(everything, key=lambda n: (len(keys[graph.by_name[n].source]), n)):
+    levels = _levels(graph.branches[0])
+    return tuple(name for level in levels for name in _independent(graph, level, keys, types))
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Relations joined inner, what is known before them, and the predicates that may be used."""
+
+    relations: tuple[str, ...]
+    known: frozenset[str]
+    inner: tuple[Predicate, ...]
+    predicates: tuple[Predicate, ...]
+
+
+def _levels(
+    core: Core, known: frozenset[str] = frozenset(), above: tuple[Predicate, ...] = ()
+) -> Iterator[_Level]:
+    own = tuple(p for p in core.predicates if p.relations <= core.inner)
+    yield _Level(core.relations, known, own, (*above, *own))
+    known |= core.inner
+    for attachment in core.attachments:
+        if attachment.kind == "left":
+            yield from _levels(attachment.core, known, (*above, *own, *attachment.on))
+            known |= frozenset(attachment.core.everything)
+
+
+def _independent(graph: JoinGraph, level: _Level, keys: Keys, types: Types) -> tuple[str, ...]:
+    everything = frozenset(level.relations) | level.known
+    chosen = sorted(level.relations)
+    for name in sorted(chosen, key=lambda n: (len(keys[graph.by_name[n].source]), n)):
         rest = [other for other in chosen if other != name]
-        if _closure(graph, keys, types, frozenset(rest)) == everything:
+        if _closure(graph, level, keys, types, frozenset(rest)) == everything:
             chosen = rest
     return tuple(chosen)
 
 
-def _closure(graph: JoinGraph, keys: Keys, types: Types, start: frozenset[str]) -> frozenset[str]:
-    known = start
+def _closure(
+    graph: JoinGraph, level: _Level, keys: Keys, types: Types, start: frozenset[str]
+) -> frozenset[str]:
+    known = start | level.known
     grew = True
     while grew:
         grew = False
-        for relation in graph.relations:
-            if relation.name not in known and all(
-                any(ref[0] in known for ref in _same_type(graph, (relation.name, column), types))
-                for column in keys[relation.source]
+        for name in level.relations:
+            if name not in known and all(
+                any(ref[0] in known for ref in _same_type(graph, level.predicates, ref, types))
+                for ref in ((name, column) for column in keys[graph.by_name[name].source])
             ):
-                known |= {relation.name}
+                known |= {name}
                 grew = True
     return known
 
 
-def _same_type(graph: JoinGraph, column: ColumnRef, types: Types) -> tuple[ColumnRef, ...]:
+def _same_type(
+    graph: JoinGraph, predicates: tuple[Predicate, ...], column: ColumnRef, types: Types
+) -> tuple[ColumnRef, ...]:
     def type_of(ref: ColumnRef) -> str:
         return types[(graph.by_name[ref[0]].source, ref[1])]
 
     reached, todo = {column}, [column]
     while todo:
         here = todo.pop()
-        for predicate in graph.predicates:
+        for predicate in predicates:
             if predicate.left is None or predicate.right is None:
                 continue
             pair = (predicate.left, predicate.right)
@@ -80,6 +118,6 @@ def _same_type(graph: JoinGraph, column: ColumnRef, types: Types) -> tuple[Colum
     return tuple(sorted(reached))
 
 
-def _output_of(graph: JoinGraph, column: ColumnRef, types: Types) -> str | None:
-    same = _same_type(graph, column, types)
+def _output_of(graph: JoinGraph, level: _Level, column: ColumnRef, types: Types) -> str | None:
+    same = _same_type(graph, level.inner, column, types)
     return next((p.name for p in graph.projections if p.column in same), None)

@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from deltajoin.delta.epochs import LookupPath, SourceVersion
+from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.search import JoinOrder
 
@@ -76,6 +76,7 @@ class DeltaPlan:
     paths: tuple[LookupPath, ...]
     settings: tuple[tuple[str, str], ...] | None
     warnings: tuple[str, ...] = field(default=())
+    regroup: tuple[tuple[LookupStep, ...], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values; `plan_hash` is over all the others."""
@@ -100,6 +101,7 @@ class DeltaPlan:
             "epoch_order": list(self.epoch_order),
             "full_order": None if self.full_order is None else asdict(self.full_order),
             "paths": [path.to_dict() for path in self.paths],
+            "regroup": [[asdict(step) for step in steps] for steps in self.regroup],
             "settings": None if self.settings is None else dict(self.settings),
             "warnings": list(self.warnings),
         }
@@ -143,4 +145,8 @@ def fingerprint(
             "predicates": sorted(p.sql for p in graph.predicates),
             "projections": [(p.name, p.sql) for p in graph.projections],
         }
+        if graph.cores:
+            meaning["cores"] = [asdict(core) for core in graph.cores]
+        if graph.grouping:
+            meaning["grouping"] = asdict(graph.grouping)
     return digest({"format": FORMAT, "meaning": meaning, "key": key, "kind": kind})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import sqlglot
 from sqlglot import exp
 
@@ -50,13 +52,20 @@ def fail(code: str) -> exp.Expr:
     return call("raise_error", string(f"deltajoin:{code}"))
 
 
-def expression(sql: str, rename: dict[ColumnRef, tuple[str, str]] | None = None) -> exp.Expr:
-    """Parse an expression of the graph; `rename` moves columns: (rel, col) -> (table, column)."""
+def null(kind: str) -> exp.Expr:
+    """NULL of a Spark type."""
+    return exp.cast(exp.Null(), exp.DataType.build(kind, dialect=Verbatim))
+
+
+def expression(
+    sql: str, rename: Mapping[ColumnRef, tuple[str, str] | exp.Expr] | None = None
+) -> exp.Expr:
+    """Parse an expression of the graph; `rename` moves columns to (table, column) or a value."""
     holder = exp.Paren(this=sqlglot.parse_one(sql, dialect=Verbatim))
     for node in list(holder.find_all(exp.Column)):
-        if rename and (node.table, node.name) in rename:
-            table_name, name = rename[(node.table, node.name)]
-            node.replace(column(name, table_name))
+        to = rename.get((node.table, node.name)) if rename else None
+        if to is not None:
+            node.replace(to.copy() if isinstance(to, exp.Expr) else column(to[1], to[0]))
     parsed: exp.Expr = holder.this
     return parsed
 

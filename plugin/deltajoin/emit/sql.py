@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.catalog import StaticFiles
-from deltajoin.delta.epochs import LookupPath, SourceVersion
+from deltajoin.delta.epochs import LookupPath, SourceVersion, reads
 from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
 from deltajoin.emit.change import Feed, feed_of
+from deltajoin.emit.group import group_sql, touched_sql
 from deltajoin.emit.write import count_sql, fold_sql, merge_sql
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import WEIGHT, UniqueNames, slug
@@ -72,6 +73,8 @@ class Program:
     merge: str | None
     full: str | None
     key_check: str | None
+    touched: str | None = None
+    regroup: tuple[Statement, ...] = ()
 
 
 class Views:
@@ -91,8 +94,14 @@ class Views:
                     view, source.location, version, source.static
                 )
             self._changes[source.source] = names.take(f"{base}_changes")
+        self._types = {(s.source, name): kind for s in plan.sources for name, kind in s.columns}
         relations = plan.graph.relations if plan.graph else ()
-        self._paths = {r.name: names.take(f"path_{slug(r.name)}") for r in relations}
+        branches = range(len(plan.graph.branches) if plan.graph else 0)
+        self._paths = {
+            (r.name, branch): names.take(f"path_{slug(r.name)}")
+            for branch in branches
+            for r in relations
+        }
 
     def scan(self, source: str, version: int) -> Scan:
         """The scan of a source at a version."""
@@ -103,9 +112,13 @@ class Views:
         rows = self._rows[source]
         return rows is None or rows >= LARGE_TABLE_ROWS
 
-    def path(self, driver: str) -> str:
+    def path(self, driver: str, branch: int = 0) -> str:
         """What the views of a driver's path begin with."""
-        return self._paths[driver]
+        return self._paths[driver, branch]
+
+    def type_of(self, source: str, name: str) -> str:
+        """The Spark type of a source's column."""
+        return self._types[source, name]
 
     def changes(self, source: str) -> str:
         """The view of a source's consolidated change."""
@@ -120,20 +133,36 @@ def build_program(plan: DeltaPlan) -> Program:
         return Program(scans, (), (), None, None, full_sql(plan, views), _key_check(plan, views))
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), None, None, None, None)
+    chains = (*(path.steps for path in plan.paths), *plan.regroup)
+    read = {pinned for steps in chains for pinned in reads(steps)}
+    grouping = plan.graph.grouping
     changed = [s for s in plan.sources if s.changed]
-    read = {(step.source, step.version) for path in plan.paths for step in path.steps}
     for source in changed:
         if source.method == "difference" and source.previous is not None:
             read |= {(source.source, source.previous), (source.source, source.version)}
     return Program(
         scans=tuple(views.scan(source, version) for source, version in sorted(read)),
         feeds=tuple(_feed(plan.graph, source, views) for source in changed),
-        paths=tuple(path_program(plan.graph, path, views) for path in plan.paths),
-        fold=fold_sql(plan.target),
+        paths=tuple(_path(plan.graph, path, views) for path in plan.paths),
+        fold=group_sql(plan.target, grouping) if grouping else fold_sql(plan.target),
         merge=merge_sql(plan.target),
         full=None,
         key_check=None,
+        touched=touched_sql(plan.graph) if grouping else None,
+        regroup=_regroup(plan, views),
     )
+
+
+def _path(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgram:
+    from deltajoin.emit.route import route_program
+
+    return route_program(graph, path, views) if graph.cores else path_program(graph, path, views)
+
+
+def _regroup(plan: DeltaPlan, views: Views) -> tuple[Statement, ...]:
+    from deltajoin.emit.route import regroup_statements
+
+    return regroup_statements(plan.graph, plan.regroup, views) if plan.graph else ()
 
 
 def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
@@ -230,9 +259,11 @@ class _Travelling:
 def full_sql(plan: DeltaPlan, views: Views) -> str:
     """The whole query over this epoch's versions, in the planner's join order."""
     if plan.graph is None or plan.full_order is None:
-        return replace_tables(
+        own = replace_tables(
             plan.sql, {s.source: views.scan(s.source, s.version).view for s in plan.sources}
         )
+        own = own.rstrip().rstrip(";")
+        return count_sql(own, plan.target) if plan.target.kind == "bag" else own
     graph, order = plan.graph, plan.full_order.relations
     version = {s.source: s.version for s in plan.sources}
 
@@ -249,13 +280,14 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
     filters += graph.decidable(frozenset(), order[0])
     if filters:
         select = select.where(*[expression(p.sql) for p in filters])
-    return count_sql(select, plan.target) if plan.target.kind == "bag" else pretty(select)
+    whole = pretty(select)
+    return count_sql(whole, plan.target) if plan.target.kind == "bag" else whole
 
 
 def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     """Sources whose key is part of the target's; a NULL in another one's key matches nothing."""
     graph = plan.graph
-    if graph is None or plan.target.kind != "keyed":
+    if graph is None or graph.grouping or plan.target.kind != "keyed":
         return frozenset()
     types = {(s.source, name): kind for s in plan.sources for name, kind in s.columns}
     relations = independent_relations(graph, dict(plan.keys), types)

@@ -18,19 +18,20 @@ from deltajoin.names import COUNT, OPERATION, WEIGHT
 PATH_ROWS, TO_WRITE = "path_rows", "to_write"
 
 
-def count_sql(select: exp.Select, target: Target) -> str:
-    """Distinct rows of a query with their multiplicity."""
+def count_sql(query: str, target: Target) -> str:
+    """Distinct rows of a query with their multiplicity; the query's text stays as it is."""
     columns = [column(name) for name in target.columns]
     counted = (
         exp.select(*columns, named(call("count", number(1)), COUNT))
-        .from_(select.subquery("query"))
+        .from_(table("query"))
         .group_by(*[c.copy() for c in columns])
     )
-    return pretty(counted)
+    return f"WITH `query` AS (\n{query}\n)\n{pretty(counted)}"
 
 
-def _net(target: Target) -> exp.Select:
-    columns = [column(name) for name in target.columns]
+def net(names: tuple[str, ...]) -> exp.Select:
+    """Path rows with their weights summed by full row, zeros dropped."""
+    columns = [column(name) for name in names]
     weight = call("sum", column(WEIGHT))
     return (
         exp.select(*columns, named(weight, WEIGHT))
@@ -43,7 +44,7 @@ def _net(target: Target) -> exp.Select:
 def fold_sql(target: Target) -> str:
     """Path rows -> rows to write: per key with an operation, or per distinct row with a weight."""
     if target.kind == "bag":
-        return pretty(_net(target))
+        return pretty(net(target.columns))
     key = [column(name) for name in target.key]
     rest = [name for name in target.columns if name not in target.key]
     weight = column(WEIGHT)
@@ -55,7 +56,7 @@ def fold_sql(target: Target) -> str:
         row = call("struct", *[column(name) for name in rest])
         new = exp.Filter(this=call("any_value", row), expression=exp.Where(this=positive))
         folded = folded.select(named(new, "new"))
-    folded = folded.from_(_net(target).subquery("net")).group_by(*[k.copy() for k in key])
+    folded = folded.from_(net(target.columns).subquery("net")).group_by(*[k.copy() for k in key])
     operation = (
         exp.case()
         .when(exp.GT(this=column("plus"), expression=number(1)), fail("KEY_VIOLATED"))

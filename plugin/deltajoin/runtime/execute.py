@@ -136,8 +136,10 @@ class _Run:
     def _fold(self, runs: list[PathRun]) -> dict[str, int]:
         rows = union_paths(runs)
         if rows is None:
-            rows = self._no_rows()
+            return self._nothing()
         rows.createOrReplaceTempView("path_rows")
+        if self.program["touched"]:
+            self._regroup()
         keyed = self.target["kind"] == "keyed"
         column = "__deltajoin_operation" if keyed else "__deltajoin_weight"
         counted = (
@@ -154,19 +156,35 @@ class _Run:
         found = counter.read() or {}
         return {done: found.get(name, 0) for name, done in _OPERATIONS.items()}
 
-    def _no_rows(self) -> DataFrame:
+    def _regroup(self) -> None:
+        """Put up the rows of every group that the net change touches."""
+        touched = self.spark.sql(self.program["touched"]).localCheckpoint(eager=True)
+        touched.createOrReplaceTempView("touched")
+        targets.read_target(self.spark, self.target).createOrReplaceTempView("target_rows")
+        for statement in self.program["regroup"]:
+            view = self.spark.sql(statement["sql"])
+            view.createOrReplaceTempView("`" + statement["view"] + "`")
+
+    def _nothing(self) -> dict[str, int]:
+        """No path is live: the epoch is committed without a row."""
         from pyspark.sql import functions
 
-        table = self.spark.table(targets.by_location(self.target["location"])).limit(0)
-        columns = [targets.quoted(name) for name in self.target["columns"]]
-        weight = functions.lit(0).cast("bigint").alias("__deltajoin_weight")
-        return table.select(*columns, weight)
+        keyed = self.target["kind"] == "keyed"
+        extra = (
+            functions.lit("").alias("__deltajoin_operation")
+            if keyed
+            else functions.lit(0).cast("bigint").alias("__deltajoin_weight")
+        )
+        rows = targets.read_target(self.spark, self.target).limit(0)
+        rows.select("*", extra).createOrReplaceTempView("to_write")
+        return dict.fromkeys(_OPERATIONS.values(), 0)
 
     # the record, and what the history says ----------------------------------------------------
 
     def _metadata(self, counts: dict[str, int], runs: list[PathRun] | None) -> str:
         plan = self.plan
-        reports = {report["driver"]: report for report in (run.report() for run in runs or [])}
+        reports: list[dict[str, Any] | None] = [run.report() for run in runs or []]
+        reports += [None] * (len(plan["paths"]) - len(reports))
         record = {
             "format": plan["format"],
             "model": plan["model"],
@@ -179,7 +197,7 @@ class _Run:
             "plan_hash": plan["plan_hash"],
             "fingerprint": plan["fingerprint"],
             "frontier": plan["frontier"],
-            "paths": [_path_record(path, reports.get(path["driver"])) for path in plan["paths"]],
+            "paths": [_path_record(*pair) for pair in zip(plan["paths"], reports, strict=True)],
             "kind": self.target["kind"],
             "key": self.target["key"],
             "columns": self.target["columns"],

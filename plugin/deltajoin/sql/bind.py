@@ -1,9 +1,10 @@
 """SQL text -> JoinGraph: resolve names, inline subqueries, split conjuncts, classify them.
 
 A CTE, a derived table and a parenthesised join that are plain select-project-join blocks dissolve
-into their relations; each reference to a CTE is an occurrence of its own. What remains is one flat
-list of base relations, one list of conjuncts, one list of projections. Anything that does not
-dissolve makes the query *opaque*: the text stays as it is and only full recomputation is possible.
+into their relations; each reference to a CTE is an occurrence of its own. EXISTS and IN become semi
+joins, NOT EXISTS an anti join. What remains is one tree of blocks, one list of projections.
+Anything that does not dissolve makes the query *opaque*: the text stays as it is and only full
+recomputation is possible.
 
 Caller: gives the columns of every source; gets a `BoundQuery` or a `DeltaJoinError`.
 """
@@ -11,25 +12,27 @@ Caller: gives the columns of every source; gets a `BoundQuery` or a `DeltaJoinEr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.graph import JoinGraph
+from deltajoin.graph import Grouping, JoinGraph
 from deltajoin.names import UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.dialect import parse, place, text
+from deltajoin.sql.group import group_rows, is_grouped, own_name
+from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.refuse import (
     Unsupported,
     check_bare_functions,
     check_deterministic,
     check_expression,
-    check_join,
     check_shape,
+    join_kind,
     name_units,
 )
-from deltajoin.sql.scope import Item, Scope
+from deltajoin.sql.scope import Block, Item, Outer, Scope
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
 
 Columns = Mapping[str, tuple[str, ...]]
@@ -73,8 +76,13 @@ def bind(sql: str, columns: Columns) -> BoundQuery:
     check_deterministic(query)
     canonical = text(query)
     try:
-        block = _Binder(columns).block(query)
-        graph = build_graph(block.relations, block.conjuncts, block.outputs, columns)
+        binder = _Binder(columns)
+        select = check_shape(query, grouped=True)
+        if is_grouped(select):
+            block, grouping = binder.grouped(select)
+            graph = build_graph(binder.relations, block, columns, grouping)
+        else:
+            graph = build_graph(binder.relations, binder.block(select), columns)
     except Unsupported as stop:
         check_bare_functions(query)
         message = f"{stop.message} is not kept incrementally"
@@ -83,24 +91,30 @@ def bind(sql: str, columns: Columns) -> BoundQuery:
     return BoundQuery(sql, tables, graph, None, canonical)
 
 
-@dataclass
-class Block:
-    """A flattened select: base relations, conjuncts and outputs over them."""
-
-    relations: list[tuple[str, str]] = field(default_factory=list)
-    conjuncts: list[exp.Expr] = field(default_factory=list)
-    outputs: list[tuple[str, exp.Expr, exp.Expr]] = field(default_factory=list)
-
-
 class _Binder:
     def __init__(self, columns: Columns) -> None:
+        self.relations: list[tuple[str, str]] = []
         self._columns = columns
         self._names = UniqueNames()
 
-    def block(self, query: exp.Query) -> Block:
-        """Flatten one SELECT with everything below it."""
+    def block(self, query: exp.Query, outer: Scope | None = None) -> Block:
+        """Bind one SELECT with everything below it; `outer` is the scope around a subquery."""
+        while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
+            query = query.this
         select = check_shape(query)
-        block, scope = Block(), Scope()
+        block, scope = self._rows(select, outer)
+        for projection in select.expressions:
+            self._project(projection, block, scope)
+        return block
+
+    def grouped(self, select: exp.Select) -> tuple[Block, Grouping]:
+        """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""
+        block, scope = self._rows(select, None)
+        grouping = group_rows(select, block, lambda node: _bound(node, scope), scope)
+        return block, grouping
+
+    def _rows(self, select: exp.Select, outer: Scope | None) -> tuple[Block, Scope]:
+        block, scope = Block(), Scope(outer=outer)
         source = select.args.get("from_")
         if source is None:
             raise Unsupported("NO_FROM", "a SELECT without FROM", select, "Select from a table.")
@@ -108,39 +122,45 @@ class _Binder:
         for join in select.args.get("joins") or []:
             self._join(join, block, scope)
         if where := select.args.get("where"):
-            self._conjuncts(where.this, block, scope)
-        for projection in select.expressions:
-            self._project(projection, block, scope)
-        return block
+            self._where(where.this, block, scope)
+        return block, scope
 
     def _join_item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            if node.args.get("pivots"):
-                raise Unsupported("PIVOT", "PIVOT", node, "Pivot downstream.")
-            cte = find_cte(node)
-            item = self._inline(cte.this, node, block) if cte else self._base(node, block)
-        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-            item = self._inline(node.this, node, block)
-        elif isinstance(node, (exp.Subquery, exp.Paren)) and not node.alias:
-            return self._join_item(node.this, block, scope)
-        else:
-            raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
         joins = node.args.get("joins") or []
         if not joins:
-            scope.items.append(item)
-            return item
-        group = Scope([item])
+            return self._item(node, block, scope)
+        own, group = Block(), Scope(outer=scope.outer)
+        self._item(node, own, group)
         for join in joins:
-            self._join(join, block, group)
+            self._join(join, own, group)
+        block.add(own)
         scope.items += group.items
         scope.merged.update(group.merged)
         visible = [pair for each in group.items for pair in each.columns.items()]
         return Item((), {**dict(reversed(visible)), **group.merged})
 
+    def _item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            if node.args.get("pivots"):
+                raise Unsupported("PIVOT", "PIVOT", node, "Pivot downstream.")
+            cte = find_cte(node)
+            item = self._inline(cte.this, node, block) if cte else self._base(node, block)
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and node.alias:
+            item = self._inline(node.this, node, block)
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+            item = self._inline(node.this, node, block)
+        elif isinstance(node, (exp.Subquery, exp.Paren)) and not node.alias:
+            return self._join_item(node.this, block, scope)
+        else:
+            raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
+        scope.items.append(item)
+        return item
+
     def _base(self, node: exp.Table, block: Block) -> Item:
         key = table_key(node, self._columns)
         relation = self._names.take(node.alias or node.name)
-        block.relations.append((relation, key))
+        self.relations.append((relation, key))
+        block.items.append(relation)
         columns = self._columns[key]
         expressions: list[tuple[str, exp.Expr]] = [
             (name, exp.column(name, table=relation, quoted=True)) for name in columns
@@ -155,8 +175,7 @@ class _Binder:
 
     def _inline(self, query: exp.Query, node: exp.Expr, block: Block) -> Item:
         inner = self.block(query)
-        block.relations += inner.relations
-        block.conjuncts += inner.conjuncts
+        block.add(inner)
         outputs = [(name, expression) for name, expression, _ in inner.outputs]
         cte = find_cte(node) if isinstance(node, exp.Table) else None
         if cte is not None and cte.args["alias"].args.get("columns"):
@@ -165,23 +184,41 @@ class _Binder:
         return Item(((alias.lower(),),) if alias else (), _named(outputs, node))
 
     def _join(self, join: exp.Join, block: Block, scope: Scope) -> None:
-        check_join(join)
-        before = list(scope.items)
-        merged = dict(scope.merged)
-        item = self._join_item(join.this, block, scope)
+        kind = join_kind(join)
+        if kind in ("right", "full") and block.crossed:
+            raise Unsupported(
+                "OUTER_JOIN", f"{kind.upper()} JOIN after a comma", join, "Write the joins out."
+            )
+        block.crossed = block.crossed or (join.kind or "").upper() == "CROSS"
+        before, merged = list(scope.items), dict(scope.merged)
+        mine = block if kind == "inner" else Block()
+        item = self._join_item(join.this, mine, scope)
+        new = scope.items[len(before) :]
         using = [identifier.name for identifier in join.args.get("using") or []]
         if (join.method or "").upper() == "NATURAL":
             known = {k for i in before for k in i.columns if k not in i.hidden} | set(merged)
             using = [shown for key, (shown, _) in item.columns.items() if key in known]
         left = Scope(before, merged)
-        for name in using:
-            self._merge(name, left, item, join, block, scope)
+        on = [self._merge(name, kind, left, item, join, scope) for name in using]
         if condition := join.args.get("on"):
-            self._conjuncts(condition, block, scope)
+            on += self._conjuncts(condition, scope)
+        if kind == "inner":
+            block.conjuncts += on
+            return
+        sides = [Block(block.items, block.conjuncts), mine]
+        if kind in ("left", "full"):
+            _mark_missing(kind, new, scope, sides[1], on, join)
+        if kind in ("right", "full"):
+            _mark_missing(kind, before, scope, sides[0], on, join)
+        if kind in ("semi", "anti"):
+            scope.items, scope.merged = before, merged
+        if kind == "right":
+            kind, sides = "left", sides[::-1]
+        block.items, block.conjuncts = [Outer(kind, sides[0], sides[1], on)], []
 
     def _merge(
-        self, name: str, left: Scope, item: Item, join: exp.Join, block: Block, scope: Scope
-    ) -> None:
+        self, name: str, kind: str, left: Scope, item: Item, join: exp.Join, scope: Scope
+    ) -> exp.Expr:
         mine = exp.column(exp.to_identifier(name, quoted=True))
         mine.meta.update(next((i.meta for i in join.find_all(exp.Identifier) if i.meta), {}))
         left_side = left.resolve(mine)
@@ -193,17 +230,62 @@ class _Binder:
                 where=place(join),
                 remedy="Join ON two columns, or correct the name.",
             )
-        block.conjuncts.append(exp.EQ(this=left_side.copy(), expression=right_side))
+        equality = exp.EQ(this=left_side.copy(), expression=right_side.copy())
         shown = next(i.columns[name.lower()][0] for i in scope.items if name.lower() in i.columns)
+        either = exp.Anonymous(this="coalesce", expressions=[left_side, right_side])
+        value = {"right": right_side, "full": either}.get(kind)
+        if value is not None:
+            scope.merged[name.lower()] = (shown, value)
         scope.merged.setdefault(name.lower(), (shown, left_side))
         for each in scope.items:
             if name.lower() in each.columns:
                 each.hidden.add(name.lower())
+        return equality
 
-    def _conjuncts(self, condition: exp.Expr, block: Block, scope: Scope) -> None:
-        for conjunct in _flatten(condition):
+    @staticmethod
+    def _conjuncts(condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
+        conjuncts = _flatten(condition)
+        for conjunct in conjuncts:
             check_expression(conjunct)
-            block.conjuncts.append(_bound(conjunct, scope))
+        return [_bound(conjunct, scope) for conjunct in conjuncts]
+
+    def _where(self, condition: exp.Expr, block: Block, scope: Scope) -> None:
+        for conjunct in _flatten(condition):
+            kind, node = "semi", conjunct
+            while isinstance(node, (exp.Not, exp.Paren)):
+                kind = ("anti" if kind == "semi" else "semi") if isinstance(node, exp.Not) else kind
+                node = node.this
+            if isinstance(node, exp.Exists):
+                self._subquery(kind, node.this, None, block, scope)
+            elif isinstance(node, exp.In) and node.args.get("query"):
+                if kind == "anti":
+                    remedy = "Write NOT EXISTS, which has no NULL rule of its own."
+                    raise Unsupported("NOT_IN", "NOT IN over a subquery", node, remedy)
+                self._subquery(kind, node.args["query"], node.this, block, scope)
+            else:
+                block.conjuncts += self._conjuncts(conjunct, scope)
+
+    def _subquery(
+        self, kind: str, query: exp.Expr, member: exp.Expr | None, block: Block, scope: Scope
+    ) -> None:
+        """EXISTS (member is None) or `member IN`: a semi or anti join with the subquery's block."""
+        if isinstance(query, exp.Subquery):
+            query = query.this
+        assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
+        inner = self.block(query, outer=scope)
+        below = frozenset(inner.relations)
+        on = [c for c in inner.conjuncts if not _relations(c) <= below]
+        inner.conjuncts = [c for c in inner.conjuncts if _relations(c) <= below]
+        if not all(_relations(c) <= below for c in inner.all_conjuncts()):
+            raise Unsupported("SUBQUERY", "a correlated join", query, "Correlate in WHERE.")
+        if member is not None:
+            check_expression(member)
+            if len(inner.outputs) != 1:
+                raise Unsupported("SUBQUERY", "IN over several columns", query, "Use EXISTS.")
+            on.append(exp.EQ(this=_bound(member, scope), expression=_closed(inner.outputs[0][1])))
+        inner.outputs = []
+        block.items = [Outer(kind, Block(block.items, block.conjuncts), inner, on)]
+        block.conjuncts = []
 
     def _project(self, node: exp.Expr, block: Block, scope: Scope) -> None:
         if node.is_star and isinstance(node, (exp.Star, exp.Column)):
@@ -212,10 +294,48 @@ class _Binder:
         check_expression(node)
         value = node.this if isinstance(node, exp.Alias) else node
         expression = _bound(value, scope)
-        name = node.alias if isinstance(node, exp.Alias) else _own_name(value)
+        name = node.alias if isinstance(node, exp.Alias) else own_name(value)
         block.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):
             scope.aliases[name.lower()] = exp.paren(expression.copy())
+
+
+def _mark_missing(
+    kind: str, items: list[Item], scope: Scope, side: Block, on: list[exp.Expr], join: exp.Join
+) -> None:
+    """Make computed columns of a null-supplied side NULL where no row of it matched.
+
+    `coalesce(x, 0)` in a subquery must not become 0 for an unmatched row: it is kept under a test
+    of a column that every matched row has. A full join also keeps rows that lack that column.
+    """
+    below = frozenset(side.relations)
+    present: exp.Expr | None = None
+    for conjunct in on:
+        if isinstance(conjunct, exp.EQ) and kind != "full" and present is None:
+            sides = (conjunct.this, conjunct.expression)
+            present = next((s for s in sides if _relations(s) and _relations(s) <= below), None)
+    for item in items:
+        for key, (name, value) in item.columns.items():
+            if is_null_without(value, below):
+                continue
+            if present is None:
+                what = f"the computed column {name} on the missing side of an outer join"
+                raise Unsupported("OUTER_JOIN", what, join, "Compute it above the join.")
+            there = exp.Not(this=exp.Is(this=_closed(present), expression=exp.Null()))
+            item.columns[key] = (name, exp.case().when(there, value.copy()))
+    for name, value in scope.merged.values():
+        if _relations(value) <= below and not is_null_without(value, below):
+            raise Unsupported("OUTER_JOIN", f"the merged column {name}", join, "Join ON.")
+
+
+def _relations(node: exp.Expr) -> frozenset[str]:
+    return frozenset(column.table for column in node.find_all(exp.Column))
+
+
+def _closed(node: exp.Expr) -> exp.Expr:
+    """A copy that binds as tightly as a name."""
+    plain = isinstance(node, (exp.Column, exp.Dot, exp.Paren, exp.Literal))
+    return node.copy() if plain else exp.Paren(this=node.copy())
 
 
 def _bound(node: exp.Expr, scope: Scope) -> exp.Expr:
@@ -223,10 +343,7 @@ def _bound(node: exp.Expr, scope: Scope) -> exp.Expr:
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
     for column in list(holder.find_all(exp.Column)):
-        resolved = scope.resolve(column)
-        if not isinstance(resolved, (exp.Column, exp.Dot, exp.Paren, exp.Literal)):
-            resolved = exp.Paren(this=resolved)
-        column.replace(resolved)
+        column.replace(_closed(scope.resolve(column)))
     bound: exp.Expr = holder.this
     return bound
 
@@ -237,12 +354,6 @@ def _flatten(condition: exp.Expr) -> list[exp.Expr]:
     if isinstance(condition, exp.And):
         return _flatten(condition.this) + _flatten(condition.expression)
     return [condition]
-
-
-def _own_name(node: exp.Expr) -> str:
-    if isinstance(node, exp.Column):
-        return node.name
-    return node.expression.name if isinstance(node, exp.Dot) else ""
 
 
 def _named(outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> dict[str, tuple[str, exp.Expr]]:

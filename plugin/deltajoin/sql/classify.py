@@ -1,8 +1,9 @@
-"""Bound conjuncts and outputs -> JoinGraph.
+"""A bound block -> JoinGraph.
 
 Every conjunct is classified by the relations it touches; columns that a query uses are collected
-per relation. The graph must hang together: a relation that no predicate reaches would multiply
-every row, which a user rarely means and a delta never makes cheap, so it is refused.
+per relation; outer joins are simplified and brought to normal form. The graph must hang together:
+a relation that no predicate reaches would multiply every row, which a user rarely means and a delta
+never makes cheap, so it is refused.
 """
 
 from __future__ import annotations
@@ -12,26 +13,46 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.graph import ColumnRef, JoinGraph, Predicate, Projection, Relation, refs_of
+from deltajoin.graph import (
+    Block,
+    ColumnRef,
+    Core,
+    Grouping,
+    Join,
+    JoinGraph,
+    Predicate,
+    Projection,
+    Relation,
+    components,
+    refs_of,
+)
 from deltajoin.names import check_name
+from deltajoin.sql import scope as bound
 from deltajoin.sql.dialect import place, text
+from deltajoin.sql.normalise import as_block, normal_forms
+from deltajoin.sql.refuse import Unsupported
 
 
 def build_graph(
     relations: list[tuple[str, str]],
-    conjuncts: list[exp.Expr],
-    outputs: list[tuple[str, exp.Expr, exp.Expr]],
+    block: bound.Block,
     columns: Mapping[str, tuple[str, ...]],
+    grouping: Grouping | None = None,
 ) -> JoinGraph:
     """Assemble and check the join graph.
 
     Raises:
         DeltaJoinError: UNCONNECTED_RELATIONS, UNNAMED_COLUMN, DUPLICATE_COLUMN, RESERVED_NAME.
     """
-    predicates = tuple(dict.fromkeys(_predicate(conjunct) for conjunct in conjuncts))
-    projections = tuple(_projection(*output) for output in outputs)
-    _check_outputs(projections, outputs)
-    refs = [r for p in predicates for r in p.refs] + [r for p in projections for r in p.refs]
+    projections = tuple(_projection(*output) for output in block.outputs)
+    _check_outputs(projections, block.outputs)
+    root = _block(block)
+    cores = normal_forms(root)
+    if len(cores) == 1:
+        root = as_block(cores[0])
+    flat = not cores[0].attachments and len(cores) == 1
+    refs = [r for p in projections for r in p.refs]
+    refs += [r for conjunct in block.all_conjuncts() for r in _refs(conjunct)]
     used: dict[str, dict[str, None]] = {name: {} for name, _ in relations}
     for relation, column in refs:
         used[relation][column] = None
@@ -40,11 +61,30 @@ def build_graph(
             Relation(name, source, _in_schema_order(used[name], columns[source]))
             for name, source in relations
         ),
-        predicates=predicates,
+        predicates=root.predicates,
         projections=projections,
+        joins=tuple(item for item in root.items if not isinstance(item, str)),
+        cores=() if flat else cores,
+        grouping=grouping,
     )
+    for name in graph.output_names:
+        check_name(name, f"column {name}")
     _check_connected(graph)
     return graph
+
+
+def _block(block: bound.Block) -> Block:
+    items = tuple(
+        item
+        if isinstance(item, str)
+        else Join(item.kind, _block(item.left), _block(item.right), _predicates(item.on))
+        for item in block.items
+    )
+    return Block(items, _predicates(block.conjuncts))
+
+
+def _predicates(conjuncts: list[exp.Expr]) -> tuple[Predicate, ...]:
+    return tuple(dict.fromkeys(_predicate(conjunct) for conjunct in conjuncts))
 
 
 def _in_schema_order(used: Mapping[str, None], schema: tuple[str, ...]) -> tuple[str, ...]:
@@ -79,7 +119,6 @@ def _projection(name: str, node: exp.Expr, origin: exp.Expr) -> Projection:
             where=place(origin),
             remedy="Add AS name.",
         )
-    check_name(name, f"column {name}")
     column = (node.table, node.name) if isinstance(node, exp.Column) else None
     return Projection(name, text(node), _refs(node), column)
 
@@ -101,7 +140,19 @@ def _check_outputs(
 
 
 def _check_connected(graph: JoinGraph) -> None:
-    groups = graph.components()
+    for core in graph.branches:
+        _check_core(core)
+
+
+def _check_core(core: Core) -> None:
+    links = [predicate.relations for predicate in core.predicates]
+    hanging = [frozenset(a.core.everything) for a in core.attachments]
+    for attachment, below in zip(core.attachments, hanging, strict=True):
+        links.append(below)
+        links += [p.relations for p in attachment.on if p.relations & below]
+        links += [below | core.inner] if attachment.kind != "left" else []
+        _check_core(attachment.core)
+    groups = components((*core.relations, *(n for below in hanging for n in below)), links)
     if len(groups) > 1:
         shown = " and ".join("{" + ", ".join(group) + "}" for group in groups)
         raise DeltaJoinError(
@@ -110,3 +161,7 @@ def _check_connected(graph: JoinGraph) -> None:
             where=shown,
             remedy="Add a join condition between them.",
         )
+    inner = [p.relations for p in core.predicates if p.relations <= core.inner]
+    if len(components(core.relations, inner)) > 1:
+        message = "a join that only an outer join's columns connect"
+        raise Unsupported("OUTER_JOIN", message, None, "Join inner relations to each other.")

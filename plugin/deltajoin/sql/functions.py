@@ -44,6 +44,14 @@ AGGREGATES = frozenset(
     """.split()
 )
 
+#: Aggregates whose result depends on the order of the rows, which nothing fixes.
+ORDER_DEPENDENT = frozenset(
+    """
+    any_value array_agg collect_list first first_value last last_value listagg max_by min_by mode
+    string_agg
+    """.split()
+)
+
 WINDOW_ONLY = frozenset(
     """
     cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number

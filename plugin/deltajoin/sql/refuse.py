@@ -22,11 +22,11 @@ _UNIT_CALLS = {"date_add", "dateadd", "date_diff", "datediff", "timestampadd", "
 class Unsupported(Exception):
     """A construct that is rebuilt in full; carries what `DeltaJoinError` needs."""
 
-    def __init__(self, code: str, message: str, node: exp.Expr, remedy: str) -> None:
+    def __init__(self, code: str, message: str, node: exp.Expr | None, remedy: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-        self.where = place(node)
+        self.where = None if node is None else place(node)
         self.remedy = remedy
 
 
@@ -128,21 +128,27 @@ def name_units(query: exp.Query) -> None:
                 unit.replace(exp.Var(this=unit.name.upper()))
 
 
-def check_shape(select: exp.Query) -> exp.Select:
-    """The select itself when it is a plain select-project-join block, else `Unsupported`."""
+def check_shape(select: exp.Query, grouped: bool = False) -> exp.Select:
+    """The select itself when it is a plain select-project-join block, else `Unsupported`.
+
+    With `grouped`, GROUP BY, HAVING and DISTINCT may stand on top.
+    """
     if isinstance(select, exp.SetOperation):
         raise Unsupported("SET_OPERATION", "set operations", select, _remedy("UNION"))
     if not isinstance(select, exp.Select):
         raise Unsupported("NOT_A_SELECT", type(select).__name__, select, _remedy("this"))
-    for argument, code, what in _CLAUSES:
+    for argument, code, what in _CLAUSES[3 if grouped else 0 :]:
         if value := select.args.get(argument):
             node = value[0] if isinstance(value, list) else value
             raise Unsupported(code, what, node if place(node) else select, _remedy(what))
     return select
 
 
-def check_expression(node: exp.Expr) -> None:
-    """`Unsupported` for aggregates, windows, generators and subqueries inside an expression."""
+def check_expression(node: exp.Expr, grouped: bool = False) -> None:
+    """`Unsupported` for windows, generators and subqueries inside an expression.
+
+    Aggregates too, but for those of a `grouped` select whose result rows alone decide.
+    """
     for part in node.walk():
         if isinstance(part, exp.Window):
             raise Unsupported("WINDOW", "a window function", part, _remedy("the window"))
@@ -150,22 +156,25 @@ def check_expression(node: exp.Expr) -> None:
             raise Unsupported("SUBQUERY", "a subquery expression", part, _remedy("the subquery"))
         if isinstance(part, exp.Anonymous):
             name = str(part.this).lower()
+            if grouped and name in functions.AGGREGATES - functions.ORDER_DEPENDENT:
+                continue
             if name in functions.AGGREGATES or name in functions.WINDOW_ONLY:
                 raise Unsupported("AGGREGATE", f"{name}()", part, _remedy("the aggregate"))
             if name in functions.GENERATORS:
                 raise Unsupported("GENERATOR", f"{name}()", part, _remedy("the generator"))
 
 
-def check_join(join: exp.Join) -> None:
-    """`Unsupported` for anything but an inner join."""
+def join_kind(join: exp.Join) -> str:
+    """inner, left, right, full, semi or anti; `Unsupported` for any other join."""
     side, kind = (join.side or "").upper(), (join.kind or "").upper()
-    if kind in ("SEMI", "ANTI"):
-        raise Unsupported("SEMI_ANTI_JOIN", f"{side} {kind} JOIN".strip(), join, _remedy(kind))
-    if side in ("LEFT", "RIGHT", "FULL"):
-        raise Unsupported("OUTER_JOIN", f"{side} JOIN", join, _remedy(f"the {side} JOIN"))
-    if kind not in ("", "INNER", "CROSS") or (join.method or "").upper() not in ("", "NATURAL"):
+    if (join.method or "").upper() not in ("", "NATURAL") or kind not in _KINDS:
         raise Unsupported("JOIN_KIND", f"{join.method} {kind} JOIN", join, _remedy("this join"))
+    if kind in ("SEMI", "ANTI"):
+        return kind.lower()
+    return side.lower() or "inner"
 
+
+_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
 _CLAUSES = (
     ("group", "AGGREGATE", "GROUP BY"),

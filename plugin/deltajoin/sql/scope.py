@@ -1,4 +1,4 @@
-"""Names in a FROM clause: which item a column belongs to, and what it stands for.
+"""What one SELECT is while it is bound: its block of joins, and the names in its FROM clause.
 
 An item is a base table (its columns are themselves) or an inlined subquery (its columns stand for
 expressions over base relations). Resolution follows Spark: case-insensitive; a qualified name wins
@@ -15,6 +15,50 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import place
 from deltajoin.sql.refuse import Unsupported
+
+
+@dataclass
+class Block:
+    """A select: relations and outer joins under conjuncts, and what it gives out.
+
+    `crossed`: a comma or CROSS JOIN stands before, so a right or full join would be ambiguous.
+    """
+
+    items: list[str | Outer] = field(default_factory=list)
+    conjuncts: list[exp.Expr] = field(default_factory=list)
+    outputs: list[tuple[str, exp.Expr, exp.Expr]] = field(default_factory=list)
+    crossed: bool = False
+
+    @property
+    def relations(self) -> list[str]:
+        """All relations below."""
+        found: list[str] = []
+        for item in self.items:
+            found += [item] if isinstance(item, str) else item.left.relations + item.right.relations
+        return found
+
+    def add(self, other: Block) -> None:
+        """Join another block inner."""
+        self.items += other.items
+        self.conjuncts += other.conjuncts
+
+    def all_conjuncts(self) -> list[exp.Expr]:
+        """Its own conjuncts and all below."""
+        found = list(self.conjuncts)
+        for item in self.items:
+            if isinstance(item, Outer):
+                found += [*item.on, *item.left.all_conjuncts(), *item.right.all_conjuncts()]
+        return found
+
+
+@dataclass
+class Outer:
+    """A left, full, semi or anti join of two blocks."""
+
+    kind: str
+    left: Block
+    right: Block
+    on: list[exp.Expr]
 
 
 @dataclass
@@ -38,6 +82,7 @@ class Scope:
     items: list[Item] = field(default_factory=list)
     merged: dict[str, tuple[str, exp.Expr]] = field(default_factory=dict)
     aliases: dict[str, exp.Expr] = field(default_factory=dict)
+    outer: Scope | None = None
 
     def resolve(self, node: exp.Column) -> exp.Expr:
         """The expression over base relations that a column name stands for.
@@ -63,6 +108,8 @@ class Scope:
             return self._single(found, parts[1:], node)
         if name in self.aliases:
             return _with_fields(self.aliases[name].copy(), parts[1:])
+        if self.outer is not None:
+            return self.outer.resolve(node)
         if len(parts) == 1 and name in functions.BARE_NON_DETERMINISTIC and not node.this.quoted:
             raise DeltaJoinError(
                 "NON_DETERMINISTIC",

@@ -1,0 +1,305 @@
+"""The lookups of one change through a normal form: relations joined inner, then attachments.
+
+    change in the core         look the other core relations up, then every attachment
+    change in an attachment    distinct join keys of the change -> enter the core by those keys ->
+                               look the core up -> join the attachment after the change and, with
+                               the opposite sign, before it -> the attachments that follow
+
+All occurrences change one after the other, in the reverse of the epoch order: a route reads what
+stands before its driver at the previous epoch and what stands after at this epoch, at every depth.
+So each step changes one occurrence only, and the routes add up to the whole change. The keys may be
+more than those whose rows change: both sides of the difference are computed for the same keys.
+Entering filters by a semi join, so that two spellings of one key count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion, lookup_paths
+from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
+from deltajoin.planner.cardinality import Statistics, key_is_bound, relation_rows
+from deltajoin.planner.search import best_order
+from deltajoin.sql.keys import JoinKey, join_keys
+from deltajoin.sql.normalise import simplify
+
+#: A table of at least so many rows is entered by the keys of the stream before an outer join.
+LARGE_TABLE_ROWS = 200_000
+#: The view of the group keys that a net change touches.
+TOUCHED = "touched"
+
+
+class NoScope(Exception):
+    """A change whose rows can't be found: no equality of one relation in the join condition."""
+
+    def __init__(self, attachment: Attachment) -> None:
+        super().__init__(", ".join(attachment.core.everything))
+
+
+def routes(
+    graph: JoinGraph,
+    statistics: Statistics,
+    order: tuple[str, ...],
+    versions: Mapping[str, SourceVersion],
+) -> tuple[LookupPath, ...]:
+    """One path per branch and relation whose table changed, in epoch order.
+
+    Raises:
+        NoScope: see `Router.route`.
+    """
+    if not graph.cores:
+        return lookup_paths(graph, statistics, order, versions)
+    found = []
+    for number, core in enumerate(graph.cores):
+        for driver in order:
+            source = versions[graph.by_name[driver].source]
+            if source.changed and driver in core.everything:
+                rows = source.estimated_change
+                router = Router(graph, statistics, order, versions, driver)
+                found.append(
+                    LookupPath(
+                        driver=driver,
+                        source=source.source,
+                        first_version=(source.previous or 0) + 1,
+                        last_version=source.version,
+                        estimated_rows=rows,
+                        steps=router.route(core, float(rows)),
+                        branch=number,
+                        method=source.method,
+                    )
+                )
+    return tuple(found)
+
+
+def regroup(
+    graph: JoinGraph,
+    statistics: Statistics,
+    order: tuple[str, ...],
+    versions: Mapping[str, SourceVersion],
+) -> tuple[tuple[LookupStep, ...], ...]:
+    """For each branch, the steps from touched group keys to all rows of those groups.
+
+    Everything is read at this epoch. The keys enter by the inner relation that holds most of them;
+    without one, everything is read whole.
+    """
+    grouping = graph.grouping
+    if grouping is None:
+        return ()
+    router = Router(graph, statistics, order, versions, "")
+    found = []
+    for core in graph.branches:
+        by_entry: dict[str, list[tuple[str, str, str]]] = {}
+        for p in graph.projections:
+            relations = sorted({relation for relation, _ in p.refs})
+            if p.name in grouping.keys and len(relations) == 1 and relations[0] in core.inner:
+                pair = (f"`{TOUCHED}`.`{p.name}`", p.sql, "<=>")
+                by_entry.setdefault(relations[0], []).append(pair)
+        found.append(router.entered(core, by_entry))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Router:
+    """Makes the routes of one driver; see the module."""
+
+    graph: JoinGraph
+    statistics: Statistics
+    order: tuple[str, ...]
+    versions: Mapping[str, SourceVersion]
+    driver: str
+
+    def route(self, core: Core, change_rows: float) -> tuple[LookupStep, ...]:
+        """The steps from the driver's change to rows of the core.
+
+        Raises:
+            NoScope: when the driver is in an attachment whose join has no usable equality.
+        """
+        return (*self._through(core, change_rows), *_filters(core))
+
+    def entered(
+        self, core: Core, by_entry: Mapping[str, list[tuple[str, str, str]]]
+    ) -> tuple[LookupStep, ...]:
+        """Everything of a core, entered by keys of one relation, or read whole."""
+        entry = min(
+            by_entry,
+            key=lambda n: (-len(by_entry[n]), relation_rows(self.graph, self.statistics, n), n),
+            default=min(core.relations),
+        )
+        first = self._start(core, entry)
+        if by_entry:
+            first = replace(first, kind="enter", keys=tuple(by_entry[entry]))
+        return (first, *self._complete(core, entry, 1.0), *_filters(core))
+
+    # the change ----------------------------------------------------------------------------------
+
+    def _through(self, core: Core, rows: float) -> list[LookupStep]:
+        if self.driver in core.relations:
+            return self._complete(core, self.driver, rows)
+        number = next(n for n, a in enumerate(core.attachments) if self.driver in a.core.everything)
+        attachment = core.attachments[number]
+        keys, restricted = self._entry(core, number)
+        entry = keys[0].relation
+        needed = frozenset(r for key in keys for r in key.other_relations)
+        known = self.driver in attachment.core.relations and needed <= {self.driver}
+        before = [] if known else self._through(attachment.core, rows)
+        steps = [*before, self._enter(restricted, entry, keys)]
+        steps += self._complete(restricted, entry, rows)
+        steps.append(self._flip(attachment))
+        steps += [self._attach(other) for other in core.attachments[number + 1 :]]
+        return steps
+
+    def _entry(self, core: Core, number: int) -> tuple[list[JoinKey], Core]:
+        """Where the keys of an attachment's change enter what it is attached to."""
+        attachment = core.attachments[number]
+        below = frozenset(attachment.core.everything)
+        own = tuple(p for p in core.predicates if p.relations <= core.inner)
+        left = Core(core.relations, own, core.attachments[:number])
+        found: list[tuple[tuple[int, float, str], list[JoinKey], Core]] = []
+        for entry in left.everything:
+            keys = [k for p in attachment.on for k in join_keys(p, entry, below)]
+            restricted = simplify(left, [k.predicate for k in keys])
+            if keys and entry in restricted.relations:
+                rows = relation_rows(self.graph, self.statistics, entry)
+                rank = (-len(keys), rows, entry)
+                found.append((rank, keys, restricted))
+        if not found:
+            raise NoScope(attachment)
+        _, keys, restricted = min(found, key=lambda candidate: candidate[0])
+        return keys, restricted
+
+    def _flip(self, attachment: Attachment) -> LookupStep:
+        after = self._attach(attachment, changed=True)
+        other = replace(self, versions=self._before())
+        before = other._attach(attachment, changed=True)
+        return replace(after, previous=before.inside)
+
+    def _before(self) -> Mapping[str, SourceVersion]:
+        return _Before(self.versions, self.driver)
+
+    # one stream ----------------------------------------------------------------------------------
+
+    def _complete(self, core: Core, start: str, rows: float) -> list[LookupStep]:
+        """Everything of a core that is not yet in a stream which holds `start`."""
+        return [*self._lookups(core, start, rows), *(self._attach(a) for a in core.attachments)]
+
+    def _lookups(self, core: Core, start: str, rows: float) -> list[LookupStep]:
+        if len(core.relations) == 1:
+            return []
+        graph = _inner(self.graph, core)
+        best = best_order(graph, self.statistics, start, max(1.0, rows))
+        steps = []
+        for position, name in enumerate(best.relations[1:], start=1):
+            bound = frozenset(best.relations[:position])
+            on = tuple(sorted(p.sql for p in graph.decidable(bound, name)))
+            unique = key_is_bound(graph, self.statistics, bound, name)
+            steps.append(self._step(name, "inner", on, round(best.rows[position]), unique))
+        return steps
+
+    def _attach(self, attachment: Attachment, *, changed: bool = False) -> LookupStep:
+        """A left, semi or anti join of the stream with an attachment."""
+        core = attachment.core
+        on = tuple(sorted(p.sql for p in attachment.on))
+        label = ", ".join(core.everything)
+        first = core.relations[0]
+        alone = len(core.everything) == 1
+        keys, entered = self._keys_into(attachment)
+        large = self.statistics.table_rows(self._source(first)) >= LARGE_TABLE_ROWS
+        if alone and not changed and not (large and keys):
+            on = (*on, *sorted(p.sql for p in core.predicates))
+            return replace(self._step(first, attachment.kind, on, 0), relation=label)
+        if keys and (large or not alone):
+            entry = keys[0].relation
+            inside = [self._enter(entered, entry, keys), *self._complete(entered, entry, 1.0)]
+        else:
+            entered, start = core, min(core.relations)
+            inside = [self._start(core, start), *self._complete(core, start, 1.0)]
+        inside += _filters(entered)
+        step = self._step(keys[0].relation if keys else first, attachment.kind, on, 0)
+        return replace(step, relation=label, inside=tuple(inside))
+
+    def _keys_into(self, attachment: Attachment) -> tuple[list[JoinKey], Core]:
+        """How the keys of a stream enter an attachment; no keys when it must be read whole."""
+        core = attachment.core
+        below = frozenset(core.everything)
+        found: list[tuple[tuple[int, float, str], list[JoinKey], Core]] = []
+        for entry in core.everything:
+            outside = frozenset(r.name for r in self.graph.relations) - below
+            keys = [k for p in attachment.on for k in join_keys(p, entry, outside)]
+            entered = simplify(core, [k.predicate for k in keys])
+            if keys and entry in entered.relations:
+                rank = (-len(keys), relation_rows(self.graph, self.statistics, entry), entry)
+                found.append((rank, keys, entered))
+        if not found:
+            return [], core
+        _, keys, entered = min(found, key=lambda candidate: candidate[0])
+        return keys, entered
+
+    def _enter(self, core: Core, entry: str, keys: list[JoinKey]) -> LookupStep:
+        pairs = tuple((key.other, key.mine, key.operator) for key in keys)
+        return replace(self._start(core, entry), kind="enter", keys=pairs)
+
+    def _start(self, core: Core, name: str) -> LookupStep:
+        filters = tuple(sorted(p.sql for p in core.predicates if p.relations == {name}))
+        return self._step(name, "scan", filters, 0)
+
+    def _step(
+        self, name: str, kind: str, on: tuple[str, ...], rows: int, unique: bool = False
+    ) -> LookupStep:
+        source = self._source(name)
+        looked_up = self.versions[source]
+        epoch = self._epoch(name)
+        version = looked_up.previous if epoch == "previous" else looked_up.version
+        return LookupStep(
+            relation=name,
+            source=source,
+            version=looked_up.version if version is None else version,
+            epoch=epoch,
+            on=on,
+            unique=unique,
+            estimated_rows=rows,
+            kind=kind,
+        )
+
+    def _epoch(self, name: str) -> str:
+        if not self.versions[self._source(name)].changed:
+            return "this"
+        if not self.driver:
+            return "this"
+        if name == self.driver:
+            return "previous" if isinstance(self.versions, _Before) else "this"
+        return "previous" if self.order.index(name) < self.order.index(self.driver) else "this"
+
+    def _source(self, name: str) -> str:
+        return self.graph.by_name[name].source
+
+
+class _Before(dict[str, SourceVersion]):
+    """The same versions, for the state before the driver's change."""
+
+    def __init__(self, versions: Mapping[str, SourceVersion], driver: str) -> None:
+        super().__init__(versions)
+        self.driver = driver
+
+
+def _inner(graph: JoinGraph, core: Core) -> JoinGraph:
+    """The core's inner joins as a graph of their own."""
+    predicates = tuple(p for p in core.predicates if p.relations <= core.inner)
+    relations = tuple(r for r in graph.relations if r.name in core.inner)
+    return JoinGraph(relations, predicates, ())
+
+
+def _filters(core: Core) -> list[LookupStep]:
+    """A last step for what waits for the attachments; none for a core without."""
+    waiting = [*core.late, *(p for p in core.predicates if not p.relations)]
+    on = tuple(sorted({p.sql for p in waiting}))
+    return [LookupStep("", "", 0, "this", on, False, 0, kind="filter")] if on else []
+
+
+def own_filters(core: Core, relation: str) -> tuple[Predicate, ...]:
+    """Predicates that touch one relation alone, wherever in the core it is joined inner."""
+    found = tuple(p for p in core.predicates if p.relations == {relation})
+    if relation in core.relations:
+        return found
+    below = (a.core for a in core.attachments if relation in a.core.everything)
+    return own_filters(next(below), relation)

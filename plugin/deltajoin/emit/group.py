@@ -1,0 +1,83 @@
+"""From net input rows to what a grouped target's MERGE will do.
+
+Any aggregate is kept exactly by recomputing the groups that the net change touches, from this
+epoch's rows, and comparing them with what the target holds: a group that vanished is deleted, one
+that did not change is not written.
+
+    touched      distinct group keys of the net change
+    regrouped    all input rows of (at least) those groups
+    target_rows  what a user selects from
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from deltajoin.delta.plan import Target
+from deltajoin.delta.route import TOUCHED
+from deltajoin.emit.ast import column, expression, named, number, pretty, string, table
+from deltajoin.emit.write import net
+from deltajoin.graph import Grouping, JoinGraph
+from deltajoin.names import OPERATION
+from deltajoin.sql.group import INPUT
+
+REGROUPED, TARGET_ROWS = "regrouped", "target_rows"
+_THERE = "__deltajoin_there"
+
+
+def touched_sql(graph: JoinGraph) -> str:
+    """Distinct group keys of the net change."""
+    keys = graph.grouping.keys if graph.grouping else ()
+    rows = net(tuple(p.name for p in graph.projections)).subquery("net")
+    return pretty(exp.select(*(column(key) for key in keys)).distinct().from_(rows))
+
+
+def group_sql(target: Target, grouping: Grouping) -> str:
+    """Rows to write: every touched group whose row came, went or changed, with an operation."""
+    new = exp.select(*(named(expression(sql), name) for name, sql in grouping.outputs))
+    new = _touched(new, REGROUPED, INPUT, {key: key for key in grouping.keys})
+    new = new.select(named(number(1), _THERE)).group_by(*(column(k, INPUT) for k in grouping.keys))
+    if grouping.having:
+        new = new.having(expression(grouping.having))
+    old = exp.select(*(column(name, "t") for name in target.columns), named(number(1), _THERE))
+    names = dict(zip(grouping.keys, grouping.key_outputs, strict=True))
+    old = _touched(old, TARGET_ROWS, "t", names)
+    keys = set(target.key)
+    values = [
+        named(exp.func("coalesce", column(n, "new"), column(n, "old")), n)
+        if n in keys
+        else column(n, "new")
+        for n in (*target.key, *(n for n in target.columns if n not in keys))
+    ]
+    operation = (
+        exp.case()
+        .when(_missing("old"), string("insert"))
+        .when(_missing("new"), string("delete"))
+        .else_(string("update"))
+    )
+    on = [_same(n, "new", n, "old") for n in target.key]
+    same = [_same(n, "new", n, "old") for n in target.columns if n not in keys]
+    changed: list[exp.Expr] = [_missing("old"), _missing("new")]
+    changed += [exp.not_(exp.and_(*same))] if same else []
+    select = (
+        exp.select(*values, named(operation, OPERATION))
+        .from_(new.subquery("new"))
+        .join(old.subquery("old"), on=exp.and_(*on), join_type="full")
+        .where(exp.or_(*changed))
+    )
+    return pretty(select)
+
+
+def _touched(select: exp.Select, view: str, alias: str, names: dict[str, str]) -> exp.Select:
+    """Rows of a view whose group is touched; `names`: group key -> column of the view."""
+    on = [_same(key, TOUCHED, name, alias) for key, name in names.items()]
+    rows = select.from_(table(view, alias))
+    return rows.join(table(TOUCHED), on=exp.and_(*on), join_type="left semi")
+
+
+def _same(one: str, left: str, other: str, right: str) -> exp.Expr:
+    return exp.NullSafeEQ(this=column(one, left), expression=column(other, right))
+
+
+def _missing(side: str) -> exp.Expr:
+    return exp.Is(this=column(_THERE, side), expression=exp.Null())
