@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import AuditRecord, from_commit
 from deltajoin.audit.render import render_plan
-from deltajoin.catalog import TargetState, load_table, load_target, normalise
+from deltajoin.catalog import TargetState, load_source, load_target, normalise
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.history import committed_record
 from deltajoin.delta.plan import DeltaPlan
@@ -44,7 +44,7 @@ def plan(model: Model, *, locate: Locate | None = None) -> DeltaPlan:
         DeltaJoinError: whatever rules the model or its tables out.
     """
     names = resolve_tables(parse(model.sql), model.sources)
-    tables = {name: load_table(name, _source(model, name, locate)) for name in names}
+    tables = {name: load_source(name, _source(model, name, locate)) for name in names}
     return build_plan(model, Inputs(tables, *_load_target(model, locate)))
 
 

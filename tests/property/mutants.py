@@ -155,6 +155,17 @@ def _distinct_paths(program: Program, plan: DeltaPlan) -> Program | None:
     )
 
 
+def _left_rows_forgotten(program: Program, plan: DeltaPlan) -> Program | None:
+    """A difference of versions or files that takes only what came."""
+    feeds = tuple(
+        feed
+        if feed.method == "feed"
+        else replace(feed, sql=f"SELECT * FROM ({feed.sql}) AS f WHERE {WEIGHT} > 0")
+        for feed in program.feeds
+    )
+    return None if feeds == program.feeds else replace(program, feeds=feeds)
+
+
 # feeds --------------------------------------------------------------------------------------------
 
 
@@ -182,6 +193,7 @@ MUTANTS = (
     Mutant("weights made absolute", program=_absolute),
     Mutant("change made distinct", program=_distinct_change),
     Mutant("paths made distinct", program=_distinct_paths),
+    Mutant("rows that left are forgotten", program=_left_rows_forgotten),
     Mutant("deletes ignored", feed=_without("delete")),
     Mutant("old images ignored", feed=_without("update_preimage")),
     Mutant("feed starts one late", feed=_one_event_late),

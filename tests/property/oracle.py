@@ -20,6 +20,7 @@ import duckdb
 import pyarrow as pa
 import sqlglot
 
+from deltajoin.catalog import ChangedFiles
 from deltajoin.delta.epochs import SourceVersion, epoch_order
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.plan import DeltaPlan, Target
@@ -36,6 +37,8 @@ from tests.property.generate import TUNED, Profile, generate
 Bag = Counter[tuple[Any, ...]]
 Feeds = dict[str, list[tuple[str, Row]]]
 Make = Callable[[int, Profile, int], Case]
+METHODS = ("feed", "feed", "files", "difference")
+SOME_FILES = ChangedFiles(left=("/a",), came=("/b",))
 
 
 @dataclass(frozen=True)
@@ -215,6 +218,7 @@ class _PlanMaker:
             names = tuple(relation.name for relation in graph.relations)
             self.order = tuple(random.sample(names, len(names)))
         self.strategy = COST if random.random() < 0.7 else random.choice(STRATEGIES)
+        self.methods = {name: random.choice(METHODS) for name in graph.sources}
         self.programs: dict[tuple[str, ...], Program] = {}
 
     def program(self, plan: DeltaPlan) -> Program:
@@ -235,6 +239,8 @@ class _PlanMaker:
                 columns=self.case.table(name).columns,
                 rows=self.rows[name],
                 change_rows=self.change_rows[name],
+                method=self.methods[name],
+                files=SOME_FILES if self.methods[name] == "files" else None,
             )
             for name in self.graph.sources
         }
@@ -302,7 +308,11 @@ def _load(case: Case, program: Program, states: dict[int, State], feeds: Feeds) 
     for feed in program.feeds:
         columns = (*case.table(feed.source).columns, ("_change_type", "string"))
         events = tuple((*row, kind) for kind, row in feeds.get(feed.source, ()))
-        _register(feed.raw_view, _arrow(columns, events))
+        if feed.method == "feed":
+            _register(feed.raw_view, _arrow(columns, events))
+        for read in feed.reads:
+            rows = states[read.version][feed.source].values()
+            _register(read.view, _arrow(case.table(feed.source).columns, tuple(rows)))
 
 
 # evaluation ---------------------------------------------------------------------------------------

@@ -6,13 +6,17 @@ decided without Spark; `never` proves it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
@@ -67,8 +71,8 @@ def test_a_source_that_is_no_delta_table(shop: Shop) -> None:
     assert refused(shop).code == "SOURCE_NOT_DELTA"
     (shop.root / "customers" / "_delta_log").mkdir()
     assert refused(shop).code == "SOURCE_NOT_DELTA"
-    (shop.root / "file.csv").write_text("1,2")
-    sources = {**shop.model().sources, "customers": shop.path("file.csv")}
+    (shop.root / "file.txt").write_text("1,2")
+    sources = {**shop.model().sources, "customers": shop.path("file.txt")}
     assert refused(shop, sources=sources).code == "SOURCE_NOT_DELTA"
     assert not Path(shop.path("target")).exists()
 
@@ -168,6 +172,12 @@ def lose_feed_file(shop: Shop) -> None:
     lost.unlink()
 
 
+def vacuum(shop: Shop) -> None:
+    shop.update("customers", "customer_id = 1", name="'changed'")
+    table = DeltaTable(shop.path("customers"))
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+
 def lose_log(shop: Shop) -> None:
     shop.append("customers", (100, "x"))
     shop.append("customers", (101, "y"))
@@ -194,18 +204,120 @@ def retype(shop: Shop) -> None:
 def stop_feed(shop: Shop) -> None:
     table = DeltaTable(shop.path("customers"))
     table.alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
-    shop.append("customers", (100, "x"))
+    shop.append("customers", (6, "x"))
+    shop.update("customers", "customer_id = 1", name="'changed'")
+
+
+def stop_feed_and_vacuum(shop: Shop) -> None:
+    stop_feed(shop)
+    table = DeltaTable(shop.path("customers"))
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
 
 
 LOST: dict[str, tuple[Callable[[Shop], None], str]] = {
-    "vacuumed feed": (lose_feed_file, "FEED_GAP"),
+    "vacuumed feed": (vacuum, "FEED_GAP"),
     "cleaned log": (lose_log, "FEED_GAP"),
     "recreated": (recreate, "SOURCE_RECREATED"),
     "recreated and newer": (recreate_and_go_on, "SOURCE_RECREATED"),
     "retyped": (retype, "SOURCE_SCHEMA_CHANGED"),
-    "feed turned off": (stop_feed, "NO_CHANGE_FEED"),
+    "feed turned off, vacuumed": (stop_feed_and_vacuum, "NO_CHANGE_FEED"),
 }
-RUN_IN_SPARK = ("cleaned log", "recreated", "retyped", "feed turned off")
+RUN_IN_SPARK = ("cleaned log", "recreated", "retyped", "feed turned off, vacuumed")
+
+
+@pytest.mark.parametrize("lose", [lose_feed_file, stop_feed], ids=lambda f: f.__name__)
+def test_a_source_without_its_feed_is_read_by_its_files(
+    built: Shop, spark: Any, lose: Callable[[Shop], None]
+) -> None:
+    lose(built)
+    if lose is stop_feed:
+        built.delete("customers", "customer_id = 6 AND name = 'name 6'")
+    planned = deltajoin.plan(built.model())
+    assert (planned.strategy, planned.paths[0].method) == ("incremental", "files")
+    assert "customers: files that changed between versions" in deltajoin.explain(planned)
+    record = deltajoin.run(built.model(mode="incremental_strict"), spark)
+    assert (record.strategy, record.reason) == ("incremental", "CHANGES")
+    assert record.frontier["customers"]["method"] == "files"
+    assert record.paths[0]["change_rows"] == (2 if lose is lose_feed_file else 4)
+    assert_right(built, 2)
+
+
+def test_a_replaced_source_gives_its_true_change(built: Shop, spark: Any) -> None:
+    """Overwritten with one other row, with and without a feed; then with the same rows."""
+    rows = [(n, f"name {n}") for n in range(7)] + [(7, "another")]
+    for epoch, feed in ((2, "true"), (3, "false")):
+        table = DeltaTable(built.path("customers"))
+        table.alter.set_table_properties({"delta.enableChangeDataFeed": feed})
+        rows[1] = (1, f"name in epoch {epoch}")
+        write_deltalake(table, shops.as_table("customers", rows), mode="overwrite")
+        record = deltajoin.run(built.model(mode="incremental_strict"), spark)
+        at = record.frontier["customers"]
+        method = "feed" if feed == "true" else "files"
+        assert (at["kind"], at["method"]) == ("replaced", method)
+        assert record.paths[0]["change_rows"] == (4 if epoch == 2 else 2)
+        assert record.rows == {"inserted": 0, "updated": 6, "deleted": 0}
+        assert_right(built, epoch)
+    write_deltalake(
+        DeltaTable(built.path("customers")), shops.as_table("customers", rows), mode="overwrite"
+    )
+    record = deltajoin.run(built.model(mode="incremental"), spark)
+    assert record.paths[0]["change_rows"] == 0
+    assert record.rows == {"inserted": 0, "updated": 0, "deleted": 0}
+    assert_right(built, 4)
+
+
+def test_a_large_replaced_source_is_rebuilt_by_auto(built: Shop) -> None:
+    rows = [(n, n % 7, 10 * n) for n in range(4000)]
+    write_deltalake(
+        DeltaTable(built.path("orders")), shops.as_table("orders", rows), mode="overwrite"
+    )
+    planned = deltajoin.plan(built.model())
+    assert (planned.strategy, planned.reason) == ("full", "CHANGE_TOO_LARGE")
+    assert "two versions of orders" in planned.detail
+    assert deltajoin.plan(built.model(mode="incremental")).strategy == "incremental"
+
+
+def test_static_files_as_sources(built: Shop, spark: Any) -> None:
+    """CSV and Parquet beside a Delta table: built, looked up, unchanged, rebuilt when changed."""
+    levels = built.root / "levels.csv"
+    levels.write_text('id,note\n0,"a, b"\n1,"line\nbreak ""q"""\n2,\n3,plain\n4,é\n')
+    names = built.root / "names"
+    names.mkdir()
+    for part in (0, 1):
+        rows = [(n, f"file {n}") for n in range(part, 8, 2)]
+        pq.write_table(shops.as_table("customers", rows), names / f"{part}.parquet")
+    model = built.model(
+        name="static",
+        sql="SELECT o.order_id, c.name, l.note FROM orders o JOIN c ON o.customer_id = "
+        "c.customer_id JOIN levels l ON l.id = c.customer_id",
+        sources={
+            "orders": built.path("orders"),
+            "c": f"{names}/*.parquet",
+            "levels": str(levels),
+        },
+        keys={},
+        target=built.path("static"),
+    )
+
+    def rows(notes: list[str | None]) -> Counter[tuple[Any, ...]]:
+        orders = rows_at(built.path("orders")).elements()
+        return Counter((o, f"file {c}", notes[c], 1) for o, c, _ in orders if c < len(notes))
+
+    notes: list[str | None] = ["a, b", 'line\nbreak "q"', None, "plain", "é"]
+    assert deltajoin.run(model, spark).reason == "FIRST_RUN"
+    assert rows_at(built.path("static")) == rows(notes)
+    assert deltajoin.run(model, never).strategy == "noop"
+    os.utime(levels)
+    assert deltajoin.run(model, never).strategy == "noop"
+    built.append("orders", (100, 1, 5), (101, 4, 5))
+    assert deltajoin.run(model, spark).strategy == "incremental"
+    assert rows_at(built.path("static")) == rows(notes)
+    levels.write_text("id,note\n3,x\n0,y\n")
+    with pytest.raises(DeltaJoinError, match="STATIC_SOURCE_CHANGED"):
+        deltajoin.plan(replace(model, mode="incremental_strict"))
+    record = deltajoin.run(model, spark)
+    assert (record.strategy, record.reason) == ("full", "STATIC_SOURCE_CHANGED")
+    assert rows_at(built.path("static")).total() == 12
 
 
 @pytest.mark.parametrize("case", LOST)
@@ -253,21 +365,18 @@ def test_a_used_column_that_is_gone(built: Shop) -> None:
 
 
 def test_sources_without_a_feed(spark: Any, tmp_path: Path) -> None:
-    """Refused by strict at the first run and later; rebuilt by auto, until nothing changes."""
+    """No feed from the first run on: kept by the files that changed, also under strict."""
     shop = open_shop(tmp_path / "shop", {})
-    error = refused(shop, mode="incremental_strict")
-    assert error.code == "NO_CHANGE_FEED"
-    assert "enableChangeDataFeed" in str(error.remedy)
-    assert not Path(shop.path("target")).exists()
-
-    record = deltajoin.run(shop.model(), spark)
+    record = deltajoin.run(shop.model(mode="incremental_strict"), spark)
     assert record.reason == "FIRST_RUN"
     assert any("no change feed" in warning for warning in record.warnings)
     assert deltajoin.run(shop.model(), never).strategy == "noop"
     shop.update("customers", "customer_id = 1", name="'changed'")
-    assert refused(shop, mode="incremental_strict").code == "NO_CHANGE_FEED"
-    record = deltajoin.run(shop.model(), spark)
-    assert (record.strategy, record.reason) == ("full", "NO_CHANGE_FEED")
+    shop.append("orders", (100, 1, 7))
+    record = deltajoin.run(shop.model(mode="incremental_strict"), spark)
+    assert (record.strategy, record.reason) == ("incremental", "CHANGES")
+    assert {at["method"] for at in record.frontier.values()} == {"files"}
+    assert [path["change_rows"] for path in record.paths] == [2, 1]
     assert_right(shop, 2)
 
 

@@ -43,13 +43,13 @@ def test_the_feed_of_every_range_turns_previous_into_this(tmp_path: Path, sql: A
     sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('some.note' = '1')")
     sql(f"RESTORE TABLE {table} TO VERSION AS OF 2")
     expected = [
-        ("mutating", 0, 302),
-        ("mutating", 1, 202),
-        ("mutating", 2, 201),
-        ("mutating", 3, 200),
-        ("mutating", 5, 100),
-        ("mutating", 5, 100),
-        ("none", 6, 0),
+        ("replaced", 0, 302),
+        ("replaced", 1, 202),
+        ("replaced", 2, 201),
+        ("replaced", 3, 200),
+        ("replaced", 5, 100),
+        ("replaced", 5, 100),
+        ("noop", 6, 0),
     ]
 
     found = [changes_since(path, version) for version in range(7)]
@@ -63,7 +63,7 @@ def test_the_feed_of_every_range_turns_previous_into_this(tmp_path: Path, sql: A
         UNION ALL SELECT {c.previous}, a, b, IF(_change_type RLIKE 'insert|post', 1, -1)
           FROM table_changes_by_path('{path}', {c.previous + 1}, {c.this})
         """
-        for c in {c.previous: c for c in found if c.kind != "none"}.values()
+        for c in {c.previous: c for c in found if c.kind != "noop"}.values()
     )
     everything = " UNION ALL ".join(sums)
     wrong = sql(f"SELECT v, a, b FROM ({everything}) GROUP BY v, a, b HAVING sum(w) <> 0")
@@ -95,12 +95,15 @@ def test_a_renamed_column_is_another_column(tmp_path: Path, sql: Any) -> None:
 
     sql(f"ALTER TABLE {table} RENAME COLUMN d TO d2")
     sql(f"INSERT INTO {table} VALUES (1, 2, 3, 4)")
-    assert changes_since(path, 1).problem == "SOURCE_SCHEMA_CHANGED"
+    renamed = changes_since(path, 1)
+    assert (renamed.method, renamed.problem) == ("files", None)
+    assert renamed.why.startswith("SOURCE_SCHEMA_CHANGED: ")
     with pytest.raises(Exception, match="INCOMPATIBLE_DATA_SCHEMA"):
         sql(f"SELECT * FROM table_changes_by_path('{path}', 2, 4)").collect()
 
     for old, new in (("a", "swap"), ("b", "a"), ("swap", "b")):
         sql(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
     swapped = changes_since(path, 4)
-    assert (swapped.kind, swapped.problem) == ("none", "SOURCE_SCHEMA_CHANGED")
+    assert (swapped.kind, swapped.method, swapped.problem) == ("replaced", "difference", None)
+    assert (swapped.previous, swapped.this) == (4, 7)
     assert load_table("t", str(path)).column_mapping == "name"

@@ -1,7 +1,8 @@
 """Random models over real Delta tables: after every epoch the target is the query.
 
-delta-rs writes the tables (appends, deletes, updates, merges, OPTIMIZE in between, several commits
-between two runs), `deltajoin.run` follows, never rebuilding. Each epoch is compared with DuckDB's
+delta-rs writes the tables (appends, deletes, updates, merges, several commits between two runs; in
+between OPTIMIZE, overwrites and reloads of the same rows), most of them with a change feed;
+`deltajoin.run` follows, never rebuilding. Each epoch is compared with DuckDB's
 result of the query, the last of each model also with Spark's own, through `deltajoin.read`.
 `--models N` gives more models; each has five epochs and a seed in its name.
 """
@@ -21,7 +22,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import deltajoin
 from deltajoin.sql.bind import bind
-from tests.property.cases import Case, Commit, Row, Table, play, quote, render_sql
+from tests.property.cases import Case, Commit, Row, State, Table, play, quote, render_sql
 from tests.property.generate import Profile
 from tests.property.oracle import arrow_schema, draw, full_rows
 from tests.property.trees import generate_tree
@@ -67,7 +68,7 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
     names = {t.name: t.names for t in case.tables}
     used = sorted(bind(sql, names).tables)
     for table in case.tables:
-        create(tmp_path, table)
+        create(tmp_path, table, feed=random.random() < 0.6)
     model = deltajoin.Model(
         name=f"model_{seed}",
         sql=sql,
@@ -82,6 +83,7 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
     assert (first.strategy, first.reason) == ("full", "FIRST_RUN")
     before = full_rows(case, sql, state)
     changed = 0
+    methods: Counter[str] = Counter()
     for number, epoch in enumerate(case.epochs):
         for commit in epoch:
             state, _ = play(state, commit)
@@ -89,16 +91,21 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
         compacted = random.random() < 0.4
         if compacted:
             DeltaTable(str(tmp_path / random.choice(used))).optimize.compact()
+        again = case.table(random.choice(used))
+        reloaded = random.random() < 0.2 and bool(state[again.name])
+        if reloaded:
+            reload(tmp_path, again, state, random)
 
         record = deltajoin.run(model, session)
 
-        work = any(commit.table in used for commit in epoch)
+        work = reloaded or any(commit.table in used for commit in epoch)
         if record.reason != "NO_SCOPE":
             assert record.strategy == ("incremental" if work else "noop"), record.detail
         wanted = full_rows(case, sql, state)
         found = target_rows(model, record)
         assert found == wanted, f"seed {seed}, epoch {number}: {sql}\n{record.to_dict()}"
         changed, before = changed + (wanted != before), wanted
+        methods += Counter(at["method"] for at in record.frontier.values() if at["method"])
     if seed % 3 == 0:
         for name in used:
             DeltaTable(str(tmp_path / name)).optimize.compact()
@@ -107,7 +114,8 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
     assert spark_rows(spark, case, sql, tmp_path) == before
     print(
         f"\nseed {seed}: {first.kind}, {len(used)} tables, "
-        f"{changed} of {EPOCHS} epochs change the target, {time.monotonic() - started:.1f} s"
+        f"{changed} of {EPOCHS} epochs change the target, read by {dict(methods)}, "
+        f"{time.monotonic() - started:.1f} s"
     )
 
 
@@ -125,13 +133,24 @@ def quick(spark: SparkSession) -> SparkSession:
     return session
 
 
-def create(root: Path, table: Table) -> None:
+def create(root: Path, table: Table, *, feed: bool) -> None:
     """The table at its first version; `rid__` gives its rows an identity that no query uses."""
     write_deltalake(
         str(root / table.name),
         as_arrow(table, list(table.rows)),
-        configuration={"delta.enableChangeDataFeed": "true"},
+        configuration={"delta.enableChangeDataFeed": str(feed).lower()},
     )
+
+
+def reload(root: Path, table: Table, state: State, random: Random) -> None:
+    """The table's rows as they are, written anew: truncated and loaded, or replaced."""
+    rows, target = as_arrow(table, list(state[table.name].items())), DeltaTable(root / table.name)
+    if random.random() < 0.5:
+        target.delete()
+        write_deltalake(target, rows, mode="append")
+    else:
+        whole = random.choice((None, "overwrite"))
+        write_deltalake(target, rows, mode="overwrite", schema_mode=whole)
 
 
 def as_arrow(table: Table, rows: list[tuple[int, Row]], **extra: list[str]) -> pa.Table:

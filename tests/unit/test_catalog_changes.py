@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from deltajoin.catalog import Changes, Consumed, load_table, read_changes
+from deltajoin.delta.epochs import SourceVersion
+from deltajoin.emit.change import feed_of
+from deltajoin.sql.bind import bind
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 USED = ("id", "S")
@@ -83,7 +93,7 @@ def told(changes: Changes) -> tuple[str, int, int, int | None, str | None]:
 
 
 def test_the_same_version_is_no_change(source: Source) -> None:
-    assert told(source.changes()) == ("none", 1, 1, 0, None)
+    assert told(source.changes()) == ("noop", 1, 1, 0, None)
 
 
 def test_compaction_vacuum_and_properties_are_no_change(source: Source) -> None:
@@ -94,7 +104,7 @@ def test_compaction_vacuum_and_properties_are_no_change(source: Source) -> None:
     DeltaTable(source.path).create_checkpoint()
     this = load_table("s", str(source.path)).version
     assert this >= 5
-    assert told(source.changes()) == ("none", this, this, 0, None)
+    assert told(source.changes()) == ("noop", this, this, 0, None)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +115,10 @@ def test_compaction_vacuum_and_properties_are_no_change(source: Source) -> None:
         (lambda s: s.update('"Id" < 3'), "mutating", 2),
         (lambda s: s.merge(6, 7, 8), "mutating", 3),
         (lambda s: s.merge(7, 8), "insert_only", 2),
-        (lambda s: s.delete(), "mutating", 6),
-        (lambda s: s.overwrite(rows(1, 2)), "mutating", 8),
+        (lambda s: s.delete(), "replaced", 6),
+        (lambda s: s.overwrite(rows(1, 2)), "replaced", 8),
         (lambda s: (s.append(7), s.update('"Id" = 7')), "mutating", 2),
-        (lambda s: (s.append(7), s.overwrite(rows(1))), "mutating", 9),
+        (lambda s: (s.append(7), s.overwrite(rows(1))), "replaced", 9),
         (lambda s: (s.append(7), s.optimize(), s.append(8)), "insert_only", 2),
     ],
 )
@@ -165,7 +175,7 @@ def test_restore_is_a_change_like_any_other(source: Source) -> None:
     source.delete('"Id" = 1')
     source.consumed = source.consume()
     DeltaTable(source.path).restore(1)
-    assert told(source.changes()) == ("mutating", 2, 3, 5, None)
+    assert told(source.changes()) == ("replaced", 2, 3, 5, None)
 
 
 # --- columns ------------------------------------------------------------------------------------
@@ -192,27 +202,30 @@ def test_a_used_column_gone_or_retyped_is_named(source: Source, data: pa.Table) 
 
 def test_an_unused_column_dropped_in_the_first_change_is_fine(source: Source) -> None:
     source.overwrite(rows(1).drop_columns(["n"]))
-    assert told(source.changes()) == ("mutating", 1, 2, 7, None)
+    assert told(source.changes()) == ("replaced", 1, 2, 7, None)
 
 
-def test_an_unused_column_dropped_between_changes_stops_the_feed(source: Source) -> None:
+def test_an_unused_column_dropped_between_changes_stops_only_the_feed(source: Source) -> None:
     source.append(7)
     source.overwrite(rows(1).drop_columns(["n"]))
     changes = source.changes()
-    assert changes.problem == "SOURCE_SCHEMA_CHANGED"
-    assert "'n'" in changes.detail
+    assert told(changes) == ("replaced", 1, 3, 9, None)
+    assert changes.method == "files"
+    assert changes.why.startswith("SOURCE_SCHEMA_CHANGED: column 'n'")
 
 
-def test_a_column_retyped_and_back_is_noticed(source: Source) -> None:
+def test_a_column_retyped_and_back_stops_only_the_feed(source: Source) -> None:
     source.overwrite(rows(1).set_column(1, "s", [[5]]))
     source.overwrite(rows(1))
-    assert source.changes().problem == "SOURCE_SCHEMA_CHANGED"
+    changes = source.changes()
+    assert (changes.problem, changes.method) == (None, "files")
+    assert "'s'" in changes.why
 
 
 def test_a_replacement_with_the_same_columns_is_fine(source: Source) -> None:
     source.append(7)
     source.overwrite(rows(1))
-    assert told(source.changes()) == ("mutating", 1, 3, 9, None)
+    assert told(source.changes()) == ("replaced", 1, 3, 9, None)
 
 
 # --- the feed -----------------------------------------------------------------------------------
@@ -221,11 +234,13 @@ def test_a_replacement_with_the_same_columns_is_fine(source: Source) -> None:
 def test_without_a_feed_only_changed_rows_matter(tmp_path: Path) -> None:
     source = Source(tmp_path / "t", {"delta.appendOnly": "false"})
     source.optimize()
-    assert told(source.changes()) == ("none", 2, 2, 0, None)
+    assert told(source.changes()) == ("noop", 2, 2, 0, None)
     source.append(7)
     changes = source.changes()
-    assert (changes.kind, changes.problem) == ("insert_only", "NO_CHANGE_FEED")
-    assert "version 3" in changes.detail
+    assert told(changes) == ("insert_only", 2, 3, 1, None)
+    assert changes.method == "files"
+    assert changes.why.startswith("NO_CHANGE_FEED: ")
+    assert "version 3" in changes.why
 
 
 def test_a_feed_switched_on_before_the_first_change_is_enough(tmp_path: Path) -> None:
@@ -240,7 +255,8 @@ def test_a_feed_switched_on_after_the_first_change_is_not(tmp_path: Path) -> Non
     source.append(7)
     source.feed("true")
     source.append(8)
-    assert source.changes().problem == "NO_CHANGE_FEED"
+    assert told(source.changes()) == ("insert_only", 1, 4, 2, None)
+    assert "NO_CHANGE_FEED" in source.changes().why
 
 
 def test_a_pause_of_the_feed_is_noticed(source: Source) -> None:
@@ -250,8 +266,9 @@ def test_a_pause_of_the_feed_is_noticed(source: Source) -> None:
     source.feed("true")
     source.append(8)
     changes = source.changes()
-    assert changes.problem == "NO_CHANGE_FEED"
-    assert "version 3" in changes.detail
+    assert told(changes) == ("mutating", 1, 6, 3, None)
+    assert "NO_CHANGE_FEED" in changes.why
+    assert "version 3" in changes.why
 
 
 def test_a_pause_before_the_first_change_is_fine(source: Source) -> None:
@@ -292,28 +309,39 @@ def test_a_checkpoint_at_the_previous_version_is_enough(source: Source) -> None:
 
 @pytest.mark.parametrize("work", [lambda s: s.delete('"Id" = 1'), lambda s: s.update('"Id" = 1')])
 def test_a_vacuumed_feed_is_a_gap(source: Source, work: Callable[[Source], None]) -> None:
+    """Vacuum also takes the files of the previous version: nothing is left to compare."""
     work(source)
     source.vacuum()
     assert source.changes().problem == "FEED_GAP"
 
 
-@pytest.mark.parametrize("kind", ["cdc", "remove"])
-def test_each_lost_file_is_named(source: Source, kind: str) -> None:
+def test_a_lost_change_file_is_no_loss_where_both_versions_are_there(source: Source) -> None:
     source.delete('"Id" = 1')
-    (lost,) = source.actions(2, kind)
+    (lost,) = source.actions(2, "cdc")
+    (source.path / lost["path"]).unlink()
+    changes = source.changes()
+    assert (changes.method, changes.problem) == ("files", None)
+    assert lost["path"] in changes.why
+
+
+def test_a_lost_file_of_the_previous_version_is_named(source: Source) -> None:
+    source.delete('"Id" = 1')
+    (lost,) = source.actions(2, "remove")
     (source.path / lost["path"]).unlink()
     changes = source.changes()
     assert changes.problem == "FEED_GAP"
     assert lost["path"] in changes.detail
 
 
-def test_an_appended_file_that_compaction_and_vacuum_took_is_a_gap(source: Source) -> None:
+def test_an_appended_file_that_compaction_and_vacuum_took_is_read_compacted(source: Source) -> None:
     source.append(7)
     (added,) = source.actions(2, "add")
     source.optimize()
-    assert source.changes().problem is None
+    assert source.changes().method == "feed"
     (source.path / added["path"]).unlink()
-    assert source.changes().problem == "FEED_GAP"
+    changes = source.changes()
+    assert (changes.method, changes.kind, changes.problem) == ("files", "insert_only", None)
+    assert by_files(source, changes) == {(7, "v7"): 1}
 
 
 def test_a_file_of_the_previous_version_that_compaction_replaced_is_needed(source: Source) -> None:
@@ -346,3 +374,201 @@ def test_encoded_partition_paths_are_found(tmp_path: Path) -> None:
     assert told(source.changes()) == ("mutating", 0, 1, 2, None)
     source.vacuum()
     assert source.changes().problem == "FEED_GAP"
+
+
+# --- the files that differ ----------------------------------------------------------------------
+
+
+def by_files(source: Source, changes: Changes) -> dict[tuple[int, str], int]:
+    """The consolidated change that reading the files as Parquet gives."""
+    assert changes.files is not None
+    assert changes.files.names == ()
+    found: Counter[tuple[int, str]] = Counter()
+    for paths, weight in ((changes.files.left, -1), (changes.files.came, 1)):
+        for path in paths:
+            read = pq.read_table(path, columns=["Id", "s"]).to_pydict()
+            for row in zip(*read.values(), strict=True):
+                found[row] += weight
+    return {row: weight for row, weight in found.items() if weight}
+
+
+@pytest.fixture
+def silent(tmp_path: Path) -> Source:
+    """A source without a feed."""
+    return Source(tmp_path / "t", {"delta.appendOnly": "false"})
+
+
+STAYS = {(7, "v7"): 1}
+
+
+@pytest.mark.parametrize(
+    ("work", "files", "change"),
+    [
+        (lambda s: s.append(7), 1, STAYS),
+        (lambda s: (s.append(7), s.optimize()), 3, STAYS),
+        (lambda s: (s.optimize(), s.append(7)), 1, STAYS),
+        (lambda s: (s.append(7), s.delete('"Id" = 7'), s.append(7)), 1, STAYS),
+        (lambda s: s.delete('"Id" = 2'), 2, {(2, "v2"): -1}),
+        (lambda s: s.delete('"Id" < 4'), 1, {(i, f"v{i}"): -1 for i in (1, 2, 3)}),
+        (lambda s: s.update('"Id" = 2'), 2, {}),
+        (lambda s: s.overwrite(rows(1, 2, 3, 4, 5, 7)), 3, {(6, "v6"): -1, **STAYS}),
+        (lambda s: (s.delete(), s.append(*range(1, 8))), 3, STAYS),
+        (lambda s: (s.append(7), s.delete('"Id" = 1'), DeltaTable(s.path).restore(2)), 1, STAYS),
+    ],
+)
+def test_files_that_differ_give_the_change(
+    silent: Source,
+    work: Callable[[Source], object],
+    files: int,
+    change: dict[tuple[int, str], int],
+) -> None:
+    work(silent)
+    changes = silent.changes()
+    assert (changes.method, changes.problem) == ("files", None)
+    assert changes.files is not None
+    assert changes.files.count == files
+    assert by_files(silent, changes) == change
+
+
+def test_compaction_of_old_files_is_left_out_of_the_difference(silent: Source) -> None:
+    silent.append(7)
+    silent.consumed = silent.consume()
+    silent.delete('"Id" > 100')
+    silent.append(8)
+    (appended,) = silent.actions(silent.consumed.version + 1, "add")
+    silent.optimize()
+    assert appended["path"] not in str(silent.changes().files)
+    silent.consumed = silent.consume()
+    silent.append(9)
+    changes = silent.changes()
+    assert by_files(silent, changes) == {(9, "v9"): 1}
+    assert changes.files is not None
+    assert changes.files.left == ()
+
+
+def test_the_same_files_again_are_no_change(silent: Source) -> None:
+    silent.append(7)
+    DeltaTable(silent.path).restore(1)
+    changes = silent.changes()
+    assert told(changes) == ("noop", 3, 3, 0, None)
+
+
+def test_new_statistics_of_a_file_are_no_change(silent: Source) -> None:
+    """A commit may add a file that is there already: row tracking does, ANALYZE does."""
+    silent.append(7)
+    (old,) = silent.actions(1, "add")
+    again = json.dumps({"add": {**old, "dataChange": False}})
+    silent.commit_file(3).write_text(again)
+    changes = silent.changes()
+    assert by_files(silent, changes) == STAYS
+
+
+def test_partitioned_tables_are_filtered_by_file_name(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(path, rows(1, 2, 3), partition_by=["s"])
+    source = Source.__new__(Source)
+    source.path = path
+    source.consumed = source.consume()
+    source.append(7)
+    changes = source.changes()
+    assert changes.method == "files"
+    assert changes.files is not None
+    assert (changes.files.left, changes.files.came) == ((), ())
+    (added,) = source.actions(1, "add")
+    assert changes.files.names == (added["path"].rpartition("/")[2],)
+    assert changes.files.partitions == ((("s", "string", "v7"),),)
+
+
+def test_folders_are_named_by_value_and_type(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    days = pa.array([0, 1], pa.date32())
+    data = pa.table({"Id": [1, 2], "s": ["a'b", None], "n": [0.5, 0.5], "d": days})
+    write_deltalake(path, data, partition_by=["s", "n", "d"])
+    source = Source.__new__(Source)
+    source.path = path
+    source.consumed = source.consume()
+    write_deltalake(path, data, mode="append")
+    changes = source.changes()
+    assert changes.files is not None
+    assert changes.files.partitions == (
+        (("s", "string", "a'b"), ("d", "date", "1970-01-01")),
+        (("s", "string", None), ("d", "date", "1970-01-02")),
+    )
+    version = SourceVersion("s", "t", "", 1, 0, (("Id", "bigint"),), None, files=changes.files)
+    graph = bind("SELECT Id FROM s", {"s": ["Id"]}).graph
+    assert graph is not None
+    (left, came) = feed_of(graph, replace(version, method="files"), "c", ("v0", "v1")).reads
+    assert (left.version, came.version, left.paths) == (0, 1, ())
+    assert " ".join(str(left.partitions).split()) == (
+        "( `s` IS NOT DISTINCT FROM CAST('a\\'b' AS STRING) AND "
+        "`d` IS NOT DISTINCT FROM CAST('1970-01-01' AS DATE) ) OR "
+        "( `s` IS NOT DISTINCT FROM CAST(NULL AS STRING) AND "
+        "`d` IS NOT DISTINCT FROM CAST('1970-01-02' AS DATE) )"
+    )
+
+
+def test_other_partition_columns_are_differenced_whole(silent: Source) -> None:
+    write_deltalake(
+        silent.path, rows(1, 2), mode="overwrite", schema_mode="overwrite", partition_by=["n"]
+    )
+    changes = silent.changes()
+    assert (changes.method, changes.files, changes.problem) == ("difference", None, None)
+
+
+def test_many_files_are_differenced_whole(silent: Source, monkeypatch: Any) -> None:
+    monkeypatch.setattr("deltajoin.catalog.difference.MAX_FILES", 1)
+    silent.append(7)
+    assert silent.changes().method == "files"
+    silent.append(8)
+    assert silent.changes().method == "difference"
+
+
+def test_a_folder_with_a_glob_character_is_not_read_as_parquet(tmp_path: Path) -> None:
+    source = Source(tmp_path / "t{1}", {"delta.appendOnly": "false"})
+    source.append(7)
+    changes = source.changes()
+    assert changes.method == "files"
+    assert changes.files is not None
+    assert len(changes.files.names) == 1
+
+
+def rows_of(source: Source, version: int) -> Counter[tuple[int, str]]:
+    table = DeltaTable(source.path, version=version).to_pyarrow_table(columns=["Id", "s"])
+    return Counter(zip(*table.to_pydict().values(), strict=True))
+
+
+WORKS: tuple[Callable[[Source, Random], object], ...] = (
+    lambda s, r: s.append(r.randrange(9), r.randrange(9)),
+    lambda s, r: s.delete(f'"Id" = {r.randrange(9)}'),
+    lambda s, r: s.update(f'"Id" < {r.randrange(9)}'),
+    lambda s, r: s.merge(r.randrange(9)),
+    lambda s, r: s.optimize(),
+    lambda s, r: s.overwrite(rows(*(r.randrange(9) for _ in range(4)))),
+    lambda s, r: DeltaTable(s.path).restore(r.randrange(DeltaTable(s.path).version() + 1)),
+    lambda s, r: s.delete(),
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_files_of_random_histories_give_the_change(tmp_path: Path, seed: int) -> None:
+    """Also over ranges in which files leave and come back, and compaction mixes old and new."""
+    random = Random(seed)
+    source = Source(tmp_path / "t", {"delta.appendOnly": "false"})
+    consumed = [source.consumed]
+    for _ in range(7):
+        with contextlib.suppress(DeltaError):  # restore to what is there already
+            random.choices(WORKS, weights=(5, 3, 3, 2, 4, 1, 2, 1))[0](source, random)
+        this = load_table("s", str(source.path)).version
+        for source.consumed in consumed:
+            changes = source.changes()
+            change = rows_of(source, this)
+            change.subtract(rows_of(source, source.consumed.version))
+            wanted = {row: weight for row, weight in change.items() if weight}
+            assert changes.problem is None
+            if changes.kind == "noop":
+                assert wanted == {}
+            elif changes.kind == "insert_only":
+                assert min(wanted.values(), default=1) > 0
+            if changes.method == "files":
+                assert by_files(source, changes) == wanted
+        consumed.append(source.consume())

@@ -8,10 +8,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import deltajoin
+from deltajoin.catalog import ChangedFiles, Column, TargetCommit, TargetState
+from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.strategy import Decision, Obstacle, Situation, decide
 from deltajoin.emit.job import describe_job, job_source, write_job
 from deltajoin.emit.sql import build_program
@@ -135,6 +139,58 @@ def test_the_same_inputs_give_the_same_bytes_under_any_hash_seed() -> None:
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [
+        (("tailnum", "manufacturer"), "; columns gained: year"),
+        (("tailnum", "manufacturer", "year", "seats"), "; columns lost: seats"),
+        (("tailnum", "manufacturer", "year"), ""),
+    ],
+)
+def test_a_changed_model_names_the_columns_that_came_and_went(
+    old: tuple[str, ...], told: str
+) -> None:
+    """As when a table under `SELECT *` gains a column: the fingerprint alone would not say."""
+    model = flights.model("SELECT * FROM planes", keys={}, mode="auto")
+    record = {
+        "epoch": 1,
+        "fingerprint": "other",
+        "columns": old,
+        "kind": "bag",
+        "format": 1,
+        "frontier": {},
+        "settings": {},
+    }
+    commit = TargetCommit(1, 0, "WRITE", {}, json.dumps({"deltajoin": record}), True)
+    properties = (("deltajoin.format", "1"), ("deltajoin.model", "flights_enriched"))
+    columns = tuple(Column(name, "string", True) for name in (*old, "__deltajoin_count"))
+    target = TargetState("/data/out", "id", 1, columns, properties, (commit,))
+    inputs = Inputs({"planes": flights.table("planes")}, "/data/out", target, False)
+    plan = build_plan(model, inputs)
+    assert (plan.strategy, plan.reason) == ("full", "MODEL_CHANGED")
+    assert plan.detail.endswith("was built with" + told)
+
+
+def test_a_source_without_a_feed_is_told_in_plan_and_explain() -> None:
+    first = flights.first_plan(flights.model(keys={}))
+    files = ChangedFiles(left=("/data/planes/a",), came=("/data/planes/b",))
+    sources = tuple(
+        replace(s, method="files", files=files) if s.source == "planes" else s
+        for s in first.sources
+    )
+    plan = flights.daily_plan({"planes": 3}, replace(first, sources=sources))
+    assert plan.to_dict()["frontier"]["planes"]["method"] == "files"
+    assert plan.to_dict()["changed_files"]["planes"]["came"] == ["/data/planes/b"]
+    assert plan.paths[0].method == "files"
+    assert "planes: files that changed between versions 6 and 8" in deltajoin.explain(plan)
+    (feed,) = build_program(plan).feeds
+    assert [(r.view, r.version, r.paths) for r in feed.reads] == [
+        ("planes_changes_left", 6, ("/data/planes/a",)),
+        ("planes_changes_came", 8, ("/data/planes/b",)),
+    ]
+    assert {r.schema for r in feed.reads} == {"`tailnum` string, `manufacturer` string"}
+
+
 def obstacle(code: str) -> Obstacle:
     return Obstacle(code, "text", "place", "remedy")
 
@@ -160,6 +216,8 @@ def situation(**changes: object) -> Situation:
         ({"share": 0.2001}, "full", "CHANGE_TOO_LARGE"),
         ({"share": 0.2}, "incremental", "CHANGES"),
         ({"share": None}, "incremental", "CHANGES"),
+        ({"dear": "much"}, "full", "CHANGE_TOO_LARGE"),
+        ({"dear": "much", "mode": "incremental"}, "incremental", "CHANGES"),
         ({"share": 0.9, "mode": "incremental"}, "incremental", "CHANGES"),
         ({"share": 0.9, "mode": "incremental_strict"}, "incremental", "CHANGES"),
         ({"mode": "full", "changed": ()}, "full", "FULL_REQUESTED"),

@@ -20,8 +20,7 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
         head += f"    change {rows:,} → rows {path['rows_out']:,}"
     else:
         head += f"    change about {path['estimated_rows']:,}"
-    first, last = path["first_version"], path["last_version"]
-    lines = [head, f"  Δ{path['driver']} of {path['source']}: change feed {first}..{last}"]
+    lines = [head, f"  Δ{path['driver']} of {path['source']}: {_reading(path)}"]
     if path.get("expected_empty"):
         lines.append(f"  expected empty: {path['expected_empty']}")
     for step in path["steps"]:
@@ -39,6 +38,16 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
             f"({step['epoch']} epoch{unique}) on {on}: {shown}"
         )
     return lines
+
+
+def _reading(path: Mapping[str, Any]) -> str:
+    """How the change that drives a path is read; records of old epochs name no method."""
+    first, last = path["first_version"], path["last_version"]
+    method = path.get("method", "feed")
+    if method == "feed":
+        return f"change feed {first}..{last}"
+    how = "files that changed" if method == "files" else "difference"
+    return f"{how} between versions {first - 1} and {last}"
 
 
 def render_text(record: Mapping[str, Any]) -> str:

@@ -1,11 +1,12 @@
-"""What happened to a source since the last committed epoch, and whether its feed can tell.
+"""What happened to a source since the last committed epoch, and how its change can be read.
 
 Rule: walk the commits after the consumed version. Those that change no rows before the first one
-that does only move `previous`: that version holds exactly the consumed rows, so the change feed is
-read from `previous + 1` to `this`. Then look, in this order, for what makes an incremental run
-wrong or impossible: another table under the same path, a rollback, changed columns, a feed that was
-off, files or commits that are gone. A range without changed rows never raises the last two. No
-Spark, no data read.
+that does only move `previous`: that version holds exactly the consumed rows. The change is read
+by the first of these *methods* that can: the change feed, from `previous + 1` to `this`; the files
+that differ between the two versions; both versions whole. `why` tells what stands against the feed:
+it was off, its files are gone, the schema changed inside its range. Nothing helps where another
+table is under the path, the log was cut, a used column has another type, or the previous version
+can't be read: that is a `problem`. No Spark, no data read.
 
 The caller rebuilds in full, or refuses, when `problem` is set: `kind` and `rows` are then only a
 guess.
@@ -14,9 +15,10 @@ guess.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from deltajoin.catalog.difference import ChangedFiles, changed_files
 from deltajoin.catalog.estimate import changed_rows
 from deltajoin.catalog.files import open_files
 from deltajoin.catalog.history import (
@@ -27,19 +29,32 @@ from deltajoin.catalog.history import (
     same_columns,
 )
 from deltajoin.catalog.log import Commit, read_commit
-from deltajoin.catalog.retention import first_lost_file, log_reaches
+from deltajoin.catalog.retention import (
+    log_reaches,
+    lost_from_feed,
+    lost_from_previous,
+    lost_from_this,
+)
 from deltajoin.catalog.table import Consumed, TableState
 
-Kind = Literal["none", "insert_only", "mutating"]
+Kind = Literal["noop", "insert_only", "mutating", "replaced"]
+
+
+Method = Literal["feed", "files", "difference"]
+Trouble = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Changes:
-    """A source's change; its feed is read from `previous + 1` to `this`, both included.
+    """A source's change from `previous` to `this`; the feed is read from `previous + 1` on.
 
-    `rows` estimates changed rows, an updated row counted once. `problem` is None or one of
-    SOURCE_RECREATED, SOURCE_ROLLED_BACK, SOURCE_SCHEMA_CHANGED, NO_CHANGE_FEED, FEED_GAP, with
-    `detail` for people.
+    `kind`: noop (no row came or went), insert_only, replaced (the whole content was exchanged at
+    least once), mutating (anything else). `rows` estimates changed rows, an updated row counted
+    once; of a replaced table it counts what came and went, equal or not. `files` belong to the
+    method files, `why` (code and text) to any method but feed.
+
+    `problem` is None or one of SOURCE_RECREATED, SOURCE_ROLLED_BACK, SOURCE_SCHEMA_CHANGED,
+    NO_CHANGE_FEED, FEED_GAP, STATIC_SOURCE_CHANGED, with `detail` for people.
     """
 
     kind: Kind
@@ -48,6 +63,9 @@ class Changes:
     rows: int | None
     problem: str | None
     detail: str
+    method: Method = "feed"
+    why: str = ""
+    files: ChangedFiles | None = None
 
 
 def read_changes(table: TableState, consumed: Consumed, used: Collection[str]) -> Changes:
@@ -55,22 +73,35 @@ def read_changes(table: TableState, consumed: Consumed, used: Collection[str]) -
 
     `used` names the columns that the model reads, in any case.
     """
+    if table.static is not None:
+        return _of_files(table, consumed)
     problem = _wrong_past(table, consumed)
     if problem is not None:
-        return _refused(table, consumed, *problem)
+        return _refused(table, consumed.version, *problem)
     names = frozenset(name.lower() for name in used)
     retyped = _retyped(consumed, table, names)
     if retyped is not None:
-        return _refused(table, consumed, "SOURCE_SCHEMA_CHANGED", retyped)
+        return _refused(table, consumed.version, "SOURCE_SCHEMA_CHANGED", retyped)
     files = open_files(table.location)
     commits: list[Commit] = []
     for version in range(consumed.version + 1, table.version + 1):
         commit = read_commit(files, version)
         if commit is None:
             gone = f"the log file of version {version} is gone"
-            return _refused(table, consumed, "FEED_GAP", gone)
+            return _refused(table, consumed.version, "FEED_GAP", gone)
         commits.append(commit)
     return _classify(table, consumed, commits, names)
+
+
+def _of_files(table: TableState, consumed: Consumed) -> Changes:
+    """Static files: the same fingerprint, or a content whose past is gone."""
+    if table.table_id != consumed.table_id:
+        told = f"{consumed.table_id} was consumed, now it is {table.table_id}"
+        return _refused(table, consumed.version, "SOURCE_RECREATED", told)
+    if table.version == consumed.version:
+        return Changes("noop", table.version, table.version, 0, None, "")
+    told = "the files are not those that were consumed, which are gone"
+    return _refused(table, consumed.version, "STATIC_SOURCE_CHANGED", told, "replaced")
 
 
 def _wrong_past(table: TableState, consumed: Consumed) -> tuple[str, str] | None:
@@ -79,7 +110,8 @@ def _wrong_past(table: TableState, consumed: Consumed) -> tuple[str, str] | None
         told = f"version {consumed.version} was consumed but the newest is {table.version}"
         return "SOURCE_ROLLED_BACK", told
     if not same_id:
-        past = metadata_at(table.location, consumed.version)
+        reached = table.version >= consumed.version
+        past = metadata_at(table.location, consumed.version) if reached else None
         if past is None or past.table_id != consumed.table_id:
             told = f"table id {consumed.table_id} was consumed, now it is {table.table_id}"
             return "SOURCE_RECREATED", told
@@ -98,72 +130,106 @@ def _retyped(consumed: Consumed, table: TableState, used: frozenset[str]) -> str
 def _classify(
     table: TableState, consumed: Consumed, commits: Sequence[Commit], used: frozenset[str]
 ) -> Changes:
-    still = next((i for i, c in enumerate(commits) if c.data_change), len(commits))
-    previous = consumed.version + still
-    changing = [c for c in commits if c.data_change]
-    problem = _problem(table, consumed, commits, still, used)
-    if not changing:
-        kind: Kind = "none"
-    elif all(c.insert_only for c in changing):
-        kind = "insert_only"
-    else:
-        kind = "mutating"
-    rows = changed_rows(table.location, previous, changing) if problem is None else None
-    code, detail = problem or (None, "")
-    return Changes(kind, previous, table.version, rows, code, detail)
-
-
-def _problem(
-    table: TableState,
-    consumed: Consumed,
-    commits: Sequence[Commit],
-    still: int,
-    used: frozenset[str],
-) -> tuple[str, str] | None:
-    feed = commits[still:]
-    feed_on = [table.change_feed]
+    in_force: tuple[InForce, ...] = ()
     if any(c.metadata is not None for c in commits):
         before = metadata_at(table.location, consumed.version)
         if before is None:
-            return "FEED_GAP", f"the log no longer reaches version {consumed.version}"
+            gone = f"the log no longer reaches version {consumed.version}"
+            return _refused(table, consumed.version, "FEED_GAP", gone)
         if before.table_id != consumed.table_id:
             told = f"version {consumed.version} belongs to another table, id {before.table_id}"
-            return "SOURCE_RECREATED", told
-        in_force = metadata_over(before, commits)
-        changed = _schema_problem((before, *in_force), still, used)
-        if changed is not None:
-            return "SOURCE_SCHEMA_CHANGED", changed
-        feed_on = [state.change_feed for state in in_force[still:]]
+            return _refused(table, consumed.version, "SOURCE_RECREATED", told)
+        in_force = (before, *metadata_over(before, commits))
+    still = next((i for i, c in enumerate(commits) if c.data_change), len(commits))
+    other = _other_column(in_force, still, used)
+    if other is not None:
+        found = _compared(table, consumed.version, commits, ("SOURCE_SCHEMA_CHANGED", other))
+        return replace(found, kind="replaced", rows=None)
+    previous, feed = consumed.version + still, commits[still:]
     if not feed:
+        return Changes("noop", previous, table.version, 0, None, "")
+    trouble = _feed_trouble(table, in_force[still:], feed)
+    if trouble is not None:
+        return _by_files(_compared(table, previous, feed, trouble), table, feed)
+    lost = _lost(table, previous, feed, both=False)
+    if lost is not None:
+        return _refused(table, previous, "FEED_GAP", lost, _kind(feed))
+    rows = changed_rows(table.location, previous, [c for c in feed if c.data_change])
+    return Changes(_kind(feed), previous, table.version, rows, None, "")
+
+
+def _kind(commits: Sequence[Commit]) -> Kind:
+    changing = [c for c in commits if c.data_change]
+    if not changing:
+        return "noop"
+    if all(c.insert_only for c in changing):
+        return "insert_only"
+    return "replaced" if any(c.replaced for c in changing) else "mutating"
+
+
+def _other_column(in_force: Sequence[InForce], still: int, used: frozenset[str]) -> str | None:
+    """A used column that is not the consumed one, by the previous version or by this one."""
+    if not in_force:
         return None
+    old = in_force[0]
+    return same_columns(old, in_force[still], used) or same_columns(old, in_force[-1], used)
+
+
+def _feed_trouble(
+    table: TableState, in_force: Sequence[InForce], feed: Sequence[Commit]
+) -> Trouble | None:
+    """Why the feed can't be read; `in_force[0]` is the previous version's, () means today's."""
+    for state in in_force[1:]:
+        broken = feed_breaks(state, in_force[-1])
+        if broken is not None:
+            return "SOURCE_SCHEMA_CHANGED", broken
+    feed_on = [state.change_feed for state in in_force[1:]] or [table.change_feed]
     if not all(feed_on):
         version = feed[min(feed_on.index(False), len(feed) - 1)].version
         return "NO_CHANGE_FEED", f"delta.enableChangeDataFeed was off at version {version}"
-    return _gap(table, consumed.version + still, feed)
+    lost = lost_from_feed(open_files(table.location), feed)
+    return None if lost is None else ("FEED_GAP", f"a file of the change feed is gone: {lost}")
 
 
-def _schema_problem(in_force: Sequence[InForce], still: int, used: frozenset[str]) -> str | None:
-    """`in_force[0]` is the consumed version's, `in_force[still]` the previous version's."""
-    now = in_force[-1]
-    changed = same_columns(in_force[0], in_force[still], used)
-    changed = changed or same_columns(in_force[0], now, used)
-    for state in in_force[still + 1 :]:
-        changed = changed or feed_breaks(state, now)
-    return changed
+def _compared(
+    table: TableState, previous: int, commits: Sequence[Commit], trouble: Trouble
+) -> Changes:
+    """The change as the difference of two versions, if both can be read."""
+    code, why = trouble
+    lost = _lost(table, previous, commits, both=True)
+    if lost is not None:
+        return _refused(table, previous, code, f"{why}; {lost}", _kind(commits))
+    rows = changed_rows(table.location, previous, [c for c in commits if c.data_change])
+    told = f"{code}: {why}"
+    version = table.version
+    return Changes(_kind(commits), previous, version, rows, None, "", "difference", told)
 
 
-def _gap(table: TableState, previous: int, feed: Sequence[Commit]) -> tuple[str, str] | None:
+def _by_files(found: Changes, table: TableState, commits: Sequence[Commit]) -> Changes:
+    """The same change by the files that differ, where that is enough to read."""
+    if found.problem is not None:
+        return found
+    files = changed_files(table.location, found.previous, found.this, commits)
+    if files is None:
+        return found
+    if files.count == 0:
+        return Changes("noop", found.this, found.this, 0, None, "")
+    return replace(found, method="files", files=files)
+
+
+def _lost(table: TableState, previous: int, commits: Sequence[Commit], *, both: bool) -> str | None:
+    """Why the previous version, or one of both, can't be read, or None."""
     files = open_files(table.location)
     if not log_reaches(files, previous):
-        return "FEED_GAP", f"the log no longer reaches version {previous}"
-    lost = first_lost_file(files, feed)
+        return f"the log no longer reaches version {previous}"
+    lost = lost_from_previous(files, commits)
     if lost is not None:
-        return (
-            "FEED_GAP",
-            f"a file that versions {previous} to {table.version} need is gone: {lost}",
-        )
-    return None
+        return f"a file of version {previous} is gone: {lost}"
+    lost = lost_from_this(files, commits) if both else None
+    return lost and f"a file of version {table.version} is gone: {lost}"
 
 
-def _refused(table: TableState, consumed: Consumed, problem: str, detail: str) -> Changes:
-    return Changes("mutating", consumed.version, table.version, None, problem, detail)
+def _refused(
+    table: TableState, previous: int, problem: str, detail: str, kind: Kind = "mutating"
+) -> Changes:
+    return Changes(kind, previous, table.version, None, problem, detail)

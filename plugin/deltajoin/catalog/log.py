@@ -25,6 +25,8 @@ _CHECKPOINT_FILE = re.compile(r"(\d{20})\.checkpoint\..*(parquet|json)\Z")
 _RECORDS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _UUID_CHARS = 20
+_REPLACING = ("CREATE OR REPLACE", "REPLACE TABLE", "RESTORE")
+_EVERY_ROW = ("[]", "true", '["true"]')
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,22 @@ class Commit:
     def insert_only(self) -> bool:
         """Whether it changed data and no row left."""
         return self.data_change and not any(r.get("dataChange") for r in self.removes)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether rows left because the whole content was exchanged: overwrite, CREATE OR REPLACE,
+        RESTORE, a delete of everything. Part of a table (replaceWhere) is an ordinary change."""
+        if not self.data_change or self.insert_only:
+            return False
+        operation = str(self.info.get("operation") or "").upper()
+        parameters = self.info.get("operationParameters") or {}
+        whole = str(parameters.get("predicate") or "[]") in _EVERY_ROW
+        if operation.startswith(_REPLACING):
+            return True
+        if operation == "WRITE":
+            dynamic = str(parameters.get("isDynamicPartitionOverwrite")).lower() == "true"
+            return whole and not dynamic and str(parameters.get("mode")).lower() == "overwrite"
+        return operation in ("DELETE", "TRUNCATE") and whole
 
 
 def read_commit(files: Files, version: int) -> Commit | None:

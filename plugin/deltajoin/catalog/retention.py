@@ -8,21 +8,30 @@ came after.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from deltajoin.catalog.files import Files, open_files
 from deltajoin.catalog.log import Action, Commit, commit_versions, file_key, paths_of
 
 
-def first_lost_file(files: Files, commits: Sequence[Commit]) -> str | None:
-    """A needed file that is gone, or None; `commits` are those after the previous version."""
-    seen: set[str] = set()
-    for action in _needed(commits):
-        for path in paths_of(action):
-            if path not in seen and not _exists(files, path):
-                return path
-            seen.add(path)
-    return None
+def lost_from_feed(files: Files, commits: Sequence[Commit]) -> str | None:
+    """A file that the change feed of these commits reads and that is gone, or None."""
+    return _first_lost(files, (a for commit in commits for a in _read_by_feed(commit)))
+
+
+def lost_from_previous(files: Files, commits: Sequence[Commit]) -> str | None:
+    """A file of the previous version that is gone, or None; `commits` are those after it."""
+    return _first_lost(files, _left(commits))
+
+
+def lost_from_this(files: Files, commits: Sequence[Commit]) -> str | None:
+    """A file that these commits left in the table and that is gone, or None."""
+    there: dict[tuple[str, str], Action] = {}
+    for commit in commits:
+        for action in commit.removes:
+            there.pop(file_key(action), None)
+        there.update((file_key(a), a) for a in commit.adds)
+    return _first_lost(files, there.values())
 
 
 def log_reaches(files: Files, version: int) -> bool:
@@ -32,13 +41,25 @@ def log_reaches(files: Files, version: int) -> bool:
     return set(range(start + 1, version + 1)) <= set(commits)
 
 
-def _needed(commits: Sequence[Commit]) -> Iterator[Action]:
+def _first_lost(files: Files, needed: Iterable[Action]) -> str | None:
+    seen: set[str] = set()
+    for action in needed:
+        for path in paths_of(action):
+            if path not in seen and not _exists(files, path):
+                return path
+            seen.add(path)
+    return None
+
+
+def _read_by_feed(commit: Commit) -> tuple[Action, ...]:
+    if commit.changes:
+        return commit.changes
+    return tuple(a for a in commit.adds + commit.removes if a.get("dataChange"))
+
+
+def _left(commits: Sequence[Commit]) -> Iterator[Action]:
     added: set[tuple[str, str]] = set()
     for commit in commits:
-        if commit.changes:
-            yield from commit.changes
-        else:
-            yield from (a for a in commit.adds + commit.removes if a.get("dataChange"))
         yield from (r for r in commit.removes if file_key(r) not in added)
         added.update(file_key(a) for a in commit.adds)
 

@@ -26,10 +26,20 @@ MAPPING_PROPERTY = "delta.columnMapping.mode"
 
 
 @dataclass(frozen=True)
-class TableState:
-    """One version of a Delta table; `bytes` and `files` count the active data files.
+class StaticFiles:
+    """Files that are a source as they are: format, absolute paths, columns as Spark DDL."""
 
-    `log` tells of values per file; None for a state that was not loaded from a log.
+    format: str
+    paths: tuple[str, ...]
+    schema: str
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One version of a source; `bytes` and `files` count the active data files.
+
+    `log` tells of values per file; None for a state that was not loaded from a log. `static` is
+    None for a Delta table.
     """
 
     name: str
@@ -44,6 +54,7 @@ class TableState:
     column_mapping: str
     properties: tuple[tuple[str, str], ...]
     log: FileStatistics | None = field(default=None, repr=False, compare=False)
+    static: StaticFiles | None = None
 
     @property
     def schema_hash(self) -> str:

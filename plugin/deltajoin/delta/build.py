@@ -10,21 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deltajoin.catalog import (
-    Changes,
-    Column,
-    Consumed,
-    TableState,
-    TargetState,
-    overlap,
-    read_changes,
-)
+from deltajoin.catalog import Column, TableState, TargetState, overlap
 from deltajoin.delta.epochs import LookupPath, SourceVersion, epoch_order
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
 from deltajoin.delta.route import NoScope, regroup, routes
+from deltajoin.delta.sources import dear, share, source_versions, told
 from deltajoin.delta.strategy import Obstacle, Situation, decide
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
@@ -62,7 +55,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     target = _target(model, inputs, graph, keys, tables)
     mark = fingerprint(graph, query.canonical, target.key, target.kind)
     last = last_epoch(inputs.target, model)
-    sources, obstacles = _versions(tables, graph, last)
+    sources, obstacles = source_versions(tables, graph, last)
     statistics = gather_statistics(
         tables, keys, _declared(model), earlier_paths(inputs.target, mark)
     )
@@ -73,11 +66,12 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         Situation(
             mode=model.mode,
             first_run=last is None,
-            model_changed=_model_changed(last, mark, model),
+            model_changed=_model_changed(last, mark, model, target.columns),
             operator=operator or untraced,
             sources=obstacles,
-            changed=tuple(s.source for s in sources if s.changed),
-            share=_share(sources),
+            changed=tuple(told(s) for s in sources if s.changed),
+            share=share(sources),
+            dear=dear(sources),
         )
     )
     live = graph is not None and decision.strategy == "incremental"
@@ -237,83 +231,29 @@ def _target(
     )
 
 
-def _versions(
-    tables: Mapping[str, TableState],
-    graph: JoinGraph | None,
-    last: Record | None,
-) -> tuple[tuple[SourceVersion, ...], tuple[Obstacle, ...]]:
-    frontier = last["frontier"] if last else {}
-    obstacles: list[Obstacle] = []
-    versions: list[SourceVersion] = []
-    for name, table in sorted(tables.items()):
-        used = graph.used_columns(name) if graph else _names(table.columns)
-        columns = tuple((c.name, c.type) for c in table.columns if c.name in used)
-        changes: Changes | None = None
-        if name in frontier:
-            changes = read_changes(table, _consumed(frontier[name]), used)
-            if changes.problem:
-                obstacles.append(_source_obstacle(name, table, changes.problem, changes.detail))
-        elif not table.change_feed and graph is not None and last is None:
-            detail = "the table has no change feed"
-            obstacles.append(_source_obstacle(name, table, "NO_CHANGE_FEED", detail))
-        versions.append(
-            SourceVersion(
-                source=name,
-                location=table.location,
-                table_id=table.table_id,
-                version=table.version,
-                previous=changes.previous if changes else None,
-                columns=columns,
-                rows=table.rows,
-                change_rows=changes.rows if changes else None,
-                change_kind=changes.kind if changes else "mutating",
-            )
-        )
-    return tuple(versions), tuple(obstacles)
-
-
-def _consumed(entry: Mapping[str, object]) -> Consumed:
-    columns = entry["columns"]
-    assert isinstance(columns, list)  # noqa: S101 - our own record
-    return Consumed(
-        table_id=str(entry["id"]),
-        version=int(str(entry["version"])),
-        columns=tuple(Column(str(name), str(kind), True) for name, kind in columns),
-    )
-
-
-_REMEDIES = {
-    "NO_CHANGE_FEED": "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
-    "FEED_GAP": "Run more often than the table's retention, or run once with mode full.",
-    "SOURCE_RECREATED": "Run once with mode full.",
-    "SOURCE_ROLLED_BACK": "Run once with mode full.",
-    "SOURCE_SCHEMA_CHANGED": "Adapt the model if need be, then run once with mode full.",
-}
-
-
-def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Obstacle:
-    return Obstacle(
-        code, f"source '{name}': {detail}", f"{name}: {table.location}", _REMEDIES[code]
-    )
-
-
-def _model_changed(last: Record | None, mark: str, model: Model) -> Obstacle | None:
+def _model_changed(
+    last: Record | None, mark: str, model: Model, columns: tuple[str, ...]
+) -> Obstacle | None:
     if last is None or last["fingerprint"] == mark:
         return None
     return Obstacle(
         "MODEL_CHANGED",
-        "the model's definition differs from the one that the target was built with",
+        "the model's definition differs from the one that the target was built with"
+        + _other_columns(tuple(last["columns"]), columns),
         model.name,
         "Run once with mode full, or restore the definition.",
     )
 
 
-def _share(sources: tuple[SourceVersion, ...]) -> float | None:
-    changed = [s for s in sources if s.changed]
-    if any(s.rows is None for s in sources) or any(s.change_rows is None for s in changed):
-        return None
-    total = sum(s.rows or 0 for s in sources)
-    return sum(s.change_rows or 0 for s in changed) / max(1, total)
+def _other_columns(old: tuple[str, ...], new: tuple[str, ...]) -> str:
+    """Output columns that came and went, as of `SELECT *` over a table with a new column."""
+    if not new:
+        return ""
+    told = (
+        ("gained", [c for c in new if c not in old]),
+        ("lost", [c for c in old if c not in new]),
+    )
+    return "".join(f"; columns {verb}: {', '.join(names)}" for verb, names in told if names)
 
 
 def _epoch(last: Record | None, strategy: str) -> int:
@@ -331,9 +271,9 @@ def _warnings(
     tables: Mapping[str, TableState], statistics: Statistics, graph: JoinGraph | None
 ) -> tuple[str, ...]:
     found = [
-        f"{name} has no change feed: every change of it rebuilds in full"
+        f"{name} has no change feed: its change is the difference of the files that changed"
         for name, table in sorted(tables.items())
-        if not table.change_feed
+        if not table.change_feed and table.static is None
     ]
     found += [
         f"{name} has no row count in its log and no hint: the joins keep their written order"

@@ -136,7 +136,7 @@ class _Maker:
         if known is self.statistics:
             return search
         steps = Steps(self.graph, known)
-        return Search(steps, 1, plain_pricing(steps))
+        return Search(steps, len(self.order), plain_pricing(steps))
 
     def by_rule(
         self, drivers: tuple[str, ...], rule: Callable[[str], tuple[str, ...]]
@@ -175,6 +175,7 @@ class _Maker:
             last_version=source.version,
             estimated_rows=source.estimated_change,
             steps=steps,
+            method=source.method,
             expected_empty=expected_empty(
                 self.graph, self.statistics, driver, source.change_kind, frozen
             ),

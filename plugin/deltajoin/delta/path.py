@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from deltajoin.catalog import ChangedFiles, StaticFiles
+
 
 @dataclass(frozen=True)
 class SourceVersion:
     """One source in the frontier: what the last epoch consumed and what this one will.
 
     `previous` equals `version` for a source without change; None before the first epoch.
-    `change_rows` is the estimate from the log, None when it doesn't say; `change_kind` is none,
-    insert_only or mutating.
+    `change_rows` is the estimate from the log, None when it says none. `change_kind` is what came
+    (noop, insert_only, mutating, replaced), `method` how the change is read (feed, files,
+    difference), `why` what stands against the feed. `static` is None for a Delta table.
     """
 
     source: str
@@ -25,6 +28,17 @@ class SourceVersion:
     rows: int | None
     change_rows: int | None = None
     change_kind: str = "mutating"
+    method: str = "feed"
+    why: str = ""
+    files: ChangedFiles | None = None
+    bytes: int | None = None
+    static: StaticFiles | None = None
+
+    @property
+    def read_whole(self) -> bool:
+        """True when both versions are read to find the change, whatever its size."""
+        named = self.files is not None and self.files.names and not self.files.partitions
+        return self.changed and (self.method == "difference" or bool(named))
 
     @property
     def changed(self) -> bool:
@@ -90,6 +104,7 @@ class LookupPath:
     last_version: int
     estimated_rows: int
     steps: tuple[LookupStep, ...]
+    method: str = "feed"
     branch: int = 0
     expected_empty: str = ""
 

@@ -92,6 +92,10 @@ class DeltaPlan:
             "epoch": self.epoch,
             "target": asdict(self.target),
             "frontier": self.frontier(),
+            "changed_files": {
+                s.source: asdict(s.files) for s in self.sources if s.files and s.changed
+            },
+            "static": {s.source: asdict(s.static) for s in self.sources if s.static},
             "keys": {source: list(columns) for source, columns in self.keys},
             "graph": None if self.graph is None else asdict(self.graph),
             "epoch_order": list(self.epoch_order),
@@ -106,7 +110,8 @@ class DeltaPlan:
         return plain
 
     def frontier(self) -> dict[str, dict[str, Any]]:
-        """Source -> location, table id, version, previous version and columns consumed."""
+        """Source -> location, table id, version, previous version and columns consumed; what
+        happened in between and how its change is read, None for a source without change."""
         return {
             s.source: {
                 "location": s.location,
@@ -116,6 +121,8 @@ class DeltaPlan:
                 "schema": digest(s.columns)[:16],
                 "columns": [list(column) for column in s.columns],
                 "rows": s.rows,
+                "kind": s.change_kind if s.changed else None,
+                "method": s.method if s.changed else None,
             }
             for s in self.sources
         }

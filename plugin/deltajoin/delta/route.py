@@ -67,6 +67,7 @@ def routes(
                         last_version=source.version,
                         estimated_rows=rows,
                         steps=router.route(core, float(rows)),
+                        method=source.method,
                         branch=number,
                     )
                 )

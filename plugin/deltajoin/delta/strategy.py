@@ -9,6 +9,7 @@ The first rule that applies wins, in this order:
     no source changed                   noop         NO_CHANGE
     an operator is not kept             full         the operator's code  strict: refused
     mode auto, over 20 % of rows        full         CHANGE_TOO_LARGE
+    mode auto, finding out is dearer    full         CHANGE_TOO_LARGE
     otherwise                           incremental  CHANGES
 
 `incremental` differs from `auto` by never rebuilding for size; `incremental_strict` never rebuilds
@@ -45,7 +46,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Situation:
-    """What the decision depends on."""
+    """What the decision depends on; `dear` tells why finding the change costs more than all."""
 
     mode: str
     first_run: bool
@@ -54,6 +55,7 @@ class Situation:
     sources: tuple[Obstacle, ...]
     changed: tuple[str, ...]
     share: float | None
+    dear: str | None = None
 
 
 def decide(now: Situation) -> Decision:
@@ -80,6 +82,8 @@ def decide(now: Situation) -> Decision:
     if now.mode == "auto" and now.share is not None and now.share > LARGEST_SHARE:
         text = f"{now.share:.0%} of the rows changed, more than {LARGEST_SHARE:.0%}"
         return Decision("full", "CHANGE_TOO_LARGE", text)
+    if now.mode == "auto" and now.dear is not None:
+        return Decision("full", "CHANGE_TOO_LARGE", now.dear)
     return Decision("incremental", "CHANGES", "changed: " + ", ".join(now.changed))
 
 

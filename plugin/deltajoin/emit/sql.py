@@ -20,6 +20,7 @@ from deltajoin.delta.epochs import LookupPath, SourceVersion, reads
 from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
+from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.group import group_sql, grouped, touched_sql
 from deltajoin.emit.nesting import add_from
 from deltajoin.emit.paths import (
@@ -32,22 +33,8 @@ from deltajoin.emit.route import regroup_statements, route_program
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import count_sql, fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
-from deltajoin.names import WEIGHT
 from deltajoin.sql.group import INPUT
 from deltajoin.sql.tables import replace_tables
-
-
-@dataclass(frozen=True)
-class Feed:
-    """A source's change feed over (first..last), and the SQL that consolidates it."""
-
-    view: str
-    raw_view: str
-    source: str
-    location: str
-    first: int
-    last: int
-    sql: str
 
 
 @dataclass(frozen=True)
@@ -77,12 +64,15 @@ def build_program(plan: DeltaPlan) -> Program:
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), (), None, None, None, None)
     chains = (*(path.steps for path in plan.paths), *plan.regroup)
-    used = sorted({read for steps in chains for read in reads(steps)})
+    read = {pinned for steps in chains for pinned in reads(steps)}
     grouping = plan.graph.grouping
     changed = [s for s in plan.sources if s.changed]
     paths, shared = _paths(plan.graph, plan.paths, views)
+    for source in changed:
+        if source.method == "difference" and source.previous is not None:
+            read |= {(source.source, source.previous), (source.source, source.version)}
     return Program(
-        scans=tuple(views.scan(source, version) for source, version in used),
+        scans=tuple(views.scan(source, version) for source, version in sorted(read)),
         feeds=tuple(_feed(plan.graph, source, views) for source in changed),
         paths=paths,
         shared=shared,
@@ -105,30 +95,10 @@ def _paths(
 
 
 def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
-    view = views.changes(source.source)
-    columns = [column(name) for name in graph.used_columns(source.source)]
-    sign = (
-        exp.case(column("_change_type"))
-        .when(string("insert"), number(1))
-        .when(string("update_postimage"), number(1))
-        .else_(number(-1))
-    )
-    weight = call("sum", sign)
-    select = (
-        exp.select(*columns, named(weight, WEIGHT))
-        .from_(table(f"{view}_feed"))
-        .group_by(*[c.copy() for c in columns])
-        .having(exp.NEQ(this=weight.copy(), expression=number(0)))
-    )
-    return Feed(
-        view=view,
-        raw_view=f"{view}_feed",
-        source=source.source,
-        location=source.location,
-        first=(source.previous or 0) + 1,
-        last=source.version,
-        sql=pretty(select),
-    )
+    name, previous = source.source, source.previous
+    before = views.scan(name, source.version if previous is None else previous)
+    after = views.scan(name, source.version)
+    return feed_of(graph, source, views.changes(name), (before.view, after.view))
 
 
 def full_sql(plan: DeltaPlan, views: Views) -> str:

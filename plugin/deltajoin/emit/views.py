@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deltajoin.catalog import StaticFiles
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.names import UniqueNames, slug
 from deltajoin.planner.steps import LARGE_TABLE_ROWS
@@ -11,11 +12,12 @@ from deltajoin.planner.steps import LARGE_TABLE_ROWS
 
 @dataclass(frozen=True)
 class Scan:
-    """A source at a pinned version, under a view name."""
+    """A source at a pinned version, under a view name; static files have paths and no versions."""
 
     view: str
     location: str
     version: int
+    static: StaticFiles | None = None
 
 
 class Views:
@@ -31,7 +33,8 @@ class Views:
             previous = source.version if source.previous is None else source.previous
             for version in sorted({source.version, previous}):
                 view = names.take(f"{base}_v{version}")
-                self._scans[source.source, version] = Scan(view, source.location, version)
+                scan = Scan(view, source.location, version, source.static)
+                self._scans[source.source, version] = scan
             self._changes[source.source] = names.take(f"{base}_changes")
         relations = plan.graph.relations if plan.graph else ()
         branches = range(len(plan.graph.branches) if plan.graph else 0)

@@ -121,9 +121,9 @@ class _Run:
     # incremental ------------------------------------------------------------------------------
 
     def _merge(self) -> None:
+        open_scans(self.spark, self.program["scans"])
         change_rows = materialise_changes(self.spark, self.program["feeds"])
         self.on_step("changes_materialised", {"rows": change_rows})
-        open_scans(self.spark, self.program["scans"])
         with explained("lookup paths"):
             paths, shared = self.program["paths"], self.program["shared"]
             lookups = start_lookups(self.spark, paths, shared, change_rows)

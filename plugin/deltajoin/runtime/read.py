@@ -43,35 +43,65 @@ def open_scans(spark: SparkSession, scans: list[dict[str, Any]]) -> None:
     """Register each pinned source version under its view name."""
     for scan in scans:
         with explained(f"{scan['location']} version {scan['version']}"):
-            frame = (
-                spark.read.format("delta")
-                .option("versionAsOf", str(scan["version"]))
-                .load(scan["location"])
-            )
+            if scan["static"] is None:
+                frame = _version(spark, scan["location"], scan["version"])
+            else:
+                frame = _static(spark, scan["static"])
             frame.createOrReplaceTempView(_view(scan["view"]))
 
 
 def materialise_changes(spark: SparkSession, feeds: list[dict[str, Any]]) -> dict[str, int]:
-    """Read, consolidate and materialise the change of every source.
+    """Read, consolidate and materialise the change of every source; scans are open.
 
     Returns: view name -> rows of the consolidated change.
     """
     rows: dict[str, int] = {}
     for feed in feeds:
-        with explained(f"change feed of {feed['source']} {feed['first']}..{feed['last']}"):
-            raw = (
-                spark.read.format("delta")
-                .option("readChangeFeed", "true")
-                .option("startingVersion", str(feed["first"]))
-                .option("endingVersion", str(feed["last"]))
-                .load(feed["location"])
-            )
-            raw.createOrReplaceTempView(_view(feed["raw_view"]))
+        with explained(f"change of {feed['source']}, versions {feed['first']}..{feed['last']}"):
+            _open_raw(spark, feed)
             counter = Counter(feed["view"])
             change = counter.watch(spark.sql(feed["sql"])).localCheckpoint(eager=True)
             change.createOrReplaceTempView(_view(feed["view"]))
             rows[feed["view"]] = (counter.read() or {"rows": 0})["rows"]
     return rows
+
+
+def _open_raw(spark: SparkSession, feed: dict[str, Any]) -> None:
+    """Register what the change is made from: the feed's events, or rows of files."""
+    if feed["method"] == "feed":
+        raw = (
+            spark.read.format("delta")
+            .option("readChangeFeed", "true")
+            .option("startingVersion", str(feed["first"]))
+            .option("endingVersion", str(feed["last"]))
+            .load(feed["location"])
+        )
+        raw.createOrReplaceTempView(_view(feed["raw_view"]))
+    for read in feed["reads"]:
+        if read["paths"]:
+            rows = spark.read.schema(read["schema"]).parquet(*read["paths"])
+        else:
+            rows = _named_files(_version(spark, feed["location"], read["version"]), read)
+        rows.createOrReplaceTempView(_view(read["view"]))
+
+
+def _named_files(version: DataFrame, read: dict[str, Any]) -> DataFrame:
+    from pyspark.sql import functions
+
+    rows = version.where(functions.col("_metadata.file_name").isin(*read["names"]))
+    return rows if read["partitions"] is None else rows.where(read["partitions"])
+
+
+def _static(spark: SparkSession, files: dict[str, Any]) -> DataFrame:
+    reader = spark.read.schema(files["schema"])
+    if files["format"] == "csv":
+        rfc_4180 = {"header": "true", "multiLine": "true", "escape": '"', "mode": "FAILFAST"}
+        reader = reader.options(**rfc_4180)
+    return reader.format(files["format"]).load(list(files["paths"]))
+
+
+def _version(spark: SparkSession, location: str, version: int) -> DataFrame:
+    return spark.read.format("delta").option("versionAsOf", str(version)).load(location)
 
 
 def _view(name: str) -> str:

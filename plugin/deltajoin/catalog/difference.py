@@ -1,0 +1,156 @@
+"""Which data files differ between two versions of a table, and how their rows can be read.
+
+Rule: rows(this) - rows(previous) = rows(files that came) - rows(files that left), because a file of
+both versions gives the same rows to both. A file is its path *and* its deletion vector. A commit
+with `dataChange=false` that only rewrote files of the previous version into files of this one adds
+and takes nothing: both sides leave them out. Files are read as plain Parquet only where Delta would
+do no more than that: no deletion vector, no column mapping, no partitions, no reader feature that
+gives a file's bytes another meaning. Else Delta reads both versions, filtered by the files' names:
+a file of another folder with such a name is read on both sides, and cancels.
+
+Caller: rows are consolidated afterwards, so that a rewritten file with equal rows is no change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from deltajoin.catalog.log import Action, Commit, file_key, paths_of
+from deltajoin.catalog.schema import columns_of
+from deltajoin.catalog.table import MAPPING_PROPERTY, open_table
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+#: More files than this are not listed in a plan: both versions are read whole.
+MAX_FILES = 1_000
+
+_PLAIN_FEATURES = {
+    "columnMapping",
+    "deletionVectors",
+    "timestampNtz",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+}
+_MEANING_IN_METADATA = ('"__CHAR_VARCHAR_TYPE_STRING"', '"EXISTS_DEFAULT"', '"__COLLATIONS"')
+_SAFE_NAME = re.compile(r"[A-Za-z0-9._=-]+\Z")
+_GLOB = re.compile(r"[{}\[\]*?\\]")
+_SAFE_PARTITIONS = {"string", "date", "tinyint", "smallint", "int", "bigint"}
+_MAX_PARTITIONS = 32
+Key = tuple[str, str]
+Folder = tuple[tuple[str, str, str | None], ...]
+Actions = dict[Key, Action]
+
+
+@dataclass(frozen=True)
+class ChangedFiles:
+    """The files to read: as Parquet (`left`, `came`: absolute paths), or by Delta, those of both
+    versions whose file name is in `names`; then `partitions` may hold the folders that they are
+    in, each as (column, type, value), so that Delta opens no other. Nothing at all where the same
+    files came back."""
+
+    left: tuple[str, ...] = ()
+    came: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    partitions: tuple[Folder, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many files are read, each once a side."""
+        return len(self.left) + len(self.came) + len(self.names)
+
+
+def changed_files(
+    location: str, previous: int, this: int, commits: Sequence[Commit]
+) -> ChangedFiles | None:
+    """The files that differ; None where both versions are better read whole.
+
+    `commits` are those after `previous`, up to `this`.
+    """
+    before, after = open_table(location, previous), open_table(location, this)
+    if before.metadata().partition_columns != after.metadata().partition_columns:
+        return None
+    left, came = _net_files(before, commits)
+    if len(left) + len(came) > MAX_FILES:
+        return None
+    actions = [*left.values(), *came.values()]
+    if not actions:
+        return ChangedFiles()
+    masked = any(action.get("deletionVector") for action in actions)
+    if not masked and _is_plain(before) and _is_plain(after):
+        paths = tuple(
+            tuple(sorted(_absolute(location, a) for a in side.values())) for side in (left, came)
+        )
+        if not any(_GLOB.search(path) for side in paths for path in side):
+            return ChangedFiles(left=paths[0], came=paths[1])
+    names = sorted({unquote(str(a["path"])).rpartition("/")[2] for a in actions})
+    if not all(_SAFE_NAME.match(name) for name in names):
+        return None
+    return ChangedFiles(names=tuple(names), partitions=_partitions(after, actions))
+
+
+def _partitions(table: DeltaTable, actions: Sequence[Action]) -> tuple[Folder, ...]:
+    """The folders of these files; () where they are many, or would filter nothing for sure."""
+    metadata = table.metadata()
+    types = {c.name: c.type for c in columns_of(table.schema().to_json())}
+    columns = [c for c in metadata.partition_columns if types[c] in _SAFE_PARTITIONS]
+    if not columns or _mapping(table) != "none":
+        return ()
+    folders = {
+        tuple((c, types[c], action["partitionValues"].get(c) or None) for c in columns)
+        if action.get("partitionValues") is not None
+        else ()
+        for action in actions
+    }
+    if () in folders or len(folders) > _MAX_PARTITIONS:
+        return ()
+    return tuple(sorted(folders, key=repr))
+
+
+def _net_files(before: DeltaTable, commits: Sequence[Commit]) -> tuple[Actions, Actions]:
+    """Files that left and files that came, less those that compaction only rewrote."""
+    listed = before.get_add_actions(flatten=True).column("path").to_pylist()
+    there = {*listed, *(unquote(path) for path in listed)}
+    left: Actions = {}
+    came: Actions = {}
+    for commit in commits:
+        for action in commit.removes:
+            if came.pop(file_key(action), None) is None:
+                left[file_key(action)] = action
+        gone = {path for path, _ in left}
+        for action in commit.adds:
+            key = file_key(action)
+            if left.pop(key, None) is None and not (
+                unquote(key[0]) in there and key[0] not in gone
+            ):
+                came[key] = action  # else it came back, or only its statistics are new
+    for commit in commits:
+        olds = {file_key(action) for action in commit.removes}
+        news = {file_key(action) for action in commit.adds}
+        if not commit.data_change and olds <= left.keys() and news <= came.keys():
+            left = {key: action for key, action in left.items() if key not in olds}
+            came = {key: action for key, action in came.items() if key not in news}
+    return left, came
+
+
+def _is_plain(table: DeltaTable) -> bool:
+    protocol, schema = table.protocol(), table.schema().to_json()
+    return (
+        not table.metadata().partition_columns
+        and _mapping(table) == "none"
+        and set(protocol.reader_features or ()) <= _PLAIN_FEATURES
+        and not any(mark in schema for mark in _MEANING_IN_METADATA)
+    )
+
+
+def _mapping(table: DeltaTable) -> str:
+    return (table.metadata().configuration.get(MAPPING_PROPERTY) or "none").lower()
+
+
+def _absolute(location: str, action: Action) -> str:
+    path = paths_of(action)[0]
+    return path if path.startswith("/") or "://" in path else f"{location}/{path}"

@@ -1,0 +1,118 @@
+"""What changed in each source since the last epoch, how its change is read, and what that costs.
+
+Rule: the catalog judges each source on its own; a source that can't give its change is an obstacle,
+and never stops the others from being judged. What the change costs is told by rows where the log
+counts them, by bytes where whole versions are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deltajoin.catalog import Changes, Column, Consumed, TableState, read_changes
+from deltajoin.delta.epochs import SourceVersion
+from deltajoin.delta.history import Record
+from deltajoin.delta.strategy import Obstacle
+from deltajoin.graph import JoinGraph
+
+_REMEDIES = {
+    "NO_CHANGE_FEED": "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
+    "FEED_GAP": "Run more often than the table's retention, or run once with mode full.",
+    "STATIC_SOURCE_CHANGED": "Run once with mode full; write a Delta table to be incremental.",
+    "SOURCE_RECREATED": "Run once with mode full.",
+    "SOURCE_ROLLED_BACK": "Run once with mode full.",
+    "SOURCE_SCHEMA_CHANGED": "Adapt the model if need be, then run once with mode full.",
+}
+
+
+def source_versions(
+    tables: Mapping[str, TableState],
+    graph: JoinGraph | None,
+    last: Record | None,
+) -> tuple[tuple[SourceVersion, ...], tuple[Obstacle, ...]]:
+    """The frontier's sources by name, and what rules an incremental run out."""
+    frontier = last["frontier"] if last else {}
+    obstacles: list[Obstacle] = []
+    versions: list[SourceVersion] = []
+    for name, table in sorted(tables.items()):
+        used = graph.used_columns(name) if graph else tuple(c.name for c in table.columns)
+        columns = tuple((c.name, c.type) for c in table.columns if c.name in used)
+        changes: Changes | None = None
+        if name in frontier:
+            changes = read_changes(table, _consumed(frontier[name]), used)
+            if changes.problem:
+                obstacles.append(_source_obstacle(name, table, changes.problem, changes.detail))
+        versions.append(
+            SourceVersion(
+                source=name,
+                location=table.location,
+                table_id=table.table_id,
+                version=table.version,
+                previous=changes.previous if changes else None,
+                columns=columns,
+                rows=table.rows,
+                bytes=table.bytes,
+                static=table.static,
+                **_how_changed(changes, used),
+            )
+        )
+    return tuple(versions), tuple(obstacles)
+
+
+def _how_changed(changes: Changes | None, used: tuple[str, ...]) -> dict[str, Any]:
+    if changes is None:
+        return {}
+    found = {"change_rows": changes.rows, "change_kind": changes.kind, "why": changes.why}
+    if changes.files is None or not used:  # files are read by their columns
+        method = "difference" if changes.files else changes.method
+        return {**found, "method": method}
+    return {**found, "method": changes.method, "files": changes.files}
+
+
+def _consumed(entry: Mapping[str, object]) -> Consumed:
+    columns = entry["columns"]
+    assert isinstance(columns, list)  # noqa: S101 - our own record
+    return Consumed(
+        table_id=str(entry["id"]),
+        version=int(str(entry["version"])),
+        columns=tuple(Column(str(name), str(kind), True) for name, kind in columns),
+    )
+
+
+def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Obstacle:
+    return Obstacle(
+        code, f"source '{name}': {detail}", f"{name}: {table.location}", _REMEDIES[code]
+    )
+
+
+def told(source: SourceVersion) -> str:
+    """A changed source for people, with the method where it is not the feed."""
+    if source.method == "feed":
+        return source.source
+    count = f"{source.files.count} " if source.files else ""
+    how = f"by {count}changed files" if source.method == "files" else "by its two versions"
+    return f"{source.source} ({how}; {source.why})"
+
+
+def share(sources: tuple[SourceVersion, ...]) -> float | None:
+    """Changed rows by all rows. What was exchanged as a whole doesn't count: its log tells what
+    was written, not what is different."""
+    changed = [s for s in sources if s.changed and s.change_kind != "replaced"]
+    if any(s.rows is None for s in sources) or any(s.change_rows is None for s in changed):
+        return None
+    total = sum(s.rows or 0 for s in sources)
+    return sum(s.change_rows or 0 for s in changed) / max(1, total)
+
+
+def dear(sources: tuple[SourceVersion, ...]) -> str | None:
+    """Why finding the change costs more than a rebuild, or None: by bytes, as both versions of
+    exchanged tables are read, and all sources once by a rebuild."""
+    whole = [s for s in sources if s.changed and (s.change_kind == "replaced" or s.read_whole)]
+    if not whole or any(s.bytes is None for s in sources):
+        return None
+    twice, once = 2 * sum(s.bytes or 0 for s in whole), sum(s.bytes or 0 for s in sources)
+    if twice <= once:
+        return None
+    names = ", ".join(s.source for s in whole)
+    return f"two versions of {names} are {twice:,} bytes, all sources {once:,}"

@@ -1,0 +1,144 @@
+"""How the change of a source is read and consolidated: by its feed, by files, by two versions.
+
+All three give the same rows: used columns and a weight that is not 0. The feed brings events with a
+type; files and versions bring plain rows, those that left with -1 and those that came with +1, so
+that a row which is on both sides cancels whatever file it is in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from deltajoin.delta.epochs import SourceVersion
+from deltajoin.emit.ast import call, column, named, number, pretty, string, table
+from deltajoin.graph import JoinGraph
+from deltajoin.names import WEIGHT, quote
+
+
+@dataclass(frozen=True)
+class FileRead:
+    """Rows of some files of a version, under a view name.
+
+    The files at `paths`, read as Parquet with `schema`; else those that Delta reads of the version
+    and whose names are in `names`, looked for where the filter `partitions` holds.
+    """
+
+    view: str
+    version: int
+    paths: tuple[str, ...]
+    schema: str
+    names: tuple[str, ...]
+    partitions: str | None
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A source's change from version `first` - 1 to `last`, and the SQL that consolidates it.
+
+    `raw_view` is the change feed over (first..last) for the method feed, `reads` are for the method
+    files; the method difference reads the pinned versions.
+    """
+
+    view: str
+    raw_view: str
+    source: str
+    location: str
+    first: int
+    last: int
+    sql: str
+    method: str = "feed"
+    reads: tuple[FileRead, ...] = ()
+
+
+def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[str, str]) -> Feed:
+    """The change of a source under `view`; `versions` are the views of its two versions."""
+    used = graph.used_columns(source.source)
+    raw_view, reads = "", _file_reads(source, used, view)
+    if source.method == "feed":
+        raw_view = f"{view}_feed"
+        sql = _consolidated(used, table(raw_view), _sign_of_event())
+    else:
+        by_version = {source.previous: versions[0], source.version: versions[1]}
+        if source.method == "files":
+            by_version = {read.version: read.view for read in reads}
+        signs = {source.previous: -1, source.version: 1}
+        sides = [
+            exp.select(*_columns(used), named(number(sign), WEIGHT)).from_(
+                table(by_version[version])
+            )
+            for version, sign in signs.items()
+            if version in by_version
+        ]
+        union: exp.Query = sides[0]
+        if len(sides) > 1:
+            union = exp.union(*sides, distinct=False)
+        sql = _consolidated(used, union.subquery("sides"), column(WEIGHT))
+    return Feed(
+        view=view,
+        raw_view=raw_view,
+        source=source.source,
+        location=source.location,
+        first=(source.previous or 0) + 1,
+        last=source.version,
+        sql=sql,
+        method=source.method,
+        reads=reads,
+    )
+
+
+def _consolidated(used: tuple[str, ...], rows: exp.Expr, sign: exp.Expr) -> str:
+    weight = call("sum", sign)
+    return pretty(
+        exp.select(*_columns(used), named(weight, WEIGHT))
+        .from_(rows)
+        .group_by(*_columns(used))
+        .having(exp.NEQ(this=weight.copy(), expression=number(0)))
+    )
+
+
+def _columns(used: tuple[str, ...]) -> list[exp.Column]:
+    return [column(name) for name in used]
+
+
+def _sign_of_event() -> exp.Expr:
+    return (
+        exp.case(column("_change_type"))
+        .when(string("insert"), number(1))
+        .when(string("update_postimage"), number(1))
+        .else_(number(-1))
+    )
+
+
+def _file_reads(source: SourceVersion, used: tuple[str, ...], view: str) -> tuple[FileRead, ...]:
+    files = source.files
+    if files is None or source.previous is None:
+        return ()
+    types = dict(source.columns)
+    schema = ", ".join(f"{quote(name)} {types[name]}" for name in used)
+    partitions = _partition_filter(files.partitions)
+    left = FileRead(f"{view}_left", source.previous, files.left, schema, files.names, partitions)
+    came = FileRead(f"{view}_came", source.version, files.came, schema, files.names, partitions)
+    return tuple(read for read in (left, came) if read.paths or read.names)
+
+
+def _partition_filter(
+    partitions: tuple[tuple[tuple[str, str, str | None], ...], ...],
+) -> str | None:
+    """One conjunction of null-safe equalities for each folder of the table."""
+    folders = [
+        exp.and_(
+            *(
+                exp.NullSafeEQ(this=column(name), expression=_value(kind, text))
+                for name, kind, text in values
+            )
+        )
+        for values in partitions
+    ]
+    return pretty(exp.or_(*folders)) if folders else None
+
+
+def _value(kind: str, text: str | None) -> exp.Expr:
+    value = exp.Null() if text is None else string(text)
+    return exp.Cast(this=value, to=exp.DataType.build(kind, dialect="spark"))
