@@ -33,13 +33,17 @@ ALIASES = ("a", "B", "c", "stream", "r.1", "e_1", "E f", "stream_", "ü", "k")
 
 @dataclass(frozen=True)
 class Profile:
-    """What a test can take: hard names, `SELECT *`, how many epochs, how large the tables."""
+    """What a test can take: hard names, `SELECT *`, how many epochs, how large the tables.
+
+    Engines differ in the type of an average.
+    """
 
     epochs: tuple[int, int] = (1, 3)
     hard_names: bool = True
     stars: bool = True
     keyed: bool | None = None
     rows: int = 6
+    averages: bool = True
 
 
 TUNED = Profile()

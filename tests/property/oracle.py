@@ -35,6 +35,7 @@ from tests.property.generate import TUNED, Profile, generate
 
 Bag = Counter[tuple[Any, ...]]
 Feeds = dict[str, list[tuple[str, Row]]]
+Make = Callable[[int, Profile, int], Case]
 
 
 @dataclass(frozen=True)
@@ -139,11 +140,11 @@ def _mutated(plan: DeltaPlan, feeds: Feeds, mutant: Mutant) -> tuple[Program, Fe
     return None if program is None or read is None else (program, read)
 
 
-def draw(seed: int, profile: Profile = TUNED) -> Case:
-    """The case of a seed, of two attempts the first whose query has rows: a join that is empty
+def draw(seed: int, profile: Profile = TUNED, make: Make = generate) -> Case:
+    """The case of a seed, of some attempts the first whose query has rows: a join that is empty
     mostly stays so, and shows little."""
-    for attempt in range(2):
-        case = generate(seed, profile, attempt)
+    for attempt in range(2 if make is generate else 4):
+        case = make(seed, profile, attempt)
         if full_rows(case, render_sql(case), case.initial()):
             break
     return case

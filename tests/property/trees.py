@@ -35,16 +35,16 @@ class Tree:
     single: bool
 
 
-def draw_tree(seed: int, profile: Profile = TUNED) -> Case:
-    """The case of a seed."""
-    return _Trees(seed, replace(profile, hard_names=False)).case()
+def generate_tree(seed: int, profile: Profile = TUNED, attempt: int = 0) -> Case:
+    """The case of a seed; further attempts are for those who reject a case."""
+    return _Trees(seed, profile, attempt).case()
 
 
 class _Trees(_Generator):
-    def __init__(self, seed: int, profile: Profile) -> None:
-        super().__init__(seed, profile, 0)
-        self.random = Random(f"deltajoin:trees:{seed}")
-        self.aliases = iter("abcdefgh")
+    def __init__(self, seed: int, profile: Profile, attempt: int) -> None:
+        super().__init__(seed, replace(profile, hard_names=False), attempt)
+        self.random = Random(f"deltajoin:trees:{seed}:{attempt}")
+        self.aliases = iter("abcefghi")
         self.groups = 0.35
 
     def case(self) -> Case:
@@ -88,7 +88,8 @@ class _Trees(_Generator):
         calls += [f"min({anything})", f"max({anything})"]
         if numbers:
             one, two = self.random.choice(numbers), self.random.choice(numbers)
-            calls += [f"sum({one})", f"sum({one} * 2 + {two})", f"avg({one})"]
+            calls += [f"sum({one})", f"sum({one} * 2 + {two})"]
+            calls += [f"avg({one})"] if self.profile.averages else []
             calls += [f"sum({one}) FILTER (WHERE {two} > 1)", f"coalesce(sum({one}), 0) + 1"]
         return self.random.choice(calls)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -62,6 +62,14 @@ class LookupStep:
     previous: tuple[LookupStep, ...] = ()
     shared_with: tuple[str, ...] = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """The step as plain values; what is empty is left out."""
+        plain = {name: value for name, value in vars(self).items() if value != ()}
+        for name in ("inside", "previous"):
+            if name in plain:
+                plain[name] = [step.to_dict() for step in plain[name]]
+        return {**plain, "on": list(self.on)}
+
     @property
     def text(self) -> str:
         """The step for people: a star is a read at this epoch, a question mark may be missing."""
@@ -100,7 +108,7 @@ class LookupPath:
 
     def to_dict(self) -> dict[str, Any]:
         """The path as plain values."""
-        return {**asdict(self), "text": self.text}
+        return {**vars(self), "steps": [step.to_dict() for step in self.steps], "text": self.text}
 
 
 def reads(steps: tuple[LookupStep, ...]) -> Iterator[tuple[str, int]]:

@@ -97,7 +97,7 @@ class DeltaPlan:
             "epoch_order": list(self.epoch_order),
             "full_order": None if self.full_order is None else asdict(self.full_order),
             "paths": [path.to_dict() for path in self.paths],
-            "regroup": [[asdict(step) for step in steps] for steps in self.regroup],
+            "regroup": [[step.to_dict() for step in steps] for steps in self.regroup],
             "settings": None if self.settings is None else dict(self.settings),
             "warnings": list(self.warnings),
         }

@@ -2,7 +2,6 @@
 
     X join (L left R)   = (X join L) left R       whatever X joins on; also for semi and anti joins
     L full R            = L left R  +  R anti L with the columns of L NULL      as bags
-    L anti (R + S)      = (L anti R) anti S
     core left R         = core join R             under a predicate that rejects missing R
 
 So a query is a sum of normal forms, each a core and its attachments; an attachment's right side is
@@ -70,27 +69,21 @@ def _flatten_join(join: Join) -> list[Core]:
 
 def _attached(left: Block, right: Block, kind: str, on: tuple[Predicate, ...]) -> list[Core]:
     sides = _flatten(right)
-    if kind != "anti" and (len(sides) > 1 or sides[0].nulls):
+    if len(sides) > 1 or sides[0].nulls:
         remedy = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the join downstream."
         raise Unsupported("OUTER_JOIN", "FULL JOIN on the missing side of a join", None, remedy)
-    found: list[Core] = []
-    for core in _flatten(left):
-        attached: Core | None = core
-        for side in sides:
-            attached = attached and _attach(attached, side, kind, on)
-        found += [attached] if attached else []
-    return found
+    attached = [_attach(core, sides[0], kind, on) for core in _flatten(left)]
+    return [core for core in attached if core is not None]
 
 
 def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> Core | None:
     """The core with one more attachment; None when no row is left."""
-    missing = frozenset((*core.nulls, *side.nulls))
+    missing = frozenset(core.nulls)
     if any(rejects_nulls(p.sql, missing) for p in on if p.relations & missing):
         if kind == "left":
             return replace(core, nulls=(*core.nulls, *side.everything))
         return core if kind == "anti" else None
     known = tuple(_without(p, missing) for p in on)
-    side = replace(side, nulls=())
     return replace(core, attachments=(*core.attachments, Attachment(kind, side, known)))
 
 
