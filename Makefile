@@ -16,7 +16,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
 
-.PHONY: help env demo test check accept bench clean
+.PHONY: help env demo test check accept bench bench-orders clean
 
 help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
@@ -25,6 +25,8 @@ help:
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
 	@echo 'make bench   time runs against full rebuilds'
+	@echo 'make bench-orders'
+	@echo '             time our join orders on Spark against its own; options in ORDERS'
 	@echo 'make clean   remove .venv and everything that was made'
 
 env: $(STAMP)
@@ -68,5 +70,8 @@ accept: env
 bench: env
 	@$(PY) examples/flights/bench.py
 
+bench-orders: env
+	@$(PY) examples/bench_spark_orders.py $(ORDERS)
+
 clean:
-	rm -rf $(VENV) .demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis metastore_db derby.log spark-warehouse target logs
+	rm -rf $(VENV) .demo .bench build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis metastore_db derby.log spark-warehouse target logs
