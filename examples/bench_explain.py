@@ -8,6 +8,7 @@ the sum of rows of all joins), which shows what wrong estimates cost, apart from
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +24,16 @@ Tree = Any  # a relation's name, or a pair of trees
 Names = frozenset[str]
 
 
-def explain_query(name: str, planned: Plan, folder: Path, with_best: bool) -> str:
+def explain_query(name: str, planned: Plan, sql: str, folder: Path, with_best: bool) -> str:
     """A table: per filtered relation and per join of our order, estimated and true rows.
 
     Args:
+        sql: the emitted statement, whose nesting is judged.
         with_best: also count all connected sets and show the best order; minutes at scale 1.
     """
     count = TrueRows(planned.graph, folder)
     graph = count.graph
-    ours = our_tree(planned)
+    ours = written_tree(sql)
     estimated = our_estimates(planned)
     lines = ["", f"{name}: {tree_text(ours)}", f"    {'':<44}{'estimated':>14}{'true':>14}{'q':>8}"]
     for rows_of in (*(frozenset({r.name}) for r in graph.relations), *joined_sets(ours)):
@@ -53,19 +55,38 @@ def explain_query(name: str, planned: Plan, folder: Path, with_best: bool) -> st
     return "\n".join(lines)
 
 
-def our_tree(planned: Plan) -> Tree:
-    """The nesting of our order."""
-    order = planned.full_order
-    if order is None:
-        raise ValueError("the plan has no order")
-    tree: Tree = order.relations[0]
-    for name in order.relations[1:]:
-        tree = (tree, name)
+def written_tree(sql: str) -> Tree:
+    """The nesting of a statement's FROM clause, as its brackets say.
+
+    Example:
+        >>> tree_text(written_tree("SELECT 1 FROM a JOIN (b JOIN c ON b.x = c.x) ON a.x = b.x"))
+        'a (b c)'
+    """
+    select: Any = sqlglot.parse_one(sql, dialect="spark")
+    first = select.args["from_"].this
+    return _chain(first, [*(first.args.get("joins") or []), *(select.args.get("joins") or [])])
+
+
+def _chain(first: exp.Expr, joins: list[exp.Join]) -> Tree:
+    tree = _item(first)
+    for join in joins:
+        tree = (tree, _item(join.this))
     return tree
 
 
+def _item(node: exp.Expr) -> Tree:
+    if isinstance(node, exp.Table):
+        return node.alias_or_name
+    if isinstance(node, exp.Subquery | exp.Paren) and isinstance(node.this, exp.Table):
+        return _chain(node.this, node.this.args.get("joins") or [])
+    raise ValueError(f"no nested join: {node.sql()}")
+
+
 def our_estimates(planned: Plan) -> dict[Names, float]:
-    """Rows that our planner expects: of relations after their filters, and of its joins."""
+    """Rows that our planner expects: of relations after their filters, and of its joins.
+
+    The only place here that knows how the planner keeps its estimates.
+    """
     from deltajoin.planner.cardinality import Statistics, relation_rows
 
     graph, order = planned.graph, planned.full_order
@@ -134,12 +155,19 @@ class TrueRows:
     def __call__(self, names: Names) -> int:
         if names not in self._counted:
             tables = [f'"{self.graph.by_name[n].source}" AS "{n}"' for n in sorted(names)]
-            decided = [p.sql for p in self.graph.predicates if p.relations <= names]
-            where = " AND ".join(f"({_duckdb(sql)})" for sql in decided) or "true"
+            decided = [_duckdb(p.sql) for p in self.graph.predicates if p.relations <= names]
+            decided += self._implied(names)
+            where = " AND ".join(f"({sql})" for sql in decided) or "true"
             sql = f"SELECT count(*) FROM {', '.join(tables)} WHERE {where}"
             ((rows,),) = self._engine.execute(sql).fetchall()
             self._counted[names] = rows
         return self._counted[names]
+
+    def _implied(self, names: Names) -> Iterator[str]:
+        """What follows from equalities over relations outside the set, too: a = b, b = c: a = c."""
+        for members in sorted(map(sorted, set(self.graph.equivalence.values()))):
+            within = [f'"{name}"."{column}"' for name, column in members if name in names]
+            yield from (f"{one} = {other}" for one, other in pairwise(within))
 
 
 def _duckdb(sql: str) -> str:
@@ -169,7 +197,7 @@ def _connected_sets(graph: JoinGraph) -> set[Names]:
     found = {frozenset({r.name}) for r in graph.relations}
     layer = found
     while layer:
-        layer = {names | {new} for names in layer for new in graph.neighbours(names)} - found
+        layer = {names | {new} for names in layer for new in _neighbours(graph, names)} - found
         found = found | layer
     return {names for names in found if len(names) > 1}
 
@@ -180,8 +208,17 @@ def _splits(graph: JoinGraph, joined: Names) -> Iterator[tuple[Names, Names]]:
     for bits in range(1, 2 ** len(names) - 1):
         left = frozenset(name for i, name in enumerate(names) if bits >> i & 1)
         right = joined - left
-        if set(graph.neighbours(left)) & right:
+        if _neighbours(graph, left) & right:
             yield left, right
+
+
+def _neighbours(graph: JoinGraph, names: Names) -> Names:
+    """Relations that a predicate links with the set, written or implied by equalities."""
+    linked = set(graph.neighbours(names))
+    for members in graph.equivalence.values():
+        relations = {name for name, _ in members}
+        linked |= relations if relations & names else set()
+    return frozenset(linked - names)
 
 
 def spark_tree(frame: Any, relations: set[str]) -> Tree:

@@ -92,10 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         make_tables(home, schema, options.scale)
     if options.explain or options.best:
         for query in queries:
+            planned = our_plan(query, home)
+            sql, _ = our_sql(planned)
             folder = home / query.schema
-            print(
-                explain_query(query.name, our_plan(query, home), folder, options.best), flush=True
-            )
+            print(explain_query(query.name, planned, sql, folder, options.best), flush=True)
         return 0
     return on_spark(queries, home, options)
 
