@@ -16,7 +16,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
 
-.PHONY: help env demo test check accept bench bench-planner clean
+.PHONY: help env demo test check accept bench bench-planner bench-orders clean
 
 help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
@@ -26,6 +26,7 @@ help:
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
 	@echo 'make bench   time runs against full rebuilds'
 	@echo 'make bench-planner  join orders against brute force and long searches, planning times'
+	@echo 'make bench-orders   our join orders on Spark against its own; options in ORDERS'
 	@echo 'make clean   remove .venv and everything that was made'
 
 env: $(STAMP)
@@ -72,5 +73,8 @@ bench: env
 bench-planner: env
 	@PYTHONPATH=plugin $(PY) -m examples.bench_planner
 
+bench-orders: env
+	@$(PY) examples/bench_spark_orders.py $(ORDERS)
+
 clean:
-	rm -rf $(VENV) .demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis metastore_db derby.log spark-warehouse target logs
+	rm -rf $(VENV) .demo .bench build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis metastore_db derby.log spark-warehouse target logs
