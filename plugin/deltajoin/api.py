@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.audit.ledger import Ledger
@@ -16,8 +17,10 @@ from deltajoin.audit.record import AuditRecord, from_commit
 from deltajoin.audit.render import render_plan
 from deltajoin.catalog import TargetState, load_table, load_target, normalise
 from deltajoin.delta.build import Inputs, build_plan
+from deltajoin.delta.frontier import Frontier, bag_source, refuse_bag, refuse_behind
 from deltajoin.delta.history import committed_record
 from deltajoin.delta.plan import DeltaPlan
+from deltajoin.delta.shadow import with_shadow
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
@@ -34,25 +37,50 @@ Locate = Callable[[str], str | None]
 OnStep = Callable[[str, dict[str, Any]], None]
 
 
-def plan(model: Model, *, locate: Locate | None = None) -> DeltaPlan:
-    """Plan a run of the model as of now, from the Delta logs, without Spark.
+def plan(model: Model, *, locate: Locate | None = None, at: Frontier | None = None) -> DeltaPlan:
+    """Plan a run of the model as of now, or over a frontier, from the Delta logs, without Spark.
 
     Args:
         locate: catalog name (parts in backticks) -> Delta folder, or None if there is no table.
+        at: the versions that all models of a run read; by default each table's newest.
 
     Raises:
-        DeltaJoinError: whatever rules the model or its tables out.
+        DeltaJoinError: whatever rules the model or its tables out; with `at` also NOT_IN_FRONTIER,
+            FRONTIER_LOST, FRONTIER_BEHIND.
     """
-    names = resolve_tables(parse(model.sql), model.sources)
-    tables = {name: load_table(name, _source(model, name, locate)) for name in names}
-    return build_plan(model, Inputs(tables, *_load_target(model, locate)))
+    load = at.table if at else load_table
+    tables = {name: load(name, source_place(model, name, locate)) for name in sources_read(model)}
+    for name, table in sorted(tables.items()):
+        refuse_bag(name, table)
+    location, state, backing = _load_target(model, locate)
+    if at:
+        refuse_behind(tables, state)
+    planned = build_plan(model, Inputs(tables, location, state, backing))
+    return with_shadow(planned, state)
 
 
-def _source(model: Model, name: str, locate: Locate | None) -> str:
+def sources_read(model: Model) -> tuple[str, ...]:
+    """The sources that the model's query reads, sorted."""
+    return resolve_tables(parse(model.sql), model.sources)
+
+
+def source_place(model: Model, name: str, locate: Locate | None) -> str:
+    """The Delta folder of a source.
+
+    Raises:
+        DeltaJoinError: CATALOG_NAME, SOURCE_MISSING, NOT_DELTA, BAG_SOURCE.
+    """
     place = model.sources[name]
     if is_path(place):
         return place
-    found = _locate(place, locate)
+    try:
+        found = _locate(place, locate)
+    except DeltaJoinError as error:
+        *schema, last = split_dotted(place)
+        backing = quote_dotted((*schema, last + BACKING_SUFFIX))
+        if error.code == "NOT_DELTA" and _locate(backing, locate) is not None:
+            raise bag_source(name, place) from error
+        raise
     if found is None:
         raise DeltaJoinError(
             "SOURCE_MISSING",
@@ -129,8 +157,9 @@ def run(
     *,
     on_step: OnStep | None = None,
     plan: DeltaPlan | None = None,
+    at: Frontier | None = None,
 ) -> AuditRecord:
-    """Bring the target to its query over the sources as they are now.
+    """Bring the target to its query over the sources as they are now, or at a frontier.
 
     Args:
         spark: a session, or a function that starts one; it is called only when there is work.
@@ -138,13 +167,14 @@ def run(
             run only), plan_frozen, changes_materialised, before_merge, after_merge, verified,
             audit_written.
         plan: a plan made just before, instead of planning anew.
+        at: the versions that all models of a run read; `at.produced` is left to the caller.
 
     Raises:
         DeltaJoinError: with nothing committed, except COMMIT_MISSING.
     """
     step = on_step or (lambda name, info: None)
-    sessions = _Sessions(spark)
-    planned = plan or _plan(model, sessions)
+    sessions = Sessions(spark)
+    planned = plan or _plan(model, sessions, at)
     step("planned", {"strategy": planned.strategy, "reason": planned.reason})
     if planned.strategy == "noop":
         return _noop(planned)
@@ -169,8 +199,8 @@ def run(
     return record
 
 
-def _plan(model: Model, sessions: _Sessions) -> DeltaPlan:
-    return plan(model, locate=sessions.locate)
+def _plan(model: Model, sessions: Sessions, at: Frontier | None) -> DeltaPlan:
+    return plan(model, locate=sessions.locate, at=at)
 
 
 def _noop(planned: DeltaPlan) -> AuditRecord:
@@ -180,6 +210,7 @@ def _noop(planned: DeltaPlan) -> AuditRecord:
     if state is None:
         raise AssertionError("a no-op has a target")
     Ledger(state.location).rebuild(state)
+    state = _as_of(state, planned.epoch)
     last = _last_record(state)
     return AuditRecord(
         model=planned.model,
@@ -202,6 +233,20 @@ def _noop(planned: DeltaPlan) -> AuditRecord:
         target_version=state.version,
         location=state.location,
     )
+
+
+def _as_of(state: TargetState, epoch: int) -> TargetState:
+    """The target without what a run beside this one has committed since the epoch."""
+    later = [
+        commit.version
+        for commit in state.commits
+        if (record := committed_record(commit.user_metadata)) and record["epoch"] > epoch
+    ]
+    if not later:
+        return state
+    version = min(later) - 1
+    commits = tuple(commit for commit in state.commits if commit.version <= version)
+    return replace(state, version=version, commits=commits)
 
 
 def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
@@ -249,7 +294,7 @@ def read(model: Model, spark: SparkSession) -> DataFrame:
     """
     from deltajoin.runtime.target import read_target
 
-    location, state, _ = _load_target(model, _Sessions(spark).locate)
+    location, state, _ = _load_target(model, Sessions(spark).locate)
     if state is None:
         raise DeltaJoinError(
             "TARGET_MISSING", "the target does not exist yet", where=model.target, remedy="Run it."
@@ -269,7 +314,7 @@ def _last_record(state: TargetState) -> AuditRecord:
     )
 
 
-class _Sessions:
+class Sessions:
     """A session that is started at its first use."""
 
     def __init__(self, spark: SparkSession | Callable[[], SparkSession]) -> None:

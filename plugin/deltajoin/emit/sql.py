@@ -21,6 +21,7 @@ from deltajoin.delta.epochs import LookupPath, SourceVersion
 from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
+from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
 from deltajoin.emit.write import count_sql, fold_sql, merge_sql
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import WEIGHT, UniqueNames, slug
@@ -73,7 +74,7 @@ class PathProgram:
 
 @dataclass(frozen=True)
 class Program:
-    """Every statement of a run. `full` and `key_check` are None when not needed."""
+    """Every statement of a run. `full` and `key_check` are None when not needed, as `shadow`."""
 
     scans: tuple[Scan, ...]
     feeds: tuple[Feed, ...]
@@ -82,6 +83,7 @@ class Program:
     merge: str | None
     full: str | None
     key_check: str | None
+    shadow: ShadowProgram | None = None
 
 
 class Views:
@@ -138,6 +140,22 @@ def build_program(plan: DeltaPlan) -> Program:
         merge=merge_sql(plan.target),
         full=None,
         key_check=None,
+        shadow=_shadow(plan, views, frozenset(used)),
+    )
+
+
+def _shadow(
+    plan: DeltaPlan, views: Views, opened: frozenset[tuple[str, int]]
+) -> ShadowProgram | None:
+    if plan.shadow is None or plan.target.location is None:
+        return None
+    scans = [views.scan(s.source, s.version) for s in plan.sources]
+    known = [views.scan(source, version) for source, version in opened]
+    before = Scan(TARGET_BEFORE, plan.target.location, plan.shadow.version)
+    return ShadowProgram(
+        scans=(*(scan for scan in scans if scan not in known), before),
+        full=full_sql(plan, views),
+        compare=compare_sql(plan.target, plan.shadow),
     )
 
 
