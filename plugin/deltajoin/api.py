@@ -91,18 +91,26 @@ def source_place(model: Model, name: str, locate: Locate | None) -> str:
     return found
 
 
+def target_place(model: Model, locate: Locate | None) -> str | None:
+    """The Delta folder of the target, or of the backing table under its view, if there is one."""
+    return _find_target(model, locate)[0]
+
+
+def _find_target(model: Model, locate: Locate | None) -> tuple[str | None, bool]:
+    if is_path(model.target):
+        return normalise(model.target), False
+    *schema, last = split_dotted(model.target)
+    location = _locate(quote_dotted((*schema, last + BACKING_SUFFIX)), locate)
+    if location is not None:
+        return location, True
+    return _locate(model.target, locate), False
+
+
 def _load_target(
     model: Model, locate: Locate | None
 ) -> tuple[str | None, TargetState | None, bool]:
     """The target's folder and state, and whether it is a backing table under a view."""
-    if is_path(model.target):
-        location: str | None = normalise(model.target)
-        return location, load_target(str(location)), False
-    *schema, last = split_dotted(model.target)
-    location = _locate(quote_dotted((*schema, last + BACKING_SUFFIX)), locate)
-    backing = location is not None
-    if location is None:
-        location = _locate(model.target, locate)
+    location, backing = _find_target(model, locate)
     return location, load_target(location) if location else None, backing
 
 
