@@ -21,7 +21,7 @@ from tests.property import mutants, oracle
 from tests.property.cases import Case, play, render_sql
 from tests.property.oracle import Feeds, Mutant
 
-CASES = 20
+CASES = 10
 BEFORE, AFTER = "target_before", "to_write"
 
 
@@ -48,7 +48,7 @@ def verdicts(case: Case, mutant: Mutant | None) -> Iterator[tuple[bool, bool]]:
         if work is None or plan.strategy == "noop":
             continue
         old, new = oracle.full_rows(case, sql, before), oracle.full_rows(case, sql, state)
-        program = replace(work[0], shadow=right.shadow)
+        program = replace(work[0], scans=(*work[0].scans, *right.scans), shadow=right.shadow)
         found = verdict(case, plan, sql, program, (before, state), work[1])
         if found is None:
             continue
