@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,23 +37,28 @@ Locate = Callable[[str], str | None]
 OnStep = Callable[[str, dict[str, Any]], None]
 
 
-def plan(model: Model, *, locate: Locate | None = None, at: Frontier | None = None) -> DeltaPlan:
+def plan(
+    model: Model, *, locate: Locate | None = None, at: Frontier | Mapping[str, Any] | None = None
+) -> DeltaPlan:
     """Plan a run of the model as of now, or over a frontier, from the Delta logs, without Spark.
 
     Args:
         locate: catalog name (parts in backticks) -> Delta folder, or None if there is no table.
-        at: the versions that all models of a run read; by default each table's newest.
+        at: the versions that all models of a run read, also as {folder: version}; by default each
+            table's newest.
 
     Raises:
         DeltaJoinError: whatever rules the model or its tables out; with `at` also NOT_IN_FRONTIER,
             FRONTIER_LOST, FRONTIER_BEHIND.
     """
-    load = at.table if at else load_table
+    if at is not None and not isinstance(at, Frontier):
+        at = Frontier.read(at)
+    load = load_table if at is None else at.table
     tables = {name: load(name, source_place(model, name, locate)) for name in sources_read(model)}
     for name, table in sorted(tables.items()):
         refuse_bag(name, table)
     location, state, backing = _load_target(model, locate)
-    if at:
+    if at is not None:
         refuse_behind(tables, state)
     planned = build_plan(model, Inputs(tables, location, state, backing))
     return with_shadow(planned, state)
@@ -165,7 +170,7 @@ def run(
     *,
     on_step: OnStep | None = None,
     plan: DeltaPlan | None = None,
-    at: Frontier | None = None,
+    at: Frontier | Mapping[str, Any] | None = None,
 ) -> AuditRecord:
     """Bring the target to its query over the sources as they are now, or at a frontier.
 
@@ -207,7 +212,7 @@ def run(
     return record
 
 
-def _plan(model: Model, sessions: Sessions, at: Frontier | None) -> DeltaPlan:
+def _plan(model: Model, sessions: Sessions, at: Frontier | Mapping[str, Any] | None) -> DeltaPlan:
     return plan(model, locate=sessions.locate, at=at)
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import deltajoin
+from deltajoin.adapters.cli import main
 from deltajoin.catalog import TargetCommit, TargetState, load_table
 from deltajoin.chain import run_all
 from deltajoin.delta.frontier import Frontier, refuse_behind
@@ -47,7 +49,7 @@ def test_a_pinned_table_stays_where_it_was(shop: Shop, tmp_path: Path) -> None:
 
 
 def test_plans_read_the_pinned_versions(shop: Shop) -> None:
-    at = Frontier.read({shop.path(name): 0 for name in KEYS})
+    at = {shop.path(name): 0 for name in KEYS}
     before = deltajoin.plan(shop.model(), at=at)
     shop.append("orders", (100, 1, 5))
     shop.update("customers", "customer_id = 1", name="'changed'")
@@ -199,3 +201,27 @@ def test_an_exception_of_no_code_is_told_with_its_cause(shop: Shop) -> None:
     assert one.error is not None
     assert isinstance(one.error.__cause__, OSError)
     assert "no space left" in one.error.message
+
+
+def test_the_command_line_tells_each_model_and_fails(shop: Shop) -> None:
+    """One JSON document on stdout, the rest on stderr; 1 as soon as a model did not run."""
+    files = []
+    for name, sources in (("a", {"t": "gone"}), ("b", {"a": "a"})):
+        file = shop.root / f"{name}.yml"
+        model = {"sql": f"SELECT * FROM {next(iter(sources))}", "target": f"./{name}"}
+        places = {table: f"./{place}" for table, place in sources.items()}
+        file.write_text(json.dumps({**model, "sources": places}))
+        files.append(str(file))
+    done = CliRunner().invoke(main, ["run-all", "--json", *files])
+    assert done.exit_code == 1
+    told = json.loads(done.stdout)
+    assert [(r["model"], r["code"]) for r in told["runs"]] == [
+        ("a", "SOURCE_MISSING"),
+        ("b", "UPSTREAM_FAILED"),
+    ]
+    assert "2 of 2 did not run: a, b" in done.stderr
+    plain = CliRunner().invoke(main, ["run-all", *files])
+    assert (plain.exit_code, plain.stdout.count("UPSTREAM_FAILED")) == (1, 1)
+    ring = CliRunner().invoke(main, ["run-all", "--json", files[0], files[0]])
+    assert json.loads(ring.stdout)["error"]["code"] == "TARGET_TWICE"
+    assert CliRunner().invoke(main, ["run-all"]).exit_code == 2
