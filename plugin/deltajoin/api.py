@@ -17,23 +17,29 @@ from deltajoin.audit.record import AuditRecord, from_commit
 from deltajoin.audit.render import render_plan
 from deltajoin.catalog import TargetState, load_table, load_target, normalise
 from deltajoin.delta.build import Inputs, build_plan
-from deltajoin.delta.frontier import Frontier, bag_source, refuse_bag, refuse_behind
+from deltajoin.delta.frontier import Frontier, refuse_bag, refuse_behind
 from deltajoin.delta.history import committed_record
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.shadow import with_shadow
 from deltajoin.errors import DeltaJoinError
-from deltajoin.model import Model, is_path
-from deltajoin.names import quote_dotted, split_dotted
+from deltajoin.model import Model
+from deltajoin.names import quote_dotted
+from deltajoin.places import (
+    Locate,
+    Sessions,
+    find_target,
+    locate_name,
+    source_place,
+    sources_read,
+)
 from deltajoin.runtime.target import BACKING_SUFFIX
-from deltajoin.sql.dialect import parse
-from deltajoin.sql.tables import resolve_tables, source_names
+from deltajoin.sql.tables import source_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["explain", "finish", "freeze", "plan", "read", "run", "source_names"]
 
-Locate = Callable[[str], str | None]
 OnStep = Callable[[str, dict[str, Any]], None]
 
 
@@ -64,70 +70,12 @@ def plan(
     return with_shadow(planned, state)
 
 
-def sources_read(model: Model) -> tuple[str, ...]:
-    """The sources that the model's query reads, sorted."""
-    return resolve_tables(parse(model.sql), model.sources)
-
-
-def source_place(model: Model, name: str, locate: Locate | None) -> str:
-    """The Delta folder of a source.
-
-    Raises:
-        DeltaJoinError: CATALOG_NAME, SOURCE_MISSING, NOT_DELTA, BAG_SOURCE.
-    """
-    place = model.sources[name]
-    if is_path(place):
-        return place
-    try:
-        found = _locate(place, locate)
-    except DeltaJoinError as error:
-        *schema, last = split_dotted(place)
-        backing = quote_dotted((*schema, last + BACKING_SUFFIX))
-        if error.code == "NOT_DELTA" and _locate(backing, locate) is not None:
-            raise bag_source(name, place) from error
-        raise
-    if found is None:
-        raise DeltaJoinError(
-            "SOURCE_MISSING",
-            f"the catalog has no table '{place}'",
-            where=f"source {name}",
-            remedy="Create it, or correct its name in sources.",
-        )
-    return found
-
-
-def target_place(model: Model, locate: Locate | None) -> str | None:
-    """The Delta folder of the target, or of the backing table under its view, if there is one."""
-    return _find_target(model, locate)[0]
-
-
-def _find_target(model: Model, locate: Locate | None) -> tuple[str | None, bool]:
-    if is_path(model.target):
-        return normalise(model.target), False
-    *schema, last = split_dotted(model.target)
-    location = _locate(quote_dotted((*schema, last + BACKING_SUFFIX)), locate)
-    if location is not None:
-        return location, True
-    return _locate(model.target, locate), False
-
-
 def _load_target(
     model: Model, locate: Locate | None
 ) -> tuple[str | None, TargetState | None, bool]:
     """The target's folder and state, and whether it is a backing table under a view."""
-    location, backing = _find_target(model, locate)
+    location, backing = find_target(model, locate)
     return location, load_target(location) if location else None, backing
-
-
-def _locate(name: str, locate: Locate | None) -> str | None:
-    if locate is None:
-        raise DeltaJoinError(
-            "CATALOG_NAME",
-            f"'{name}' is a catalog name, which only a Spark session can locate",
-            where=name,
-            remedy="Give the table's path, or run with a Spark session.",
-        )
-    return locate(quote_dotted(split_dotted(name)))
 
 
 def explain(planned: DeltaPlan) -> str:
@@ -275,7 +223,7 @@ def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
     if location is None:
         *schema, last = planned.target.name_parts
         backing = last + BACKING_SUFFIX if planned.target.kind == "bag" else last
-        location = _locate(quote_dotted((*schema, backing)), locate)
+        location = locate_name(quote_dotted((*schema, backing)), locate)
     return _write_audit(location, planned)
 
 
@@ -325,21 +273,3 @@ def _last_record(state: TargetState) -> AuditRecord:
     raise DeltaJoinError(
         "TARGET_MISSING", "the target holds no epoch yet", where=state.location, remedy="Run it."
     )
-
-
-class Sessions:
-    """A session that is started at its first use."""
-
-    def __init__(self, spark: SparkSession | Callable[[], SparkSession]) -> None:
-        self._spark = spark
-        self._started: SparkSession | None = None
-
-    def get(self) -> SparkSession:
-        if self._started is None:
-            self._started = self._spark() if callable(self._spark) else self._spark
-        return self._started
-
-    def locate(self, name: str) -> str | None:
-        from deltajoin.runtime.target import locate
-
-        return locate(self.get(), name)

@@ -15,14 +15,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.api import Sessions, run, source_place, sources_read, target_place
+from deltajoin.api import run
 from deltajoin.audit.record import AuditRecord
 from deltajoin.catalog import overlap
-from deltajoin.delta.frontier import Frontier, place
+from deltajoin.delta.frontier import Frontier
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
-from deltajoin.names import quote_dotted, split_dotted
-from deltajoin.runtime.target import BACKING_SUFFIX
+from deltajoin.places import (
+    Sessions,
+    source_known_as,
+    source_place,
+    sources_read,
+    target_known_as,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -172,12 +177,12 @@ class _Places:
 
     @classmethod
     def of(cls, model: Model, sessions: Sessions) -> _Places:
-        target = _target_names(model, sessions)
+        target = target_known_as(model, sessions)
         try:
             read = sources_read(model)
         except DeltaJoinError as error:
             return cls(target, {}, error)
-        return cls(target, {name: _names(model.sources[name], sessions) for name in read})
+        return cls(target, {name: source_known_as(model.sources[name], sessions) for name in read})
 
 
 def _freeze(
@@ -194,6 +199,8 @@ def _freeze(
                 frontier.table(name, source_place(model, name, sessions.locate))
     except DeltaJoinError as error:
         places.broken = error
+    except Exception as error:  # as in `_run`
+        places.broken = _unexpected(model, error)
 
 
 def _upstream(models: Sequence[Model], places: Sequence[_Places]) -> Upstream:
@@ -241,36 +248,3 @@ def _ordered(models: Sequence[Model], upstream: Upstream) -> tuple[int, ...]:
 
 def _overlap(one: str, other: str) -> bool:
     return is_path(one) and is_path(other) and overlap(one, other)
-
-
-def _names(place_: str, sessions: Sessions) -> frozenset[str]:
-    """All by which a table can be known: its folder, its full catalog name."""
-    if is_path(place_):
-        return frozenset({place(place_)})
-    names = {_full_name(place_, sessions)}
-    try:
-        folder = sessions.locate(quote_dotted(split_dotted(place_)))
-    except DeltaJoinError:  # a view, over the backing table of a bag for one
-        return frozenset(names)
-    return frozenset(names | ({place(folder)} if folder else set()))
-
-
-def _target_names(model: Model, sessions: Sessions) -> frozenset[str]:
-    if is_path(model.target):
-        return frozenset({place(model.target)})
-    name = _full_name(model.target, sessions)
-    names = {name, name + BACKING_SUFFIX}
-    try:
-        folder = target_place(model, sessions.locate)
-    except DeltaJoinError:
-        return frozenset(names)
-    return frozenset(names | ({place(folder)} if folder else set()))
-
-
-def _full_name(name: str, sessions: Sessions) -> str:
-    parts = [part.lower() for part in split_dotted(name)]
-    if len(parts) == 1:
-        parts.insert(0, sessions.get().catalog.currentDatabase().lower())
-    if len(parts) == 3 and parts[0] == "spark_catalog":
-        parts = parts[1:]
-    return "catalog " + "\x00".join(parts)
