@@ -170,26 +170,23 @@ def LAST(diamond: Diamond) -> dict[str, Any]:
 
 
 def test_a_failure_leaves_dependants_unrun(spark: Any, diamond: Diamond) -> None:
-    """`dear` breaks its declared key; `both` waits; `named` runs. Then all catch up."""
+    """`dear` fails in Spark; `both` waits; `named` runs. Then all catch up."""
     diamond.run(spark)
     version = DeltaTable(diamond.shop.path("both")).version()
     diamond.change(101)
-    diamond.shop.append("orders", (101, 3, 900))
     rows = rows_at(diamond.shop.path("dear"))
-    models = [m for m in diamond.models() if m.name != "named"]
-    models.append(diamond.model("named", sql=NAMED + "WHERE o.order_id <> 101"))
-    summary = run_all(models, spark)
+    broken = diamond.model("dear", sql=DEAR.replace("o.amount * 2", "CAST(c.name AS INT)"))
+    summary = run_all([diamond.model("both"), broken, diamond.model("named")], spark)
     assert told(summary) == {
-        "dear": ("failed", "KEY_VIOLATED"),
-        "named": ("ran", "MODEL_CHANGED"),
+        "dear": ("failed", "SPARK_FAILED"),
+        "named": ("ran", "CHANGES"),
         "both": ("skipped", "UPSTREAM_FAILED"),
     }
     assert [one.model for one in summary.failed] == ["dear", "both"]
-    assert "'dear' (KEY_VIOLATED)" in str(summary.runs[-1].error)
+    assert "'dear' (SPARK_FAILED)" in str(summary.runs[-1].error)
     assert rows_at(diamond.shop.path("dear")) == rows
     assert DeltaTable(diamond.shop.path("both")).version() == version
 
-    diamond.shop.delete("orders", "order_id = 101")
     assert diamond.run(spark).failed == ()
     diamond.assert_right(diamond.versions())
 
