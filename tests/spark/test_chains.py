@@ -45,7 +45,7 @@ class Diamond:
     def __init__(self, root: Path) -> None:
         self.shop = open_shop(root)
 
-    def model(self, name: str, **changes: Any) -> deltajoin.Model:
+    def model(self, name: str, /, **changes: Any) -> deltajoin.Model:
         sql, read = DIAMOND[name]
         fields: dict[str, Any] = {
             "name": name,
