@@ -12,20 +12,37 @@ from deltajoin.errors import DeltaJoinError
 if TYPE_CHECKING:
     from deltajoin.api import explain, plan, read, run
     from deltajoin.audit.record import AuditRecord
+    from deltajoin.chain import RunSummary, run_all
+    from deltajoin.delta.frontier import Frontier
     from deltajoin.delta.plan import DeltaPlan as Plan
     from deltajoin.model import Model
 
 __version__ = "0.1.0"
-__all__ = ["AuditRecord", "DeltaJoinError", "Model", "Plan", "explain", "plan", "read", "run"]
+__all__ = [
+    "AuditRecord",
+    "DeltaJoinError",
+    "Frontier",
+    "Model",
+    "Plan",
+    "RunSummary",
+    "explain",
+    "plan",
+    "read",
+    "run",
+    "run_all",
+]
 
 _HOME = {
     "AuditRecord": ("deltajoin.audit.record", "AuditRecord"),
+    "Frontier": ("deltajoin.delta.frontier", "Frontier"),
     "Model": ("deltajoin.model", "Model"),
     "Plan": ("deltajoin.delta.plan", "DeltaPlan"),
+    "RunSummary": ("deltajoin.chain", "RunSummary"),
     "explain": ("deltajoin.api", "explain"),
     "plan": ("deltajoin.api", "plan"),
     "read": ("deltajoin.api", "read"),
     "run": ("deltajoin.api", "run"),
+    "run_all": ("deltajoin.chain", "run_all"),
 }
 
 

@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.audit.ledger import Ledger
@@ -16,77 +17,65 @@ from deltajoin.audit.record import AuditRecord, from_commit
 from deltajoin.audit.render import render_plan
 from deltajoin.catalog import TargetState, load_source, load_target, normalise
 from deltajoin.delta.build import Inputs, build_plan
+from deltajoin.delta.frontier import Frontier, refuse_bag, refuse_behind
 from deltajoin.delta.history import committed_record
 from deltajoin.delta.plan import DeltaPlan
+from deltajoin.delta.shadow import with_shadow
 from deltajoin.errors import DeltaJoinError
-from deltajoin.model import Model, is_path
-from deltajoin.names import quote_dotted, split_dotted
+from deltajoin.model import Model
+from deltajoin.names import quote_dotted
+from deltajoin.places import (
+    Locate,
+    Sessions,
+    find_target,
+    locate_name,
+    source_place,
+    sources_read,
+)
 from deltajoin.runtime.target import BACKING_SUFFIX
-from deltajoin.sql.dialect import parse
-from deltajoin.sql.tables import resolve_tables, source_names
+from deltajoin.sql.tables import source_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["explain", "finish", "freeze", "plan", "read", "run", "source_names"]
 
-Locate = Callable[[str], str | None]
 OnStep = Callable[[str, dict[str, Any]], None]
 
 
-def plan(model: Model, *, locate: Locate | None = None) -> DeltaPlan:
-    """Plan a run of the model as of now, from the Delta logs, without Spark.
+def plan(
+    model: Model, *, locate: Locate | None = None, at: Frontier | Mapping[str, Any] | None = None
+) -> DeltaPlan:
+    """Plan a run of the model as of now, or over a frontier, from the Delta logs, without Spark.
 
     Args:
         locate: catalog name (parts in backticks) -> Delta folder, or None if there is no table.
+        at: the versions that all models of a run read, also as {folder: version}; by default each
+            table's newest.
 
     Raises:
-        DeltaJoinError: whatever rules the model or its tables out.
+        DeltaJoinError: whatever rules the model or its tables out; with `at` also NOT_IN_FRONTIER,
+            FRONTIER_LOST, FRONTIER_BEHIND.
     """
-    names = resolve_tables(parse(model.sql), model.sources)
-    tables = {name: load_source(name, _source(model, name, locate)) for name in names}
-    return build_plan(model, Inputs(tables, *_load_target(model, locate)))
-
-
-def _source(model: Model, name: str, locate: Locate | None) -> str:
-    place = model.sources[name]
-    if is_path(place):
-        return place
-    found = _locate(place, locate)
-    if found is None:
-        raise DeltaJoinError(
-            "SOURCE_MISSING",
-            f"the catalog has no table '{place}'",
-            where=f"source {name}",
-            remedy="Create it, or correct its name in sources.",
-        )
-    return found
+    if at is not None and not isinstance(at, Frontier):
+        at = Frontier.read(at)
+    load = load_source if at is None else at.table
+    tables = {name: load(name, source_place(model, name, locate)) for name in sources_read(model)}
+    for name, table in sorted(tables.items()):
+        refuse_bag(name, table)
+    location, state, backing = _load_target(model, locate)
+    if at is not None:
+        refuse_behind(tables, state)
+    planned = build_plan(model, Inputs(tables, location, state, backing))
+    return with_shadow(planned, state)
 
 
 def _load_target(
     model: Model, locate: Locate | None
 ) -> tuple[str | None, TargetState | None, bool]:
     """The target's folder and state, and whether it is a backing table under a view."""
-    if is_path(model.target):
-        location: str | None = normalise(model.target)
-        return location, load_target(str(location)), False
-    *schema, last = split_dotted(model.target)
-    location = _locate(quote_dotted((*schema, last + BACKING_SUFFIX)), locate)
-    backing = location is not None
-    if location is None:
-        location = _locate(model.target, locate)
+    location, backing = find_target(model, locate)
     return location, load_target(location) if location else None, backing
-
-
-def _locate(name: str, locate: Locate | None) -> str | None:
-    if locate is None:
-        raise DeltaJoinError(
-            "CATALOG_NAME",
-            f"'{name}' is a catalog name, which only a Spark session can locate",
-            where=name,
-            remedy="Give the table's path, or run with a Spark session.",
-        )
-    return locate(quote_dotted(split_dotted(name)))
 
 
 def explain(planned: DeltaPlan) -> str:
@@ -129,8 +118,9 @@ def run(
     *,
     on_step: OnStep | None = None,
     plan: DeltaPlan | None = None,
+    at: Frontier | Mapping[str, Any] | None = None,
 ) -> AuditRecord:
-    """Bring the target to its query over the sources as they are now.
+    """Bring the target to its query over the sources as they are now, or at a frontier.
 
     Args:
         spark: a session, or a function that starts one; it is called only when there is work.
@@ -138,13 +128,14 @@ def run(
             run only), plan_frozen, changes_materialised, before_merge, after_merge, verified,
             audit_written.
         plan: a plan made just before, instead of planning anew.
+        at: the versions that all models of a run read; `at.produced` is left to the caller.
 
     Raises:
         DeltaJoinError: with nothing committed, except COMMIT_MISSING.
     """
     step = on_step or (lambda name, info: None)
-    sessions = _Sessions(spark)
-    planned = plan or _plan(model, sessions)
+    sessions = Sessions(spark)
+    planned = plan or _plan(model, sessions, at)
     step("planned", {"strategy": planned.strategy, "reason": planned.reason})
     if planned.strategy == "noop":
         return _noop(planned)
@@ -169,8 +160,8 @@ def run(
     return record
 
 
-def _plan(model: Model, sessions: _Sessions) -> DeltaPlan:
-    return plan(model, locate=sessions.locate)
+def _plan(model: Model, sessions: Sessions, at: Frontier | Mapping[str, Any] | None) -> DeltaPlan:
+    return plan(model, locate=sessions.locate, at=at)
 
 
 def _noop(planned: DeltaPlan) -> AuditRecord:
@@ -180,6 +171,7 @@ def _noop(planned: DeltaPlan) -> AuditRecord:
     if state is None:
         raise AssertionError("a no-op has a target")
     Ledger(state.location).rebuild(state)
+    state = _as_of(state, planned.epoch)
     last = _last_record(state)
     return AuditRecord(
         model=planned.model,
@@ -204,6 +196,20 @@ def _noop(planned: DeltaPlan) -> AuditRecord:
     )
 
 
+def _as_of(state: TargetState, epoch: int) -> TargetState:
+    """The target without what a run beside this one has committed since the epoch."""
+    later = [
+        commit.version
+        for commit in state.commits
+        if (record := committed_record(commit.user_metadata)) and record["epoch"] > epoch
+    ]
+    if not later:
+        return state
+    version = min(later) - 1
+    commits = tuple(commit for commit in state.commits if commit.version <= version)
+    return replace(state, version=version, commits=commits)
+
+
 def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
     """The audit record of a plan that an external submission ran, read from the target's commit.
 
@@ -217,7 +223,7 @@ def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
     if location is None:
         *schema, last = planned.target.name_parts
         backing = last + BACKING_SUFFIX if planned.target.kind == "bag" else last
-        location = _locate(quote_dotted((*schema, backing)), locate)
+        location = locate_name(quote_dotted((*schema, backing)), locate)
     return _write_audit(location, planned)
 
 
@@ -249,7 +255,7 @@ def read(model: Model, spark: SparkSession) -> DataFrame:
     """
     from deltajoin.runtime.target import read_target
 
-    location, state, _ = _load_target(model, _Sessions(spark).locate)
+    location, state, _ = _load_target(model, Sessions(spark).locate)
     if state is None:
         raise DeltaJoinError(
             "TARGET_MISSING", "the target does not exist yet", where=model.target, remedy="Run it."
@@ -267,21 +273,3 @@ def _last_record(state: TargetState) -> AuditRecord:
     raise DeltaJoinError(
         "TARGET_MISSING", "the target holds no epoch yet", where=state.location, remedy="Run it."
     )
-
-
-class _Sessions:
-    """A session that is started at its first use."""
-
-    def __init__(self, spark: SparkSession | Callable[[], SparkSession]) -> None:
-        self._spark = spark
-        self._started: SparkSession | None = None
-
-    def get(self) -> SparkSession:
-        if self._started is None:
-            self._started = self._spark() if callable(self._spark) else self._spark
-        return self._started
-
-    def locate(self, name: str) -> str | None:
-        from deltajoin.runtime.target import locate
-
-        return locate(self.get(), name)

@@ -14,7 +14,7 @@ from typing import Any
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import MAX_SQL_BYTES, check_text
 
-MODES = ("auto", "incremental", "incremental_strict", "full")
+MODES = ("auto", "incremental", "incremental_strict", "full", "shadow")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Model:
         sources: table name as written in the SQL -> Delta path or catalog name.
         target: Delta path or catalog name of the result.
         keys: table name -> columns that are unique in it (checked at every run).
-        mode: auto | incremental | incremental_strict | full.
+        mode: auto | incremental | incremental_strict | full | shadow.
 
     Raises:
         DeltaJoinError: UNKNOWN_MODE, INVALID_MODEL, VARIABLE_SUBSTITUTION, INVALID_NAME.

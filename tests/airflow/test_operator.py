@@ -61,7 +61,7 @@ def test_run_attaches_the_audit(play: Play, tmp_path: Path) -> None:
     assert "epoch 2" in rendered["audit_summary"]
     assert "MERGE" in rendered["generated_sql"].upper()
     assert "deltajoin.runtime" in rendered["generated_job"] or "Path:" in rendered["generated_job"]
-    assert set(rendered) == {"audit_summary", "generated_sql", "generated_job"}
+    assert set(rendered) == {"frontier", "audit_summary", "generated_sql", "generated_job"}
     assert (epochs(tmp_path / "in_process"), rows(tmp_path / "in_process")) == ([2, 1], 7)
 
     lineage = lineage_of(tmp_path / "lineage.jsonl")[-1]
@@ -155,3 +155,22 @@ def test_submitted_job_and_its_failures(play: Play, tmp_path: Path) -> None:
     assert lost["state"] == "failed"
     assert "nowhere" in lost["log"]
     assert not (tmp_path / "no_connection" / "_delta_log").exists()
+
+
+def test_all_joins_of_a_run_read_one_frontier(play: Play, tmp_path: Path) -> None:
+    """An order that lands between two joins of a run is seen by none of them, and by the next."""
+    *_, half, first, second = play(
+        *TABLES, {"dag": "half_a_diamond"}, {"dag": "diamond"}, {"dag": "diamond"}
+    )
+    assert (half["state"], half["audit"]) == ("failed", None)
+    assert "deltajoin NOT_IN_FRONTIER" in half["log"]
+
+    assert [o["state"] for o in (first, second)] == ["success"] * 2, first["log"][-4000:]
+    assert first["audit"]["reason"] == "FIRST_RUN"
+    assert first["audit"]["rows"]["inserted"] == 6
+    assert second["audit"]["strategy"] == "incremental"
+    assert second["audit"]["rows"] == {"inserted": 1, "updated": 0, "deleted": 0}
+    assert "left_side" in json.dumps(second["rendered"]["frontier"])
+    sides = [tmp_path / "diamond" / name for name in ("left_side", "right_side", "join")]
+    assert [rows(side) for side in sides] == [7, 7, 7]
+    assert rows(tmp_path / "orders") == 8

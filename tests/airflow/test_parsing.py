@@ -18,7 +18,12 @@ loaded = [name for name in {heavy!r} if name in sys.modules]
 print(json.dumps([sorted(bag.dags), bag.import_errors, loaded]))
 """
 REFUSE = """
+from deltajoin.adapters.airflow.frontier import DeltaJoinFrontierOperator
 from deltajoin.adapters.airflow.operator import DeltaJoinOperator
+try:
+    DeltaJoinFrontierOperator(task_id="freeze", sources="/lake/orders")
+except Exception as error:
+    print(type(error).__name__, " ".join(str(error).splitlines()))
 for wrong in (
     dict(sql="select 1"),
     dict(sql="select 1", sources={}, target="t", submit="by_mail"),
@@ -56,7 +61,8 @@ def test_dags_parse_without_spark(airflow_env: dict[str, str]) -> None:
 
 
 def test_wrong_arguments_are_refused_at_parse_time(airflow_env: dict[str, str]) -> None:
-    lines = run(REFUSE, airflow_env)[-5:]
+    freeze, *lines = run(REFUSE, airflow_env)[-6:]
+    assert freeze.startswith("DeltaJoinError OPERATOR_ARGUMENTS: sources is not a list of paths")
     assert lines[0].startswith("DeltaJoinError OPERATOR_ARGUMENTS: no sources; no target")
     assert "submit='by_mail'" in lines[1]
     assert "target beside model" in lines[2]

@@ -1,4 +1,4 @@
-"""The command line: plan, explain, emit, run, audit show, audit verify.
+"""The command line: plan, explain, emit, run, run-all, audit show, audit verify.
 
 Exit codes: 0 done, 1 refused or failed (the code is printed), 2 usage. With `--json` one document
 goes to stdout and nothing else; progress and errors for people go to stderr.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -91,7 +92,7 @@ def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False))
 
 
-def _fail(error: DeltaJoinError, as_json: bool) -> None:
+def _fail(error: DeltaJoinError, as_json: bool) -> NoReturn:
     if as_json:
         _print_json({"error": error.to_dict()})
     click.echo(str(error), err=True)
@@ -166,6 +167,50 @@ def run(model: Model, as_json: bool, master: str) -> None:
     from deltajoin.api import run as run_model
     from deltajoin.audit.render import render_text
 
+    def progress(name: str, info: dict[str, Any]) -> None:
+        if not as_json:
+            shown = " ".join(f"{key}={value}" for key, value in info.items())
+            click.echo(f"  {name} {shown}".rstrip(), err=True)
+
+    with _session(master) as session:
+        record = run_model(model, session, on_step=progress).to_dict()
+    if as_json:
+        _print_json(record)
+    else:
+        click.echo(render_text(record))
+
+
+@main.command("run-all")
+@click.argument("model_files", nargs=-1, required=True, type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark master.")
+def run_all(model_files: tuple[str, ...], as_json: bool, master: str) -> None:
+    """Run several models over one frontier, each after those whose targets it reads."""
+    from deltajoin.audit.render import render_text
+    from deltajoin.chain import ModelRun
+    from deltajoin.chain import run_all as run_models
+
+    def told(one: ModelRun) -> None:
+        if not as_json:
+            failure = f"{one.model}  {one.status}  {one.error}"
+            click.echo(render_text(one.record.to_dict()) if one.record else failure)
+
+    try:
+        with _session(master) as session:
+            summary = run_models([load_model(file) for file in model_files], session, on_run=told)
+    except DeltaJoinError as error:
+        _fail(error, as_json)
+    if as_json:
+        _print_json(summary.to_dict())
+    if summary.failed:
+        names = ", ".join(one.model for one in summary.failed)
+        click.echo(f"{len(summary.failed)} of {len(summary.runs)} did not run: {names}", err=True)
+        sys.exit(1)
+
+
+@contextmanager
+def _session(master: str) -> Iterator[Callable[[], SparkSession]]:
+    """A function that starts a session at its first call; what it started is stopped at the end."""
     started: list[SparkSession] = []
 
     def session() -> SparkSession:
@@ -174,20 +219,11 @@ def run(model: Model, as_json: bool, master: str) -> None:
         started.append(local_session(master=master))
         return started[-1]
 
-    def progress(name: str, info: dict[str, Any]) -> None:
-        if not as_json:
-            shown = " ".join(f"{key}={value}" for key, value in info.items())
-            click.echo(f"  {name} {shown}".rstrip(), err=True)
-
     try:
-        record = run_model(model, session, on_step=progress).to_dict()
+        yield session
     finally:
         for spark in started:
             spark.stop()
-    if as_json:
-        _print_json(record)
-    else:
-        click.echo(render_text(record))
 
 
 @main.group()

@@ -21,7 +21,8 @@ class AuditRecord:
     """One epoch of one model, or the finding that nothing had changed (`noop`).
 
     `rows` counts target rows inserted, updated, deleted. `seconds` is the run's own time up to its
-    commit. `frontier` maps a source to the version consumed.
+    commit. `frontier` maps a source to the version consumed. `shadow` is what mode shadow compared:
+    rows of the query, rows that differ (none), tolerances of float columns.
     """
 
     model: str
@@ -48,6 +49,7 @@ class AuditRecord:
     committed_at: str | None = None
     seconds: float | None = None
     location: str | None = field(default=None)
+    shadow: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain values, keys sorted."""

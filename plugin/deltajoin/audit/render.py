@@ -63,6 +63,9 @@ def render_text(record: Mapping[str, Any]) -> str:
             f"-{rows.get('deleted', 0):,}  target version {record['target_version']}  "
             f"{record['seconds']} s  plan {record['plan_hash'][:12]}"
         )
+    if record.get("shadow"):
+        rows = record["shadow"]["rows"]
+        lines.append(f"  shadow: equal to a full recomputation of {rows:,} rows")
     lines.append("  frontier " + _frontier(record["frontier"]))
     for path in record["paths"]:
         lines += ["  " + line for line in path_lines(path)]

@@ -25,6 +25,8 @@ from deltajoin.names import quote
 
 FORMATS = ("parquet", "csv")
 _GLOB = re.compile(r"[{}\[\]*?\\]")
+#: What the table id of static files ends with.
+STATIC = " files"
 HASHED_BYTES = 64 * 1024 * 1024
 
 
@@ -60,7 +62,7 @@ def load_source(name: str, place: str) -> TableState:
     return TableState(
         name=name,
         location=location,
-        table_id=f"{kind} files",
+        table_id=f"{kind}{STATIC}",
         version=_fingerprint(paths),
         columns=columns,
         rows=None if None in counts else sum(c or 0 for c in counts),

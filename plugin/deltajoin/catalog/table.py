@@ -1,8 +1,9 @@
-"""A source table at its newest version: identity, schema, size, properties. No Spark.
+"""A source table at one version: identity, schema, size, properties. No Spark.
 
 Rule: deltalake loads the snapshot; nothing is guessed. `rows` is the sum of the files' record
 counts less what deletion vectors remove, and None as soon as one file has no count. The version
-found here is the one that a run freezes: callers load each source once and pin it.
+found here is the one that a run freezes: callers load each source once and pin it. Models that
+share a frontier load it again at the pinned version, whatever was committed since.
 """
 
 from __future__ import annotations
@@ -71,22 +72,24 @@ class Consumed:
     columns: tuple[Column, ...]
 
 
-def load_table(name: str, location: str) -> TableState:
-    """The newest version of a source table.
+def load_table(name: str, location: str, version: int | None = None) -> TableState:
+    """A source table at a version, by default the newest.
 
     `name` is the source's name in the model; errors point at it. Raises SOURCE_MISSING,
-    SOURCE_NOT_DELTA, SOURCE_UNREADABLE.
+    SOURCE_NOT_DELTA, SOURCE_UNREADABLE, and FRONTIER_LOST when the given version is not there.
     """
     location = normalise(location)
     where = f"{name}: {location}"
     _look_before_opening(location, where)
     try:
-        table = open_table(location)
+        table = open_table(location, version)
         metadata = table.metadata()
         columns = columns_of(table.schema().to_json())
         actions = table.get_add_actions(flatten=True)
         rows, size, files = _size(table, location, actions)
     except Exception as failure:
+        if version is not None:
+            raise _lost(failure, version, where) from failure
         raise _refusal(failure, where) from failure
     properties = _properties(metadata.configuration)
     return TableState(
@@ -167,6 +170,16 @@ def _refusal(failure: Exception, where: str) -> DeltaJoinError:
         f"the Delta log cannot be read: {reason}",
         where=where,
         remedy="Repair the table, or drop the table feature that deltalake does not know.",
+    )
+
+
+def _lost(failure: Exception, version: int, where: str) -> DeltaJoinError:
+    reason = " ".join(str(failure).split())[:300].rstrip(".")
+    return DeltaJoinError(
+        "FRONTIER_LOST",
+        f"version {version}, which the frontier names, cannot be read: {reason}",
+        where=where,
+        remedy="Freeze a new frontier: start the whole run again.",
     )
 
 

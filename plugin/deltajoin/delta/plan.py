@@ -52,11 +52,22 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Shadow:
+    """A comparison before the write: the target's version to start from, and its float columns.
+
+    `floats` are (column, tolerance): values a, b agree if |a - b| <= tolerance * max(1, |a|, |b|).
+    """
+
+    version: int
+    floats: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
 class DeltaPlan:
     """A run that could be made now.
 
     `graph` is None for a query that is only rebuilt; `settings` are None before the first epoch,
-    when the session's are taken over.
+    when the session's are taken over; `shadow` is None but for an incremental run in that mode.
     """
 
     model: str
@@ -77,6 +88,7 @@ class DeltaPlan:
     settings: tuple[tuple[str, str], ...] | None
     warnings: tuple[str, ...] = field(default=())
     regroup: tuple[tuple[LookupStep, ...], ...] = ()
+    shadow: Shadow | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values; `plan_hash` is over all the others."""
@@ -105,6 +117,8 @@ class DeltaPlan:
             "settings": None if self.settings is None else dict(self.settings),
             "warnings": list(self.warnings),
         }
+        if self.shadow is not None:
+            content["shadow"] = asdict(self.shadow)
         plain: dict[str, Any] = json.loads(canonical_json(content))
         plain["plan_hash"] = digest(plain)
         return plain

@@ -14,6 +14,7 @@ The first rule that applies wins, in this order:
 
 `incremental` differs from `auto` by never rebuilding for size; `incremental_strict` never rebuilds
 after the first run. Under strict, a model that could never run incrementally is refused at once.
+`shadow` decides as `incremental`, and what is incremental is compared with a rebuild (shadow.py).
 """
 
 from __future__ import annotations

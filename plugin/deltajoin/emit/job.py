@@ -21,6 +21,7 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.sql import build_program
 from deltajoin.names import UniqueNames, slug
 
+_STATEMENTS = ("sql", "fold", "merge", "full", "key_check", "compare")
 _SHIPPED = ("__init__.py", "errors.py", "runtime")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -35,7 +36,10 @@ class JobFiles:
 
 def describe_job(plan: DeltaPlan) -> dict[str, Any]:
     """What the runtime executes: the plan's values and its statements, as plain values."""
-    return {"plan": plan.to_dict(), "program": asdict(build_program(plan))}
+    program = asdict(build_program(plan))
+    if program["shadow"] is None:
+        del program["shadow"]
+    return {"plan": plan.to_dict(), "program": program}
 
 
 def job_source(plan: DeltaPlan) -> str:
@@ -124,7 +128,7 @@ def _expression(value: Any, constant: Any, name: str = "") -> ast.expr:
             [ast.Constant(key) for key in value],
             [
                 constant(label if key == "sql" else key, item)
-                if key in ("sql", "fold", "merge", "full", "key_check") and item is not None
+                if key in _STATEMENTS and item is not None
                 else _expression(item, constant, key)
                 for key, item in value.items()
             ],

@@ -30,6 +30,7 @@ from deltajoin.emit.paths import (
     path_programs,
 )
 from deltajoin.emit.route import regroup_statements, route_program
+from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import count_sql, fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
@@ -39,7 +40,7 @@ from deltajoin.sql.tables import replace_tables
 
 @dataclass(frozen=True)
 class Program:
-    """Every statement of a run. `full` and `key_check` are None when not needed."""
+    """Every statement of a run. `full` and `key_check` are None when not needed, as `shadow`."""
 
     scans: tuple[Scan, ...]
     feeds: tuple[Feed, ...]
@@ -51,6 +52,7 @@ class Program:
     key_check: str | None
     touched: str | None = None
     regroup: tuple[Statement, ...] = ()
+    shadow: ShadowProgram | None = None
 
 
 def build_program(plan: DeltaPlan) -> Program:
@@ -82,6 +84,22 @@ def build_program(plan: DeltaPlan) -> Program:
         key_check=None,
         touched=touched_sql(plan.graph) if grouping else None,
         regroup=regroup_statements(plan.graph, plan.regroup, views),
+        shadow=_shadow(plan, views, frozenset(read)),
+    )
+
+
+def _shadow(
+    plan: DeltaPlan, views: Views, opened: frozenset[tuple[str, int]]
+) -> ShadowProgram | None:
+    if plan.shadow is None or plan.target.location is None:
+        return None
+    scans = [views.scan(s.source, s.version) for s in plan.sources]
+    known = [views.scan(source, version) for source, version in opened]
+    before = Scan(TARGET_BEFORE, plan.target.location, plan.shadow.version)
+    return ShadowProgram(
+        scans=(*(scan for scan in scans if scan not in known), before),
+        full=full_sql(plan, views),
+        compare=compare_sql(plan.target, plan.shadow),
     )
 
 

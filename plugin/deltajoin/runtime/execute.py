@@ -2,6 +2,7 @@
 
     full         key check -> one overwrite
     incremental  changes -> union of live paths -> net and fold -> one MERGE
+    shadow       as incremental; before the MERGE its outcome is compared with the whole query
 
 The commit carries model and epoch as Delta's transaction id, so a second commit of the epoch can't
 happen, and the whole record as its metadata. Delta skips a repeated transaction silently: what the
@@ -25,6 +26,7 @@ from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.own_session import commit_marks, own_session, read_settings
 from deltajoin.runtime.read import Counter, materialise_changes, open_scans
+from deltajoin.runtime.shadow import compare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,8 +45,8 @@ def execute(
         {"record": what the commit carries, "version": the target's, "location": its folder}.
 
     Raises:
-        DeltaJoinError: KEY_VIOLATED, TARGET_DRIFT, CONCURRENT_RUN, SOURCE_FILES_MISSING,
-            SPARK_ANALYSIS, SPARK_FAILED; nothing is committed then.
+        DeltaJoinError: KEY_VIOLATED, TARGET_DRIFT, SHADOW_MISMATCH, CONCURRENT_RUN,
+            SOURCE_FILES_MISSING, SPARK_ANALYSIS, SPARK_FAILED; nothing is committed then.
     """
     return _Run(spark, job, on_step or (lambda name, info: None)).execute()
 
@@ -58,6 +60,7 @@ class _Run:
         self.started = time.time()
         self.run_id = uuid.uuid4().hex
         self.caller = spark
+        self.shadow: dict[str, Any] | None = None
         self.spark = own_session(spark, self.plan["settings"])
 
     def execute(self) -> dict[str, Any]:
@@ -128,11 +131,19 @@ class _Run:
             paths, shared = self.program["paths"], self.program["shared"]
             lookups = start_lookups(self.spark, paths, shared, change_rows)
             counts = self._fold(lookups)
+        self._compare()
         metadata = self._metadata(counts, lookups)
         self.on_step("before_merge", {"rows": counts})
         marks = commit_marks(self.spark, _app(self.plan), self.plan["epoch"], metadata)
         with explained(f"merge into {self.target['place']}"), marks:
             self.spark.sql(self.program["merge"])
+
+    def _compare(self) -> None:
+        shadow = self.program.get("shadow")
+        if shadow is not None:
+            floats = self.plan["shadow"]["floats"]
+            self.shadow = compare(self.spark, shadow, self.target, floats)
+            self.on_step("compared", {"rows": self.shadow["rows"]})
 
     def _fold(self, lookups: Lookups) -> dict[str, int]:
         rows = lookups.union()
@@ -212,6 +223,8 @@ class _Run:
             "started_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
             "seconds": round(time.time() - self.started, 3),
         }
+        if self.shadow is not None:
+            record["shadow"] = self.shadow
         return json.dumps({METADATA_KEY: record}, sort_keys=True, ensure_ascii=False)
 
     def _verify(self) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, Context
+from airflow.sdk import DAG, Asset, Context, task
 
+from deltajoin.adapters.airflow.frontier import DeltaJoinFrontierOperator
 from deltajoin.adapters.airflow.operator import DeltaJoinOperator
 
 HOME = Path(os.environ["ORDERS_HOME"])
@@ -35,12 +36,31 @@ COMMON: dict[str, Any] = {
 class DiesAfterCommit(DeltaJoinOperator):
     """Fails its first attempt when the epoch is committed and nothing is attached yet."""
 
-    def execute(self, context: Context) -> None:
+    def execute(self, context: Context) -> dict[str, dict[str, Any]]:
         """Run; on the first attempt only as far as the commit."""
+        from deltajoin.delta.frontier import Frontier
+
         if context["ti"].try_number == 1:
-            self._run()
+            self._run(Frontier())
             raise RuntimeError("lost after the commit")
-        super().execute(context)
+        return super().execute(context)
+
+
+@task
+def land() -> None:
+    """One more order, between two joins of a run."""
+    import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
+
+    rows = DeltaTable(str(HOME / "orders")).count()
+    order = pa.table({"id": [rows], "customer": [0], "amount": [5]})
+    write_deltalake(str(HOME / "orders"), order, mode="append")
+
+
+def joining(name: str, **changes: Any) -> DeltaJoinOperator:
+    """A task of a DAG of several joins; its target is named as the task."""
+    fields = {**COMMON, "task_id": name, "target": str(HOME / "diamond" / name)}
+    return DeltaJoinOperator(**{**fields, "keep_session": True, **changes})
 
 
 with DAG("in_process"):
@@ -89,3 +109,21 @@ with DAG("retried"):
 
 with DAG("killed"):
     DeltaJoinOperator(**COMMON, target=str(HOME / "killed"), keep_session=True)
+
+BOTH = {
+    "sql": "select l.id, l.amount, r.name from left_side l join right_side r on l.id = r.id",
+    "sources": {n: str(HOME / "diamond" / n) for n in ("left_side", "right_side")},
+    "keys": {"left_side": ["id"], "right_side": ["id"]},
+}
+
+with DAG("diamond"):
+    freeze = DeltaJoinFrontierOperator(task_id="freeze", sources=COMMON["sources"].values())
+    left = joining("left_side", frontier=freeze.output)
+    right = joining("right_side", frontier="{{ ti.xcom_pull('freeze') | tojson }}")
+    left >> land() >> right
+    joining("join", **BOTH, frontier=[left.output, right.output])
+
+with DAG("half_a_diamond"):
+    freeze = DeltaJoinFrontierOperator(task_id="freeze", sources=COMMON["sources"].values())
+    left = joining("left_side", frontier=freeze.output)
+    joining("join", **BOTH, frontier=left.output)

@@ -2,13 +2,16 @@
 
 A DAG file that uses it parses without Spark, deltalake or sqlglot: they load in `execute`. Nothing
 that reaches Spark is a template field, so that no run conf, XCom or variable can become SQL, a path
-or a Spark setting; the template fields are outputs, set by `execute` for the "Rendered" tab.
+or a Spark setting. Of the template fields, `frontier` holds only numbers of versions to compare and
+pin; the others are outputs, set by `execute` for the "Rendered" tab.
 A retry is safe: the epoch of a killed attempt is committed once, whichever attempt gets there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from deltajoin.adapters.airflow.submit import InProcess, SparkSubmit
+    from deltajoin.delta.frontier import Frontier
     from deltajoin.model import Model
 
 RETRYABLE = frozenset(
@@ -35,6 +39,22 @@ RETRYABLE = frozenset(
 SUBMISSIONS = ("in_process", "spark_submit")
 
 
+@contextmanager
+def failing_once(log: logging.Logger) -> Iterator[None]:
+    """Log our errors; fail the task for good unless another attempt can heal them."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    try:
+        yield
+    except DeltaJoinError as error:
+        log.error("deltajoin %s: %s", error.code, error.message)
+        log.error("where: %s", error.where or "-")
+        log.error("remedy: %s", error.remedy or "-")
+        if error.code in RETRYABLE:
+            raise
+        raise AirflowFailException(str(error)) from error
+
+
 class DeltaJoinOperator(BaseOperator):
     """Bring `target` to equal `sql` over the sources as they are now, and attach the audit record.
 
@@ -43,17 +63,24 @@ class DeltaJoinOperator(BaseOperator):
     :param sources: table name as the SQL writes it -> Delta path or catalog name.
     :param target: Delta path of the target.
     :param keys: table name -> columns that are unique in it.
-    :param mode: `auto`, `incremental`, `incremental_strict` or `full`.
+    :param mode: `auto`, `incremental`, `incremental_strict`, `full` or `shadow`.
     :param model_name: name of the epochs in the target; the last part of `target` by default.
     :param submit: `in_process` runs Spark in the task; `spark_submit` plans in the task, without a
         JVM, and submits the generated job. A run without changes starts no Spark in either.
     :param conn_id: for `spark_submit`, the Spark connection; it alone names the master.
     :param conf: Spark settings of the session or of the submitted job.
     :param submit_options: further arguments of `SparkSubmitHook`, such as `driver_memory`.
+    :param frontier: the versions of all sources: `.output` of a `DeltaJoinFrontierOperator`, or of
+        the tasks that write sources of this one, or a list of these. By default the newest.
     :param keep_session: for `in_process`, leave a session that this task has started running.
     """
 
-    template_fields: Sequence[str] = ("audit_summary", "generated_sql", "generated_job")
+    template_fields: Sequence[str] = (
+        "frontier",
+        "audit_summary",
+        "generated_sql",
+        "generated_job",
+    )
     template_fields_renderers = {"generated_sql": "sql", "generated_job": "python"}
     overwrite_rtif_after_execution = True
     ui_color = "#dbe9f6"
@@ -72,6 +99,7 @@ class DeltaJoinOperator(BaseOperator):
         conn_id: str = "spark_default",
         conf: Mapping[str, str] | None = None,
         submit_options: Mapping[str, Any] | None = None,
+        frontier: Any = None,
         keep_session: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -87,6 +115,7 @@ class DeltaJoinOperator(BaseOperator):
         self.conn_id = conn_id
         self.conf = conf
         self.submit_options = submit_options
+        self.frontier = frontier
         self.keep_session = keep_session
         self.audit_summary = ""
         self.generated_sql = ""
@@ -94,22 +123,21 @@ class DeltaJoinOperator(BaseOperator):
         self._submission: InProcess | SparkSubmit | None = None
         self._refuse_wrong_arguments()
 
-    def execute(self, context: Context) -> None:
-        """Plan, run, attach the audit; what no retry can heal fails the task at once."""
-        from airflow.sdk.exceptions import AirflowFailException
+    def execute(self, context: Context) -> dict[str, dict[str, Any]]:
+        """Plan, run, attach the audit; what no retry can heal fails the task at once.
 
+        Returns: the frontier of the run with what it left in the target, for `frontier` of the
+        tasks that read it: folder -> version and table id.
+        """
         from deltajoin.adapters.airflow.attach_audit import attach_audit
+        from deltajoin.delta.frontier import Frontier
 
-        try:
-            record = self._run()
-        except DeltaJoinError as error:
-            self.log.error("deltajoin %s: %s", error.code, error.message)
-            self.log.error("where: %s", error.where or "-")
-            self.log.error("remedy: %s", error.remedy or "-")
-            if error.code in RETRYABLE:
-                raise
-            raise AirflowFailException(str(error)) from error
+        with failing_once(self.log):
+            at = Frontier() if self.frontier is None else Frontier.read(self.frontier)
+            record = self._run(at)
+            at.produced(record["location"], record["target_version"])
         self.audit_summary = attach_audit(record, context, self.outlets, self.log)
+        return at.to_dict()
 
     def on_kill(self) -> None:
         """End what the run has started."""
@@ -122,7 +150,7 @@ class DeltaJoinOperator(BaseOperator):
 
         return operator_lineage(self._model(), self.audit_summary)
 
-    def _run(self) -> Mapping[str, Any]:
+    def _run(self, at: Frontier) -> Mapping[str, Any]:
         from deltajoin.adapters.airflow.submit import InProcess, SparkSubmit, show_plan
 
         model = self._model()
@@ -133,7 +161,7 @@ class DeltaJoinOperator(BaseOperator):
         else:
             self._submission = InProcess(dict(self.conf or {}), self.keep_session)
         with self._submission as submission:
-            plan = submission.plan(model)
+            plan = submission.plan(model, at)
             self.generated_sql, self.generated_job = show_plan(plan)
             return submission.run(model, plan).to_dict()
 

@@ -17,7 +17,10 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {
                 "integration-name": "deltajoin",
-                "python-modules": ["deltajoin.adapters.airflow.operator"],
+                "python-modules": [
+                    "deltajoin.adapters.airflow.frontier",
+                    "deltajoin.adapters.airflow.operator",
+                ],
             }
         ],
     }

@@ -19,7 +19,7 @@ from deltajoin.errors import DeltaJoinError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from deltajoin import AuditRecord, Model, Plan
+    from deltajoin import AuditRecord, Frontier, Model, Plan
 
 
 class InProcess:
@@ -37,11 +37,11 @@ class InProcess:
         if not self._keep_session:
             self.kill()
 
-    def plan(self, model: Model) -> Plan:
+    def plan(self, model: Model, at: Frontier | None) -> Plan:
         """Plan; only tables that are catalog names need a session for that."""
         from deltajoin.runtime.target import locate
 
-        return api.plan(model, locate=lambda name: locate(self._session(), name))
+        return api.plan(model, locate=lambda name: locate(self._session(), name), at=at)
 
     def run(self, model: Model, plan: Plan) -> AuditRecord:
         """Execute the plan; a session starts when the plan asks for one."""
@@ -81,9 +81,9 @@ class SparkSubmit:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def plan(self, model: Model) -> Plan:
+    def plan(self, model: Model, at: Frontier | None) -> Plan:
         """Plan; a catalog name can't be looked up here, where there is no Spark."""
-        return api.plan(model)
+        return api.plan(model, at=at)
 
     def run(self, model: Model, plan: Plan) -> AuditRecord:
         """Freeze the plan, submit its job, and read the audit from the target's commit."""
@@ -162,5 +162,7 @@ def show_plan(plan: Plan) -> tuple[str, str]:
         parts.append((shared.view, shared.sql))
         parts += [(part.view, part.sql) for part in shared.statements]
     ends = {"to_write": program.fold, "merge": program.merge, "full": program.full}
+    if program.shadow is not None:
+        ends |= {"shadow_full": program.shadow.full, "shadow": program.shadow.compare}
     parts += [(name, sql) for name, sql in ends.items() if sql is not None]
     return "\n\n".join(f"-- {name}\n{sql};" for name, sql in parts), job_source(plan)

@@ -36,7 +36,10 @@ class DeltaJoinMixin(metaclass=AdapterMeta):
         full_refresh: bool = False,
     ) -> DeltaJoinResponse:
         """Bring `relation` to its query's state; the response carries the audit record."""
+        from dbt_common.invocation import get_invocation_id
+
         from deltajoin.adapters.dbt.build import build
+        from deltajoin.adapters.dbt.frontiers import frontier_of
         from deltajoin.runtime.target import BACKING_SUFFIX
 
         def give_way() -> None:
@@ -51,6 +54,7 @@ class DeltaJoinMixin(metaclass=AdapterMeta):
                 relation,
                 graph,
                 credentials=self.config.credentials,
+                frontier=frontier_of(get_invocation_id()),
                 full_refresh=full_refresh,
                 give_way=give_way if existing is not None else None,
             )

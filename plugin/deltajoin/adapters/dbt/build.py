@@ -20,6 +20,8 @@ from deltajoin.names import quote_dotted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from deltajoin.delta.frontier import Frontier
+
 _IN_THE_WAY = (
     "TARGET_NOT_OURS",
     "TARGET_OF_OTHER_MODEL",
@@ -36,26 +38,28 @@ def build(
     graph: Mapping[str, Any],
     *,
     credentials: Any,
+    frontier: Frontier,
     full_refresh: bool = False,
     give_way: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
-    """Run the node's model once and return its audit record as values.
+    """Run the node's model once, over the frontier, and return its audit record as values.
 
-    `give_way` drops what stands at the target. When the run can't go on there, it is called and the
-    run repeated, with `full_refresh` or where `--empty` made it; else the refusal stands.
+    The frontier gets the version that the run leaves in the target. `give_way` drops what stands at
+    the target. When the run can't go on there, it is called and the run repeated, with
+    `full_refresh` or where `--empty` made it; else the refusal stands.
     Errors: those of `deltajoin.run`, and UNSUPPORTED_CONNECTION.
     """
     session = session_of(credentials)
     model = model_of(node, sql, relation, graph, full_refresh=full_refresh)
     try:
-        return _run(session, model, relation)
+        return _run(session, model, relation, frontier)
     except DeltaJoinError as error:
         if give_way is None or not _is_in_the_way(error, relation):
             raise
         if not (full_refresh or _made_empty(session, relation)):
             raise _with_dbt_remedy(error) from error
     give_way()
-    return _run(session, model, relation)
+    return _run(session, model, relation, frontier)
 
 
 def _with_dbt_remedy(error: DeltaJoinError) -> DeltaJoinError:
@@ -69,14 +73,15 @@ def _is_in_the_way(error: DeltaJoinError, relation: Any) -> bool:
     return view or error.code in _IN_THE_WAY
 
 
-def _run(session: SparkSession, model: Model, relation: Any) -> dict[str, Any]:
+def _run(session: SparkSession, model: Model, relation: Any, frontier: Frontier) -> dict[str, Any]:
     from deltajoin.api import run
 
-    if not is_path(model.target):
-        return run(model, session).to_dict()
-    check_free(session, relation, model.target)
-    audit = run(model, session).to_dict()
-    enter(session, relation, audit)
+    if is_path(model.target):
+        check_free(session, relation, model.target)
+    audit = run(model, session, at=frontier).to_dict()
+    frontier.produced(audit["location"], audit["target_version"])
+    if is_path(model.target):
+        enter(session, relation, audit)
     return audit
 
 

@@ -1,0 +1,136 @@
+"""Where a model's tables are: folders, catalog names, and which of these mean the same table.
+
+Rule: a path is its folder; a catalog name is located by a function that a Spark session stands
+behind, so it costs a session, and a model of paths costs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deltajoin.catalog import normalise
+from deltajoin.delta.frontier import bag_source, place
+from deltajoin.errors import DeltaJoinError
+from deltajoin.model import Model, is_path
+from deltajoin.names import quote_dotted, split_dotted
+from deltajoin.runtime.target import BACKING_SUFFIX
+from deltajoin.sql.dialect import parse
+from deltajoin.sql.tables import resolve_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Locate = Callable[[str], str | None]
+
+
+def sources_read(model: Model) -> tuple[str, ...]:
+    """The sources that the model's query reads, sorted."""
+    return resolve_tables(parse(model.sql), model.sources)
+
+
+def source_place(model: Model, name: str, locate: Locate | None) -> str:
+    """The Delta folder of a source.
+
+    Raises:
+        DeltaJoinError: CATALOG_NAME, SOURCE_MISSING, NOT_DELTA, BAG_SOURCE.
+    """
+    written = model.sources[name]
+    if is_path(written):
+        return written
+    try:
+        found = locate_name(written, locate)
+    except DeltaJoinError as error:
+        *schema, last = split_dotted(written)
+        backing = quote_dotted((*schema, last + BACKING_SUFFIX))
+        if error.code == "NOT_DELTA" and locate_name(backing, locate) is not None:
+            raise bag_source(name, written) from error
+        raise
+    if found is None:
+        raise DeltaJoinError(
+            "SOURCE_MISSING",
+            f"the catalog has no table '{written}'",
+            where=f"source {name}",
+            remedy="Create it, or correct its name in sources.",
+        )
+    return found
+
+
+def find_target(model: Model, locate: Locate | None) -> tuple[str | None, bool]:
+    """The Delta folder of the target, if there is one, and whether it is one under a view."""
+    if is_path(model.target):
+        return normalise(model.target), False
+    *schema, last = split_dotted(model.target)
+    location = locate_name(quote_dotted((*schema, last + BACKING_SUFFIX)), locate)
+    if location is not None:
+        return location, True
+    return locate_name(model.target, locate), False
+
+
+def locate_name(name: str, locate: Locate | None) -> str | None:
+    """The folder of a catalog table, if there is one; CATALOG_NAME without a way to look."""
+    if locate is None:
+        raise DeltaJoinError(
+            "CATALOG_NAME",
+            f"'{name}' is a catalog name, which only a Spark session can locate",
+            where=name,
+            remedy="Give the table's path, or run with a Spark session.",
+        )
+    return locate(quote_dotted(split_dotted(name)))
+
+
+def source_known_as(written: str, sessions: Sessions) -> frozenset[str]:
+    """All by which a source can be known: its folder, its full catalog name."""
+    if is_path(written):
+        return frozenset({place(written)})
+    return frozenset({_full_name(written, sessions)}) | _folder(
+        lambda: locate_name(written, sessions.locate)
+    )
+
+
+def target_known_as(model: Model, sessions: Sessions) -> frozenset[str]:
+    """All by which a model's target can be known, also the table under a bag's view."""
+    if is_path(model.target):
+        return frozenset({place(model.target)})
+    name = _full_name(model.target, sessions)
+    return frozenset({name, name + BACKING_SUFFIX}) | _folder(
+        lambda: find_target(model, sessions.locate)[0]
+    )
+
+
+def _folder(find: Callable[[], str | None]) -> frozenset[str]:
+    """A folder where one is found; what stands in the way is told when the model is planned."""
+    try:
+        folder = find()
+    except Exception:
+        return frozenset()
+    return frozenset({place(folder)}) if folder else frozenset()
+
+
+def _full_name(name: str, sessions: Sessions) -> str:
+    parts = [part.lower() for part in split_dotted(name)]
+    if len(parts) == 1:
+        parts.insert(0, sessions.get().catalog.currentDatabase().lower())
+    if len(parts) == 3 and parts[0] == "spark_catalog":
+        parts = parts[1:]
+    return "catalog " + "\x00".join(parts)
+
+
+class Sessions:
+    """A session that is started at its first use."""
+
+    def __init__(self, spark: SparkSession | Callable[[], SparkSession]) -> None:
+        self._spark = spark
+        self._started: SparkSession | None = None
+
+    def get(self) -> SparkSession:
+        """The session."""
+        if self._started is None:
+            self._started = self._spark() if callable(self._spark) else self._spark
+        return self._started
+
+    def locate(self, name: str) -> str | None:
+        """The Delta folder of a catalog name, None if there is no such table."""
+        from deltajoin.runtime.target import locate
+
+        return locate(self.get(), name)

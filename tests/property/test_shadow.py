@@ -1,0 +1,120 @@
+"""The comparison of mode shadow, on DuckDB: silent on right runs, and no known mistake escapes it.
+
+For every epoch of random cases, right or altered by a mutant, it must say that the target after the
+run differs from the query exactly when it does. Runs that the MERGE stops itself are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import duckdb
+import pytest
+
+from deltajoin.delta.plan import DeltaPlan, Shadow
+from deltajoin.emit.shadow import EXTRA, MISSING
+from deltajoin.emit.sql import Program, build_program
+from deltajoin.sql.bind import bind
+from tests.property import mutants, oracle
+from tests.property.cases import Case, play, render_sql
+from tests.property.oracle import Feeds, Mutant
+
+CASES = 10
+BEFORE, AFTER = "target_before", "to_write"
+
+
+def shadowed(plan: DeltaPlan) -> DeltaPlan:
+    return replace(plan, shadow=Shadow(1, ()))
+
+
+def verdicts(case: Case, mutant: Mutant | None) -> Iterator[tuple[bool, bool]]:
+    """For each epoch: does the target differ after the run, and does shadow say so."""
+    sql = render_sql(case)
+    query = bind(sql, {t.name: t.names for t in case.tables})
+    assert query.graph is not None
+    maker = oracle._PlanMaker(case, sql, query.graph)
+    state = case.initial()
+    for number, commits in enumerate(case.epochs):
+        before, feeds = state, Feeds()
+        for commit in commits:
+            state, feed = play(state, commit)
+            if commit.table in query.tables:
+                feeds.setdefault(commit.table, []).extend(feed)
+        plan = maker.plan(number, tuple(feeds))
+        right = build_program(shadowed(plan))
+        work = oracle._mutated(shadowed(plan), feeds, mutant) if mutant else (right, feeds)
+        if work is None or plan.strategy == "noop":
+            continue
+        old, new = oracle.full_rows(case, sql, before), oracle.full_rows(case, sql, state)
+        program = replace(work[0], scans=(*work[0].scans, *right.scans), shadow=right.shadow)
+        found = verdict(case, plan, sql, program, (before, state), work[1])
+        if found is None:
+            continue
+        try:
+            oracle._load(case, program, {1: before, 2: state}, work[1])
+            differs = oracle._applied(program, plan.target, old) != new
+        except (oracle.Mismatch, duckdb.Error):
+            continue
+        yield differs, found > 0
+
+
+def verdict(
+    case: Case, plan: DeltaPlan, sql: str, program: Program, states: tuple, feeds: Feeds
+) -> int | None:
+    """How many rows the emitted comparison counts; None where the statements themselves stop."""
+    con, kind = oracle.connection(), plan.target.kind
+    oracle.full_rows(case, sql, states[0])
+    rows = oracle.to_duckdb(sql)
+    if kind == "bag":
+        rows = f"SELECT *, count(*) AS __deltajoin_count FROM ({rows}) GROUP BY ALL"
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {BEFORE} AS {rows}")
+    assert program.shadow is not None
+    assert program.shadow.scans[-1].view == BEFORE
+    opened = replace(program, scans=(*program.scans, *program.shadow.scans[:-1]))
+    oracle._load(case, opened, {1: states[0], 2: states[1]}, feeds)
+    views = [(feed.view, oracle.to_duckdb(feed.sql)) for feed in program.feeds]
+    ends = []
+    for path in program.paths:
+        views += [(s.view, oracle.to_duckdb(s.sql)) for s in path.statements]
+        ends.append(f'SELECT * FROM "{path.statements[-1].view}"')
+    if not ends or program.fold is None:
+        return None
+    views.append(("path_rows", " UNION ALL ".join(ends)))
+    head = ", ".join(f'"{name}" AS ({text})' for name, text in views)
+    try:
+        fold = oracle.to_duckdb(program.fold)
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {AFTER} AS WITH {head} {fold}")
+    except duckdb.Error:
+        return None
+    full = oracle.to_duckdb(program.shadow.full)
+    con.execute(f"CREATE OR REPLACE TEMP TABLE shadow_full AS {full}")
+    compare = oracle.to_duckdb(program.shadow.compare)
+    (found,) = con.execute(f'SELECT sum("{EXTRA}" + "{MISSING}") FROM ({compare})').fetchone()
+    return int(found or 0)
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Counter[tuple[bool, bool]]]:
+    """By mutant, and under "" for right runs: (differs, is told) -> epochs."""
+    found: dict[str, Counter[tuple[bool, bool]]] = {}
+    for seed in range(CASES):
+        case = oracle.draw(seed)
+        for mutant in (None, *mutants.MUTANTS):
+            verdicts_ = found.setdefault(mutant.name if mutant else "", Counter())
+            verdicts_.update(verdicts(case, mutant))
+    return found
+
+
+def test_right_runs_are_silent(told: dict[str, Counter[tuple[bool, bool]]]) -> None:
+    assert set(told[""]) == {(False, False)}
+    assert told[""].total() >= CASES
+
+
+def test_mistakes_are_told_exactly_where_they_matter(
+    told: dict[str, Counter[tuple[bool, bool]]],
+) -> None:
+    for name, epochs in told.items():
+        assert epochs[True, False] == epochs[False, True] == 0, name
+    assert sum(epochs[True, True] for epochs in told.values()) >= CASES
