@@ -170,8 +170,10 @@ class _Run:
 
     def _regroup(self) -> None:
         """Put up the rows of every group that the net change touches."""
-        touched = self.spark.sql(self.program["touched"]).localCheckpoint(eager=True)
-        touched.createOrReplaceTempView("touched")
+        # Counters inside a view report only from a query that is watched itself.
+        counter = Counter("touched")
+        touched = counter.watch(self.spark.sql(self.program["touched"]))
+        touched.localCheckpoint(eager=True).createOrReplaceTempView("touched")
         targets.read_target(self.spark, self.target).createOrReplaceTempView("target_rows")
         for statement in self.program["regroup"]:
             view = self.spark.sql(statement["sql"])

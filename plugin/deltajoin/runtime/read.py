@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+#: Seconds to wait for a counter whose query has ended.
+_PATIENCE = 60.0
+
+
 class Counter:
     """Counts the rows that pass a point of a query while it runs, without a job of its own."""
 
@@ -27,16 +31,30 @@ class Counter:
         return frame.observe(self._observation, *counted)
 
     def read(self) -> dict[str, int] | None:
-        """What was counted; None where Spark proved the point unreachable. Call after an action."""
+        """What was counted; None where Spark proved the point unreachable. Call after an action.
 
+        An observation that no query completed would block for ever: it counts as unknown then.
+        """
+        from threading import Thread
+
+        found: list[dict[str, int] | None] = []
+        failed: list[Exception] = []
+        reader = Thread(target=self._read, args=(found, failed), daemon=True)
+        reader.start()
+        reader.join(_PATIENCE)
+        if failed:
+            raise failed[0]
+        return found[0] if found else None
+
+    def _read(self, found: list[dict[str, int] | None], failed: list[Exception]) -> None:
         try:
-            found = self._observation.get
+            values = self._observation.get
+            counts = {name: int(values.get(name) or 0) for name in self._columns}
+            found.append(counts if values else None)
         except Exception as error:
             # An eliminated point leaves a row without schema, on which PySpark 4.2 asserts.
             if "AssertionError" not in str(error):
-                raise
-            return None
-        return {name: int(found.get(name) or 0) for name in self._columns} if found else None
+                failed.append(error)
 
 
 def open_scans(spark: SparkSession, scans: list[dict[str, Any]]) -> None:
