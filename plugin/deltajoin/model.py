@@ -28,6 +28,13 @@ class Model:
         target: Delta path or catalog name of the result.
         keys: table name -> columns that are unique in it (checked at every run).
         mode: auto | incremental | incremental_strict | full | shadow.
+        references: "table.column, column" -> "table.column, column" that it points to and is unique
+            there. Declared, never trusted: they change estimates, not rows.
+        hints: rows: {table: number}, distinct: {table.column: number}, where the log is mute.
+        strategy: of lookup paths: cost, or left_first | right_first with left_this_epoch |
+            right_this_epoch.
+        reorder: False keeps the joins as the query nests them.
+        order: relations (aliases) in the order in which the whole query must join them.
 
     Raises:
         DeltaJoinError: UNKNOWN_MODE, INVALID_MODEL, VARIABLE_SUBSTITUTION, INVALID_NAME.
@@ -39,6 +46,11 @@ class Model:
     target: str
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     mode: str = "auto"
+    references: Mapping[str, str] = field(default_factory=dict)
+    hints: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    strategy: str = "cost"
+    reorder: bool = True
+    order: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_text(self.sql, "sql")
@@ -56,6 +68,7 @@ class Model:
         for table, columns in self.keys.items():
             for text in (table, *columns):
                 check_text(text, f"keys: {table}")
+        self._check_planning()
         if self.mode not in MODES:
             raise DeltaJoinError(
                 "UNKNOWN_MODE",
@@ -63,6 +76,14 @@ class Model:
                 where=self.name,
                 remedy="Use one of: " + ", ".join(MODES) + ".",
             )
+
+    def _check_planning(self) -> None:
+        if isinstance(self.order, str) or not all(isinstance(name, str) for name in self.order):
+            raise _invalid("'order' is a list of relations")
+        if not isinstance(self.reorder, bool):
+            raise _invalid("'reorder' is on or off")
+        if any(not isinstance(part, Mapping) for part in (self.references, self.hints)):
+            raise _invalid("'references' and 'hints' are mappings")
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain values, in canonical order."""
@@ -73,6 +94,11 @@ class Model:
             "target": self.target,
             "keys": {table: list(columns) for table, columns in sorted(self.keys.items())},
             "mode": self.mode,
+            "references": dict(sorted(self.references.items())),
+            "hints": {kind: dict(sorted(v.items())) for kind, v in sorted(self.hints.items())},
+            "strategy": self.strategy,
+            "reorder": self.reorder,
+            "order": list(self.order),
         }
 
 
@@ -86,10 +112,14 @@ def is_path(place: str) -> bool:
     return "/" in place or "\\" in place or place.startswith(".")
 
 
+_PLANNING = ("references", "hints", "strategy", "reorder", "order")
+
+
 def load_model(path: str | Path) -> Model:
     """Read a model from YAML; relative paths in it are relative to the file.
 
-    Keys: name (default: the file's stem), sql or sql_file, sources, target, keys, mode.
+    Keys: name (default: the file's stem), sql or sql_file, sources, target, keys, mode, references,
+    hints, strategy, reorder, order.
 
     Raises:
         DeltaJoinError: MODEL_FILE (missing, not YAML), INVALID_MODEL (unknown or missing keys).
@@ -107,7 +137,7 @@ def load_model(path: str | Path) -> Model:
             where=str(file),
             remedy="Correct the path or the YAML.",
         ) from error
-    known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode"}
+    known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode", *_PLANNING}
     if not isinstance(data, dict) or set(data) - known:
         extra = sorted(map(str, set(data) - known)) if isinstance(data, dict) else ["no mapping"]
         raise _invalid(f"unexpected in {file}: {', '.join(extra)}", known=known)
@@ -125,6 +155,7 @@ def load_model(path: str | Path) -> Model:
         target=_beside(file, str(data["target"])),
         keys={str(t): tuple(_columns(t, c)) for t, c in keys.items()},
         mode=str(data.get("mode", "auto")),
+        **{name: data[name] for name in _PLANNING if data.get(name) is not None},
     )
 
 

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -44,6 +45,16 @@ _MODEL_OPTIONS = (
     click.option("--key", "keys", multiple=True, callback=_pairs, help="NAME=COL,COL"),
     click.option("--target", help="Delta path (or catalog name) of the result."),
     click.option("--mode", type=click.Choice(MODES), help="Default: auto."),
+    click.option(
+        "--reference",
+        "references",
+        multiple=True,
+        callback=_pairs,
+        help="NAME.COL=NAME.COL: a foreign key, for estimates.",
+    ),
+    click.option("--strategy", help="Of lookup paths. Default: cost."),
+    click.option("--no-reorder", is_flag=True, help="Keep the joins as the query nests them."),
+    click.option("--order", help="ALIAS,ALIAS,...: force the order of the whole query."),
     click.option("--name", help="Name of the model; default: the SQL file's stem."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
@@ -68,11 +79,12 @@ def _model(options: dict[str, Any]) -> Model:
     model_file, sql_file = options.pop("model_file"), options.pop("sql_file")
     sources, keys = options.pop("sources"), options.pop("keys")
     target, mode, name = options.pop("target"), options.pop("mode"), options.pop("name")
+    planning = _planning(options)
     if model_file:
         if sql_file or sources or keys or target or name:
-            raise click.UsageError("--model stands alone (with --mode and --json)")
+            raise click.UsageError("--model stands alone (with --mode, orders and --json)")
         loaded = load_model(model_file)
-        return loaded if mode is None else _replaced(loaded, mode)
+        return replace(loaded, **({} if mode is None else {"mode": mode}), **planning)
     if not (sql_file and sources and target):
         raise click.UsageError("give --model, or --sql with --source and --target")
     path = Path(sql_file)
@@ -80,12 +92,22 @@ def _model(options: dict[str, Any]) -> Model:
         sql = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"cannot read {path}: {error}") from error
-    columns = {table: tuple(c.strip() for c in text.split(",")) for table, text in keys.items()}
-    return Model(name or path.stem, sql, sources, target, columns, mode or "auto")
+    columns = {table: _names(text) for table, text in keys.items()}
+    return Model(name or path.stem, sql, sources, target, columns, mode or "auto", **planning)
 
 
-def _replaced(model: Model, mode: str) -> Model:
-    return Model(model.name, model.sql, model.sources, model.target, model.keys, mode)
+def _planning(options: dict[str, Any]) -> dict[str, Any]:
+    """What is said of orders and estimates, as far as it is said."""
+    references, strategy = options.pop("references"), options.pop("strategy")
+    order = options.pop("order")
+    given: dict[str, Any] = {"reorder": False} if options.pop("no_reorder") else {}
+    given |= {"references": references} if references else {}
+    given |= {"strategy": strategy} if strategy else {}
+    return given | ({"order": _names(order)} if order else {})
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
 
 
 def _print_json(value: Any) -> None:
@@ -237,6 +259,16 @@ _TARGET_OPTIONS = (
     click.option("--source", "sources", multiple=True, callback=_pairs, help="As above."),
     click.option("--key", "keys", multiple=True, callback=_pairs, help="As above."),
     click.option("--mode", type=click.Choice(MODES), help="As above."),
+    click.option(
+        "--reference",
+        "references",
+        multiple=True,
+        callback=_pairs,
+        help="NAME.COL=NAME.COL: a foreign key, for estimates.",
+    ),
+    click.option("--strategy", help="Of lookup paths. Default: cost."),
+    click.option("--no-reorder", is_flag=True, help="Keep the joins as the query nests them."),
+    click.option("--order", help="ALIAS,ALIAS,...: force the order of the whole query."),
     click.option("--name", help="As above."),
     click.option("--target", help="Delta path of the target."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),

@@ -25,6 +25,7 @@ from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
+from deltajoin.planner.solver import Strategy, parse_strategy
 from deltajoin.sql.bind import BoundQuery, bind
 
 Keys = dict[str, tuple[str, ...]]
@@ -60,8 +61,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         tables, keys, _declared(model), earlier_paths(inputs.target, mark)
     )
     versions = {s.source: s for s in sources}
-    order = epoch_order(graph, statistics, versions) if graph else ()
-    paths, untraced = _paths(graph, statistics, order, sources)
+    strategy = parse_strategy(model.strategy)
+    order = epoch_order(graph, statistics, versions, strategy) if graph else ()
+    paths, untraced = _paths(graph, statistics, order, sources, strategy)
     decision = decide(
         Situation(
             mode=model.mode,
@@ -102,8 +104,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
 def _declared(model: Model) -> Declared:
     return Declared(
         sources=tuple(sorted(model.sources)),
-        references=getattr(model, "references", {}),
-        hints=getattr(model, "hints", {}),
+        references=model.references,
+        hints=model.hints,
     )
 
 
@@ -116,7 +118,7 @@ def _full_query(
     if graph is None:
         return None
     types = {(s.source, name): kind for s in sources for name, kind in s.columns}
-    choice = Choice(getattr(model, "reorder", True), tuple(getattr(model, "order", ())))
+    choice = Choice(model.reorder, tuple(model.order))
     return plan_full_query(graph, statistics, types, choice)
 
 
@@ -125,12 +127,13 @@ def _paths(
     statistics: Statistics,
     order: tuple[str, ...],
     sources: tuple[SourceVersion, ...],
+    strategy: Strategy,
 ) -> tuple[tuple[LookupPath, ...], Obstacle | None]:
     """The lookup paths, or the join through which a change can't be traced."""
     if graph is None:
         return (), None
     try:
-        return routes(graph, statistics, order, {s.source: s for s in sources}), None
+        return routes(graph, statistics, order, {s.source: s for s in sources}, strategy), None
     except NoScope as stop:
         message = f"no equality leads from a change of {stop} to the rows that it is joined to"
         remedy = "Join on at least one equality between a column of each side."
