@@ -16,12 +16,13 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
 
-.PHONY: help env demo test check accept bench bench-planner bench-orders clean
+.PHONY: help env demo test trust check accept bench bench-planner bench-orders clean
 
 help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
 	@echo 'make demo    real flights, day by day, through Airflow and dbt'
 	@echo 'make test    all tests'
+	@echo 'make trust   20,000 random cases on DuckDB and 2,000 epochs on Spark: hours'
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
 	@echo 'make bench   time runs against full rebuilds'
@@ -53,14 +54,18 @@ demo: env
 	@$(PY) examples/flights/demo.py
 
 test: env
-	@$(PY) -m pytest -q --durations=15
+	@$(PY) -m pytest -q --durations=15 --cases 1000
+
+trust: env
+	@$(PY) -m pytest -q -s tests/property/test_oracle.py tests/property/test_trees.py --cases 10000 -k random
+	@$(PY) -m pytest -q -s tests/spark/test_oracle.py --models 200
 
 check: env
 	@$(VENV)/bin/ruff check
 	@$(VENV)/bin/ruff format --check
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
-	@$(PY) -m pytest -q -m 'not spark' tests/unit $(wildcard tests/property)
+	@$(PY) -m pytest -q -m 'not spark' --cases 100 tests/unit $(wildcard tests/property)
 	@$(PY) -m pytest -q --doctest-modules $(PURE)
 
 accept: env

@@ -313,7 +313,7 @@ def _mark_missing(
     for conjunct in on:
         if isinstance(conjunct, exp.EQ) and kind != "full" and present is None:
             sides = (conjunct.this, conjunct.expression)
-            present = next((s for s in sides if _relations(s) and _relations(s) <= below), None)
+            present = next((s for s in sides if is_null_without(s, below)), None)
     for item in items:
         for key, (name, value) in item.columns.items():
             if is_null_without(value, below):
