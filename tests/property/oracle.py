@@ -91,13 +91,9 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:
     The backfill comes first and has no outcome: it is right or raises. A query of free text that is
     not kept incrementally has none at all.
     """
-    sql = render_sql(case)
-    schemas = {t.name: t.names for t in case.tables}
-    query = bind(sql, {t: schemas[t] for t in sorted(schemas)})
-    if query.graph is None:
-        assert case.query, query.reason
+    sql, maker = render_sql(case), _maker_of(case)
+    if maker is None:
         return
-    maker = _PlanMaker(case, sql, query.graph)
     state = case.initial()
     target = full_rows(case, sql, state)
     shown = full_table(case, sql, state)
@@ -107,7 +103,7 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:
         before, feeds = state, Feeds()
         for commit in commits:
             state, feed = play(state, commit)
-            if commit.table in query.tables:
+            if commit.table in maker.tables:
                 feeds.setdefault(commit.table, []).extend(feed)
         wanted = full_rows(case, sql, state)
         changed, old, target = wanted != target, target, wanted
@@ -131,6 +127,16 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:
                 raise
             problem = str(error)
         yield Outcome(number, plan.target.kind, changed, problem)
+
+
+def _maker_of(case: Case) -> _PlanMaker | None:
+    """The planner of a case; None for free text that is not kept incrementally."""
+    sql, schemas = render_sql(case), {t.name: t.names for t in case.tables}
+    query = bind(sql, {t: schemas[t] for t in sorted(schemas)})
+    if query.graph is None:
+        assert case.query, query.reason
+        return None
+    return _PlanMaker(case, sql, query.graph)
 
 
 def _mutated(plan: DeltaPlan, feeds: Feeds, mutant: Mutant) -> tuple[Program, Feeds] | None:
@@ -193,7 +199,7 @@ class _PlanMaker:
     """Plans for a case: the real planner on random statistics and random epoch orders."""
 
     def __init__(self, case: Case, sql: str, graph: JoinGraph) -> None:
-        self.case, self.sql, self.graph = case, sql, graph
+        self.case, self.sql, self.graph, self.tables = case, sql, graph, graph.sources
         keys = {t.name: t.key for t in case.tables if t.key}
         types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
         key = graph.grouping.key_outputs if graph.grouping else target_key(graph, keys, types)
