@@ -85,7 +85,7 @@ def to_duckdb(sql: str) -> str:
     return text.replace("LEFT SEMI JOIN", "SEMI JOIN").replace("LEFT ANTI JOIN", "ANTI JOIN")
 
 
-def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:
+def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:  # noqa: C901
     """The outcome of each epoch in turn; with a mutant, of the epochs that it alters.
 
     The backfill comes first and has no outcome: it is right or raises. A query of free text that is
