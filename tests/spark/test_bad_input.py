@@ -382,27 +382,45 @@ def test_sources_without_a_feed(spark: Any, tmp_path: Path) -> None:
 # What is not kept incrementally ----------------------------------------------------------------
 
 
-def test_an_outer_join_is_rebuilt(spark: Any, shop: Shop) -> None:
+def test_a_window_is_rebuilt(spark: Any, shop: Shop) -> None:
     sql = """
-    SELECT c.customer_id, count(DISTINCT o.order_id) AS orders
+    SELECT o.order_id,
+      row_number() OVER (PARTITION BY c.customer_id ORDER BY o.order_id) AS number
     FROM customers AS c
-    LEFT JOIN orders AS o ON o.customer_id = c.customer_id
-    GROUP BY c.customer_id
+    JOIN orders AS o ON o.customer_id = c.customer_id
     """
     error = refused(shop, sql=sql, mode="incremental_strict")
-    assert (error.code, error.where) == ("AGGREGATE", "line 5")
+    assert (error.code, error.where) == ("WINDOW", "line 3")
     record = deltajoin.run(shop.model(sql=sql), spark)
     assert (record.strategy, record.reason, record.kind) == ("full", "FIRST_RUN", "plain")
     assert_right(shop, 1, sql)
     assert deltajoin.run(shop.model(sql=sql), never).strategy == "noop"
 
     shop.append("orders", (100, 7, 5))
-    assert refused(shop, sql=sql, mode="incremental_strict").code == "AGGREGATE"
+    assert refused(shop, sql=sql, mode="incremental_strict").code == "WINDOW"
     record = deltajoin.run(shop.model(sql=sql), spark)
-    assert (record.strategy, record.reason) == ("full", "AGGREGATE")
-    assert "line 5" in record.detail
+    assert (record.strategy, record.reason) == ("full", "WINDOW")
+    assert "line 3" in record.detail
     assert_right(shop, 2, sql)
-    assert deltajoin.read(shop.model(sql=sql), spark).count() == 8
+
+
+def test_an_outer_join_with_groups_is_kept(spark: Any, shop: Shop) -> None:
+    sql = """
+    SELECT c.customer_id, count(DISTINCT o.order_id) AS orders, max(o.amount) AS most
+    FROM customers AS c
+    LEFT JOIN orders AS o ON o.customer_id = c.customer_id
+    GROUP BY c.customer_id
+    """
+    model = shop.model(sql=sql, mode="incremental_strict")
+    assert deltajoin.run(model, spark).kind == "keyed"
+    assert_right(shop, 1, sql)
+    shop.append("orders", (100, 7, 5))
+    record = deltajoin.run(model, spark)
+    assert (record.strategy, record.rows) == (
+        "incremental",
+        {"inserted": 0, "updated": 1, "deleted": 0},
+    )
+    assert_right(shop, 2, sql)
 
 
 def test_what_only_spark_can_find_out(spark: Any, shop: Shop) -> None:
