@@ -20,7 +20,7 @@ from tests.property.join_queries import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUERIES = 40
+QUERIES = 24
 
 
 def test_plans_give_the_same_rows_on_spark(spark: SparkSession) -> None:
