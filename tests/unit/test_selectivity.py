@@ -16,6 +16,9 @@ class Hundred(Facts):
     def distinct(self, column: ColumnRef) -> float:
         return 100.0 if column[1] in ("x", "n") else 10.0
 
+    def guessed(self, column: ColumnRef) -> bool:
+        return column[1] not in ("x", "n")
+
     def range_share(self, column: ColumnRef, low: Any, high: Any) -> float | None:
         if column[1] not in ("x", "n") or isinstance(low or high, str):
             return None

@@ -15,11 +15,13 @@ step of a path, over an `arrange`d table.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Surviving
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.build_graph import Types
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.statistics import Statistics
@@ -52,6 +54,12 @@ USEFUL = 0.95
 KEPT, KEYED, LOST = 0, 1, 2
 
 _BUILDS_RIGHT = ("inner", "left", "semi", "anti")
+#: Bytes of a value and of a row's frame, as Spark counts them when it scales a table's size by the
+#: columns that are read; of other types than these, and of columns of no known type.
+_ROW = 8.0
+_TYPES = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "integer": 4, "float": 4, "date": 4}
+_WIDE = {"string": 20, "binary": 100, "array": 100, "map": 100, "struct": 100}
+_VALUE = 8
 
 
 def row_bytes(statistics: Statistics, source: str) -> float:
@@ -60,6 +68,20 @@ def row_bytes(statistics: Statistics, source: str) -> float:
     if size is None:
         return UNKNOWN_ROW
     return min(max(INFLATION * size / statistics.table_rows(source), 8.0), 1e4)
+
+
+def used_share(source: str, used: Iterable[str], types: Types) -> float:
+    """Share of a table's row that some of its columns take; 1 when the schema is not known."""
+    sizes = {name: _value_bytes(kind) for (table, name), kind in types.items() if table == source}
+    read = set(used)
+    if not read <= sizes.keys():
+        return 1.0
+    return (_ROW + sum(sizes[name] for name in sorted(read))) / (_ROW + sum(sizes.values()))
+
+
+def _value_bytes(kind: str) -> float:
+    name = kind.lower().split("(")[0].split("<")[0]
+    return {**_TYPES, **_WIDE}.get(name, _VALUE)
 
 
 def write_cost(rows: float) -> float:
@@ -76,11 +98,23 @@ class Way(NamedTuple):
 
 
 class SparkCost:
-    """The cost model of a full query's joins."""
+    """The cost model of a full query's joins.
 
-    def __init__(self, graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> None:
-        sources = (graph.by_name[name].source for name in hypergraph.names)
-        self._widths = [row_bytes(statistics, source) for source in sources]
+    Rows are as wide as the columns that the query reads, by `types`: (source, column) -> type.
+    """
+
+    def __init__(
+        self,
+        graph: JoinGraph,
+        hypergraph: Hypergraph,
+        statistics: Statistics,
+        types: Types | None = None,
+    ) -> None:
+        relations = [graph.by_name[name] for name in hypergraph.names]
+        self._widths = [
+            max(row_bytes(statistics, r.source) * used_share(r.source, r.columns, types or {}), 8.0)
+            for r in relations
+        ]
         self._width: dict[int, float] = {}
         columns = [
             (hypergraph.set_of(predicate.relations), min(graph.equated(predicate.left)))

@@ -115,7 +115,7 @@ def plan_full_query(
     combiner = Combiner(
         hypergraph,
         SetEstimator(graph, hypergraph, statistics),
-        SparkCost(graph, hypergraph, statistics),
+        SparkCost(graph, hypergraph, statistics, types),
     )
     written = _written(combiner, graph)
     if choice.order:
