@@ -22,7 +22,7 @@ from deltajoin.planner.cost import (
     arrange,
     lookup_cost,
     row_bytes,
-    used_share,
+    used_bytes,
     write_cost,
 )
 from deltajoin.planner.estimate import SetEstimator
@@ -101,23 +101,26 @@ def test_row_bytes_come_from_the_files() -> None:
 
 def test_columns_that_are_not_read_take_no_width() -> None:
     types = {("a", "x"): "bigint", ("a", "y"): "string", ("a", "z"): "decimal(15,2)"}
-    assert used_share("a", ("x", "y", "z"), types) == 1.0
-    assert used_share("a", ("x",), types) == pytest.approx(16 / 44)
-    assert used_share("a", (), types) == pytest.approx(8 / 44)
-    assert used_share("b", ("x",), types) == 1.0, "the schema is not known"
-    assert used_share("c", ("n",), {("c", "n"): "struct<a:int>", ("c", "m"): "int"}) == 108 / 112
+    types |= {("c", "n"): "struct<a:int>", ("c", "m"): "int"}
+    known = Statistics(
+        dict.fromkeys("abc", 100), {}, bytes=dict.fromkeys("abc", 4_400), types=types
+    )
+    assert used_bytes(known, "a", ("x", "y", "z")) == pytest.approx(132)
+    assert used_bytes(known, "a", ("x",)) == pytest.approx(132 * 16 / 44)
+    assert used_bytes(known, "a", ()) == pytest.approx(132 * 8 / 44)
+    assert used_bytes(known, "b", ("x",)) == pytest.approx(132), "the schema is not known"
+    assert used_bytes(known, "c", ("n",)) == pytest.approx(132 * 108 / 112)
 
 
 def test_a_table_of_which_little_is_read_is_broadcast() -> None:
     rows = {"a": BIG, "b": 100_000}
     of = graph(list(rows), ["a.x = b.x"])
     of = replace(of, relations=tuple(Relation(name, name, ("x",)) for name in rows))
-    statistics = Statistics(rows, {}, bytes={"b": 10_000_000})
     types = {("b", name): "string" for name in "xtuvw"}
     for known, way in ((types, "right"), ({}, "")):
-        cost = SparkCost(of, hypergraph(of), statistics, known)
-        estimator = SetEstimator(of, hypergraph(of), statistics)
-        made = Combiner(hypergraph(of), estimator, cost)
+        statistics = Statistics(rows, {}, bytes={"b": 10_000_000}, types=known)
+        cost = SparkCost(of, hypergraph(of), statistics)
+        made = Combiner(hypergraph(of), SetEstimator(of, hypergraph(of), statistics), cost)
         assert way_of(cost, joined(made, made.leaf(0), made.leaf(1)))[0] == way
 
 

@@ -1,7 +1,7 @@
 """What joins cost on Spark, in seconds of a small machine: bytes touched, bytes moved, rows made.
 
-    join      broadcast the build side when it is small, else exchange each side that does not lie
-              by the join's key yet, sort, merge
+    join      broadcast the build side when it is small and sure to be, else exchange each side that
+              does not lie by the join's key yet, sort, merge
     lookup    read the files that survive; bring the table to the stream, the stream to the table,
               or both together, whichever is cheapest
     write     one MERGE
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Surviving
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.build_graph import Types
+from deltajoin.planner.bounds import Bounds
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.statistics import Statistics
@@ -43,9 +43,11 @@ SORT_MERGE = 1 / 6.3e6
 #: and seconds a row that it writes, "MERGE": 101,000 rows against 1,000.
 MERGE, WRITE = 4.2, 1 / 59e3
 
-#: Bytes of rows up to which Spark may broadcast a build side (its own default), and up to which a
-#: travelling change is broadcast to a table.
-BUILD_LIMIT, STREAM_LIMIT = 10 * 2**20, 64 * 2**20
+#: Bytes of rows up to which a build side is broadcast (Spark's own default) if it is as expected,
+#: and if the estimate is as wrong as can be: Spark obeys a hint whatever the size is.
+BUILD_LIMIT, MOST_BUILD = 10 * 2**20, 64 * 2**20
+#: Bytes of rows up to which a travelling change is broadcast to a table.
+STREAM_LIMIT = 64 * 2**20
 #: Bytes of a row in memory for each byte in a data file, and what a row of an unknown table has.
 INFLATION, UNKNOWN_ROW = 3.0, 100.0
 #: Ranges that keep more of the files than this are of no use.
@@ -70,13 +72,15 @@ def row_bytes(statistics: Statistics, source: str) -> float:
     return min(max(INFLATION * size / statistics.table_rows(source), 8.0), 1e4)
 
 
-def used_share(source: str, used: Iterable[str], types: Types) -> float:
-    """Share of a table's row that some of its columns take; 1 when the schema is not known."""
+def used_bytes(statistics: Statistics, source: str, used: Iterable[str]) -> float:
+    """Bytes of those columns of a row that are read; of all when the schema is not known."""
+    types, whole = statistics.types, row_bytes(statistics, source)
     sizes = {name: _value_bytes(kind) for (table, name), kind in types.items() if table == source}
     read = set(used)
     if not read <= sizes.keys():
-        return 1.0
-    return (_ROW + sum(sizes[name] for name in sorted(read))) / (_ROW + sum(sizes.values()))
+        return whole
+    share = (_ROW + sum(sizes[name] for name in read)) / (_ROW + sum(sizes.values()))
+    return max(whole * share, _ROW)
 
 
 def _value_bytes(kind: str) -> float:
@@ -98,23 +102,12 @@ class Way(NamedTuple):
 
 
 class SparkCost:
-    """The cost model of a full query's joins.
+    """The cost model of a full query's joins; rows are as wide as the columns that it reads."""
 
-    Rows are as wide as the columns that the query reads, by `types`: (source, column) -> type.
-    """
-
-    def __init__(
-        self,
-        graph: JoinGraph,
-        hypergraph: Hypergraph,
-        statistics: Statistics,
-        types: Types | None = None,
-    ) -> None:
-        relations = [graph.by_name[name] for name in hypergraph.names]
-        self._widths = [
-            max(row_bytes(statistics, r.source) * used_share(r.source, r.columns, types or {}), 8.0)
-            for r in relations
-        ]
+    def __init__(self, graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> None:
+        relations = (graph.by_name[name] for name in hypergraph.names)
+        self._bounds = Bounds(graph, hypergraph, statistics)
+        self._widths = [used_bytes(statistics, r.source, r.columns) for r in relations]
         self._width: dict[int, float] = {}
         columns = [
             (hypergraph.set_of(predicate.relations), min(graph.equated(predicate.left)))
@@ -139,7 +132,7 @@ class SparkCost:
     def _way(self, kind: str, left: SubPlan, right: SubPlan) -> tuple[float, bool, bool, bool]:
         """Seconds; whether the right side is broadcast; which sides lie by the join's key."""
         build = self._bytes(right)
-        if build <= BUILD_LIMIT and kind in _BUILDS_RIGHT:
+        if kind in _BUILDS_RIGHT and self._is_small(right):
             return BROADCAST * build + PROBE * left.rows, True, False, False
         here, there = self._place(left), self._place(right)
         if here or there:
@@ -155,7 +148,7 @@ class SparkCost:
             return 0
         found = self._places.get(part.text)
         if found is None:
-            if part.kind in _BUILDS_RIGHT and self._bytes(part.right) <= BUILD_LIMIT:
+            if part.kind in _BUILDS_RIGHT and self._is_small(part.right):
                 found = self._place(part.left)
             else:
                 found = self._key(part.left.relations, part.right.relations)
@@ -170,12 +163,23 @@ class SparkCost:
                 key |= column
         return key
 
-    def _bytes(self, part: SubPlan) -> float:
-        width = self._width.get(part.relations)
+    def width(self, relations: int) -> float:
+        """Bytes of a row of a joined set."""
+        width = self._width.get(relations)
         if width is None:
-            width = sum(w for i, w in enumerate(self._widths) if part.relations >> i & 1)
-            self._width[part.relations] = width
-        return part.rows * width
+            width = sum(w for i, w in enumerate(self._widths) if relations >> i & 1)
+            self._width[relations] = width
+        return width
+
+    def _is_small(self, part: SubPlan) -> bool:
+        """Whether a part may be broadcast: by what is expected, and by what is possible."""
+        if self._bytes(part) > BUILD_LIMIT:
+            return False
+        most = self._bounds.most_rows(part.relations)
+        return most * self.width(part.relations) <= MOST_BUILD
+
+    def _bytes(self, part: SubPlan) -> float:
+        return part.rows * self.width(part.relations)
 
 
 @dataclass(frozen=True)

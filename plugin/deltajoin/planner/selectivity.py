@@ -102,7 +102,9 @@ def _shape(node: exp.Expr) -> Shape:
     if isinstance(node, exp.Boolean):
         return _fixed(1.0 if node.this else 0.0)
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-        return Shape("null", column=_ref(node.this)) if _is_column(node.this) else _fixed(LIKE, node)
+        return (
+            Shape("null", column=_ref(node.this)) if _is_column(node.this) else _fixed(LIKE, node)
+        )
     if isinstance(node, exp.Column):
         return _fixed(HALF, node)
     if isinstance(node, exp.In | exp.Between):
