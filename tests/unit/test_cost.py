@@ -67,6 +67,18 @@ def test_two_large_sides_are_exchanged() -> None:
     assert way_of(cost, joined(made, made.leaf(0), made.leaf(1))) == ("", ("left", "right"))
 
 
+def test_without_an_equality_each_row_is_held_against_each() -> None:
+    sizes = {"a": BIG, "b": 1_000}
+    keyed, cost = combiner(sizes, "a.x = b.x", "a.y < b.y")
+    nested, other = combiner(sizes, "a.y < b.y")
+    ways = [
+        model.way("inner", made.leaf(0), made.leaf(1))
+        for made, model in ((keyed, cost), (nested, other))
+    ]
+    assert [way.broadcast for way in ways] == ["right", "right"]
+    assert ways[1].seconds > 100 * ways[0].seconds
+
+
 def test_a_join_on_the_same_key_reuses_the_exchange() -> None:
     sizes = {"a": BIG, "b": BIG, "c": BIG, "d": 10}
     same, cost = combiner(sizes, "a.x = b.x", "b.x = c.x", "a.z = d.z")

@@ -133,7 +133,8 @@ class SparkCost:
         """Seconds; whether the right side is broadcast; which sides lie by the join's key."""
         build = self._bytes(right)
         if kind in _BUILDS_RIGHT and self._is_small(right):
-            return BROADCAST * build + PROBE * left.rows, True, False, False
+            probed = 1.0 if self._is_keyed(left, right) else max(right.rows, 1.0)
+            return BROADCAST * build + PROBE * left.rows * probed, True, False, False
         here, there = self._place(left), self._place(right)
         if here or there:
             key = self._key(left.relations, right.relations)
@@ -154,6 +155,15 @@ class SparkCost:
                 found = self._key(part.left.relations, part.right.relations)
             self._places[part.text] = found
         return found
+
+    def _is_keyed(self, left: SubPlan, right: SubPlan) -> bool:
+        """Whether a join equates anything; else each row is held against each."""
+        one, other = left.relations, right.relations
+        joined = one | other
+        return any(
+            needs & one and needs & other and needs & joined == needs
+            for needs, _ in self._equalities
+        )
 
     def _key(self, left: int, right: int) -> int:
         """What a join equates, as a set of equality classes."""
