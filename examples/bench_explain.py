@@ -19,22 +19,21 @@ from sqlglot import exp
 if TYPE_CHECKING:
     from deltajoin import Plan
     from deltajoin.graph import JoinGraph
+    from deltajoin.planner.combine import SubPlan
 
 Tree = Any  # a relation's name, or a pair of trees
 Names = frozenset[str]
 
 
-def explain_query(name: str, planned: Plan, sql: str, folder: Path, with_best: bool) -> str:
+def explain_query(name: str, planned: Plan, folder: Path, with_best: bool) -> str:
     """A table: per filtered relation and per join of our order, estimated and true rows.
 
     Args:
-        sql: the emitted statement, whose nesting is judged.
         with_best: also count all connected sets and show the best order; minutes at scale 1.
     """
     count = TrueRows(planned.graph, folder)
     graph = count.graph
-    ours = written_tree(sql)
-    estimated = our_estimates(planned)
+    ours, estimated = our_tree(planned), our_estimates(planned)
     lines = ["", f"{name}: {tree_text(ours)}", f"    {'':<44}{'estimated':>14}{'true':>14}{'q':>8}"]
     for rows_of in (*(frozenset({r.name}) for r in graph.relations), *joined_sets(ours)):
         true = count(rows_of)
@@ -55,47 +54,29 @@ def explain_query(name: str, planned: Plan, sql: str, folder: Path, with_best: b
     return "\n".join(lines)
 
 
-def written_tree(sql: str) -> Tree:
-    """The nesting of a statement's FROM clause, as its brackets say.
+def our_tree(planned: Plan) -> Tree:
+    """The nesting of our plan's joins."""
+    query = planned.full_query
+    if query is None:
+        raise ValueError("the query is no plain join")
 
-    Example:
-        >>> tree_text(written_tree("SELECT 1 FROM a JOIN (b JOIN c ON b.x = c.x) ON a.x = b.x"))
-        'a (b c)'
-    """
-    select: Any = sqlglot.parse_one(sql, dialect="spark")
-    first = select.args["from_"].this
-    return _chain(first, [*(first.args.get("joins") or []), *(select.args.get("joins") or [])])
+    def nested(plan: SubPlan) -> Tree:
+        if plan.left is None or plan.right is None:
+            return query.hypergraph.names[plan.relations.bit_length() - 1]
+        return (nested(plan.left), nested(plan.right))
 
-
-def _chain(first: exp.Expr, joins: list[exp.Join]) -> Tree:
-    tree = _item(first)
-    for join in joins:
-        tree = (tree, _item(join.this))
-    return tree
-
-
-def _item(node: exp.Expr) -> Tree:
-    if isinstance(node, exp.Table):
-        return node.alias_or_name
-    if isinstance(node, exp.Subquery | exp.Paren) and isinstance(node.this, exp.Table):
-        return _chain(node.this, node.this.args.get("joins") or [])
-    raise ValueError(f"no nested join: {node.sql()}")
+    return nested(query.plan)
 
 
 def our_estimates(planned: Plan) -> dict[Names, float]:
-    """Rows that our planner expects: of relations after their filters, and of its joins.
-
-    The only place here that knows how the planner keeps its estimates.
-    """
-    from deltajoin.planner.cardinality import Statistics, relation_rows
-
-    graph, order = planned.graph, planned.full_order
-    if graph is None or order is None:
-        return {}
-    known = Statistics({s.source: s.rows for s in planned.sources}, dict(planned.keys))
-    single = {frozenset({r.name}): relation_rows(graph, known, r.name) for r in graph.relations}
-    prefixes = (frozenset(order.relations[:size]) for size in range(1, len(order.relations) + 1))
-    return {**single, **dict(zip(prefixes, order.rows, strict=True))}
+    """Rows that our planner expects: of relations after their filters, and of its joins."""
+    query = planned.full_query
+    nodes = query.plan.nodes() if query is not None else ()
+    names = query.hypergraph.names if query is not None else ()
+    return {
+        frozenset(name for i, name in enumerate(names) if node.relations >> i & 1): node.rows
+        for node in nodes
+    }
 
 
 def leaves(tree: Tree) -> tuple[str, ...]:

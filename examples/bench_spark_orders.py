@@ -93,9 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.explain or options.best:
         for query in queries:
             planned = our_plan(query, home)
-            sql, _ = our_sql(planned)
-            folder = home / query.schema
-            print(explain_query(query.name, planned, sql, folder, options.best), flush=True)
+            print(explain_query(query.name, planned, home / query.schema, options.best), flush=True)
         return 0
     return on_spark(queries, home, options)
 

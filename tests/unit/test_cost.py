@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
 from deltajoin.catalog.statistics import Surviving
+from deltajoin.graph import Relation
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import (
     BUILD_LIMIT,
@@ -20,6 +22,7 @@ from deltajoin.planner.cost import (
     arrange,
     lookup_cost,
     row_bytes,
+    used_bytes,
     write_cost,
 )
 from deltajoin.planner.estimate import SetEstimator
@@ -64,6 +67,18 @@ def test_two_large_sides_are_exchanged() -> None:
     assert way_of(cost, joined(made, made.leaf(0), made.leaf(1))) == ("", ("left", "right"))
 
 
+def test_without_an_equality_each_row_is_held_against_each() -> None:
+    sizes = {"a": BIG, "b": 1_000}
+    keyed, cost = combiner(sizes, "a.x = b.x", "a.y < b.y")
+    nested, other = combiner(sizes, "a.y < b.y")
+    ways = [
+        model.way("inner", made.leaf(0), made.leaf(1))
+        for made, model in ((keyed, cost), (nested, other))
+    ]
+    assert [way.broadcast for way in ways] == ["right", "right"]
+    assert ways[1].seconds > 100 * ways[0].seconds
+
+
 def test_a_join_on_the_same_key_reuses_the_exchange() -> None:
     sizes = {"a": BIG, "b": BIG, "c": BIG, "d": 10}
     same, cost = combiner(sizes, "a.x = b.x", "b.x = c.x", "a.z = d.z")
@@ -94,6 +109,31 @@ def test_row_bytes_come_from_the_files() -> None:
     assert row_bytes(statistics, "a") == pytest.approx(300)
     assert row_bytes(statistics, "b") == pytest.approx(8)
     assert row_bytes(statistics, "c") == pytest.approx(100)
+
+
+def test_columns_that_are_not_read_take_no_width() -> None:
+    types = {("a", "x"): "bigint", ("a", "y"): "string", ("a", "z"): "decimal(15,2)"}
+    types |= {("c", "n"): "struct<a:int>", ("c", "m"): "int"}
+    known = Statistics(
+        dict.fromkeys("abc", 100), {}, bytes=dict.fromkeys("abc", 4_400), types=types
+    )
+    assert used_bytes(known, "a", ("x", "y", "z")) == pytest.approx(132)
+    assert used_bytes(known, "a", ("x",)) == pytest.approx(132 * 16 / 44)
+    assert used_bytes(known, "a", ()) == pytest.approx(132 * 8 / 44)
+    assert used_bytes(known, "b", ("x",)) == pytest.approx(132), "the schema is not known"
+    assert used_bytes(known, "c", ("n",)) == pytest.approx(132 * 108 / 112)
+
+
+def test_a_table_of_which_little_is_read_is_broadcast() -> None:
+    rows = {"a": BIG, "b": 100_000}
+    of = graph(list(rows), ["a.x = b.x"])
+    of = replace(of, relations=tuple(Relation(name, name, ("x",)) for name in rows))
+    types = {("b", name): "string" for name in "xtuvw"}
+    for known, way in ((types, "right"), ({}, "")):
+        statistics = Statistics(rows, {}, bytes={"b": 10_000_000}, types=known)
+        cost = SparkCost(of, hypergraph(of), statistics)
+        made = Combiner(hypergraph(of), SetEstimator(of, hypergraph(of), statistics), cost)
+        assert way_of(cost, joined(made, made.leaf(0), made.leaf(1)))[0] == way
 
 
 # lookups ------------------------------------------------------------------------------------------

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import math
 import random
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
+from deltajoin.catalog import load_table
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.cardinality import (
     Estimate,
@@ -54,6 +59,49 @@ def test_the_key_sides_filter_passes_to_the_join() -> None:
     assert rows_of(of, SALES) == pytest.approx(20)
     of = graph(["f", "c"], ["f.c = c.id", "c.name LIKE 'a%'"])
     assert rows_of(of, SALES) == pytest.approx(100_000)
+
+
+def logged(folder: Path, key: str = "k", **tables: pa.Table) -> Statistics:
+    """Statistics of Delta tables; `c` has a key."""
+    for name, table in tables.items():
+        write_deltalake(str(folder / name), table)
+    states = {name: load_table(name, str(folder / name)) for name in tables}
+    rows = {name: state.rows for name, state in states.items()}
+    log = {name: state.log for name, state in states.items() if state.log is not None}
+    return Statistics(rows, {"c": (key,)}, log=log)
+
+
+def test_a_calendar_wider_than_the_facts_is_met_where_they_are(tmp_path: Path) -> None:
+    days = [dt.date(1900, 1, 1) + dt.timedelta(n) for n in range(73_000)]
+    calendar = pa.table({"k": range(73_000), "year": [day.year for day in days]})
+    sold = [36_500 + n % 1_825 for n in range(20_000)]
+    statistics = logged(tmp_path, c=calendar, f=pa.table({"day": sold}))
+    whole = graph(["f", "c"], ["f.day = c.k"])
+    assert rows_of(whole, statistics) == pytest.approx(20_000)
+    year = graph(["f", "c"], ["f.day = c.k", "c.year = 2001"])
+    assert rows_of(year, statistics) == pytest.approx(4_000, rel=0.02)
+    none = graph(["f", "c"], ["f.day = c.k", "c.k = 36501"])
+    assert rows_of(none, statistics) == pytest.approx(20_000 / 1_825)
+
+
+def test_a_guess_of_what_refers_to_a_key_leaves_the_key_as_it_is() -> None:
+    of = graph(["f", "c"], ["f.c = c.id", "c.name LIKE 'a%'"])
+    few = replace(SALES, rows={"f": 100, "c": 50_000})
+    assert rows_of(of, few) == pytest.approx(10)
+
+
+def test_a_string_in_the_bounds_keeps_a_tenth_as_a_filter_and_is_a_key_in_a_join(
+    tmp_path: Path,
+) -> None:
+    names = [f"{n:05}" for n in range(10_000)]
+    table = pa.table({"k": range(10_000), "kind": names, "color": names})
+    statistics = logged(tmp_path, c=table, d=table)
+    assert rows_of(graph(["c"], ["c.kind = '01234'"]), statistics) == pytest.approx(1_000)
+    assert rows_of(graph(["c"], ["c.kind = 'x'"]), statistics) == pytest.approx(1)
+    two = graph(["c"], ["c.kind = '01234'", "c.color = '04321'"])
+    assert rows_of(two, statistics) == pytest.approx(10_000 * 0.1**1.5)
+    joined = graph(["c", "d"], ["c.kind = d.kind"])
+    assert rows_of(joined, statistics) == pytest.approx(100e6 / 10_000**0.75)
 
 
 def test_a_composite_key_gives_one_row_and_its_table_as_many_as_refer_to_it() -> None:

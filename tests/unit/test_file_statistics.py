@@ -146,3 +146,22 @@ def test_a_log_without_figures_lets_every_file_survive(tmp_path: Path) -> None:
     assert log.surviving("i", [(1, 2)])[:2] == (2, 2)
     assert log.share("i", 1, 2) is None
     assert log.column("i").low is None
+
+
+def test_a_point_of_a_type_without_a_step_keeps_a_row_of_each_file_that_may_hold_it(
+    tmp_path: Path,
+) -> None:
+    prices = [Decimal("1.25"), Decimal("2.50"), Decimal("3.75"), Decimal("9.99")]
+    parts = []
+    for names, more in (("ASIA EUROPE AFRICA MARS", 0), ("x y z zz", 100)):
+        values = [price + more for price in prices]
+        columns = {"d": pa.array(values, pa.decimal128(9, 2)), "f": [float(v) for v in values]}
+        parts.append(pa.table({"s": names.split(), **columns}))
+    log = written(tmp_path / "t", *parts)
+    for column, inside, outside in (
+        ("s", "EUROPE", "b"),
+        ("d", 3, 50),
+        ("f", 1.75, 50.0),
+    ):
+        assert log.share(column, inside, inside) == pytest.approx(1 / 8)
+        assert log.share(column, outside, outside) == 0.0

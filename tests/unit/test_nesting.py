@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from deltajoin.emit.ast import column, pretty, table
-from deltajoin.emit.nesting import add_from
+from deltajoin.emit.ast import column, named, pretty, table
+from deltajoin.emit.nesting import Arms, add_from
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.enumerate import exact_plan
 from tests.property.join_queries import (
+    COLUMNS,
     WrongSizes,
     combiner_of,
     database,
@@ -20,6 +21,7 @@ from tests.property.join_queries import (
     literal_rows,
     plan_rows,
     plan_sql,
+    visible,
 )
 from tests.property.oracle import to_duckdb
 from tests.unit.test_hypergraph import block, eq, join, query
@@ -104,6 +106,68 @@ def test_an_implied_equality_is_added_where_no_written_one_connects() -> None:
 
 def test_an_empty_on_is_true() -> None:
     assert only_sql(query(join("left", "a", "b"))).endswith("LEFT JOIN t_b AS b ON TRUE")
+
+
+def hinted(graph: JoinGraph, plan: SubPlan, *sides: str) -> str:
+    """The SQL of a plan that broadcasts some right sides, each given by its relations."""
+    columns = {relation.name: ("k", "v") for relation in graph.relations}
+    bits = combiner_of(graph).graph
+    arms = Arms(tuple(sum(bits.bit[name] for name in side) for side in sides), columns)
+    visible_columns = [
+        named(column("v", name), f"{name}.v") for name in sorted(visible(graph.root))
+    ]
+    select = exp.select(*visible_columns, column("k", sorted(visible(graph.root))[0]))
+    return pretty(
+        add_from(select, bits, plan, lambda name: table(graph.by_name[name].source, name), arms)
+    )
+
+
+def test_a_relation_is_broadcast_by_its_alias() -> None:
+    graph = query(join("left", "a", "b", eq("a", "b"), "`b`.`v` = 1"))
+    text = " ".join(hinted(graph, exact_plan(combiner_of(graph)), "b").split())
+    assert text == (
+        "SELECT /*+ BROADCAST(`b`) */ `a`.`v` AS `a.v`, `b`.`v` AS `b.v`, `a`.`k` "
+        "FROM `t_a` AS `a` LEFT JOIN `t_b` AS `b` ON `a`.`k` = `b`.`k` AND `b`.`v` = 1"
+    )
+
+
+def test_a_join_is_broadcast_as_a_subquery_with_names_of_its_own() -> None:
+    right = block(join("left", "b", "c", eq("b", "c")), on=("`c`.`v` IS NULL",))
+    graph = query(join("left", "a", right, eq("a", "b")), on=("`c`.`k` > `a`.`k`",))
+    text = hinted(graph, exact_plan(combiner_of(graph)), "bc", "c")
+    flat = " ".join(text.split()).replace("`", "")
+    assert flat.startswith("SELECT /*+ BROADCAST(arm) */ a.v AS a.v, arm.b.v AS b.v"), flat
+    assert "( SELECT /*+ BROADCAST(c) */ b.k AS b.k, b.v AS b.v, c.k AS c.k, c.v AS c.v" in flat
+    assert "WHERE c.v IS NULL ) AS arm ON a.k = arm.b.k" in flat
+
+
+def test_hints_keep_the_rows() -> None:
+    arms = 0
+    for seed in range(50):
+        graph = draw(seed)
+        combiner = combiner_of(graph, WrongSizes(float(seed)))
+        plan = exact_plan(combiner)
+        wanted = plan_rows(graph, combiner.graph, plan)
+        sides = tuple(
+            node.right.relations for node in plan.joins() if node.right and node.kind != "full"
+        )
+        outputs = [
+            named(column(c, name), f"{name}.{c}")
+            for name in sorted(visible(graph.root))
+            for c in COLUMNS
+        ]
+        arms_of = Arms(sides, {relation.name: COLUMNS for relation in graph.relations})
+        select = add_from(
+            exp.select(*outputs),
+            combiner.graph,
+            plan,
+            lambda name, of=graph: table(of.by_name[name].source, name),  # type: ignore[misc]
+            arms_of,
+        )
+        text = pretty(select)
+        arms += text.count("AS `arm")
+        assert Counter(database().execute(to_duckdb(text)).fetchall()) == wanted, text
+    assert arms > 8
 
 
 def test_names_with_every_odd_character_come_through() -> None:

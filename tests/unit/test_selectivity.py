@@ -14,7 +14,10 @@ class Hundred(Facts):
     """Column x holds 0 to 99 evenly; column n too, but half of it is null; of others, nothing."""
 
     def distinct(self, column: ColumnRef) -> float:
-        return 100.0 if column[1] in ("x", "n") else 10.0
+        return 100.0 if column[1] in ("x", "n") else 1000.0
+
+    def guessed(self, column: ColumnRef) -> bool:
+        return column[1] not in ("x", "n")
 
     def range_share(self, column: ColumnRef, low: Any, high: Any) -> float | None:
         if column[1] not in ("x", "n") or isinstance(low or high, str):
@@ -62,7 +65,12 @@ class Hundred(Facts):
         (["some_function(1) = 1"], 0.25),
         (["`a`.`x` <= `b`.`y`"], 1 / 3),
         (["`a`.`x` + `b`.`x` = 10"], 0.01),
+        (["upper(`t`.`y`) = 'A'"], 0.1),
         (["`a`.`x` IS NOT DISTINCT FROM `b`.`y`"], 0.01),
+        (["`t`.`x` BETWEEN 5 AND 5"], 0.01),
+        (["`t`.`y` IN (1, 2, 3)"], 0.3),
+        (["`t`.`y` IN (1, 2, 3, 4, 5, 6, 7)"], 0.5),
+        (["`t`.`y` <> 'a'"], 0.9),
         (["no (sql"], 0.25),
         ([], 1.0),
     ],
@@ -71,3 +79,26 @@ def test_shares(predicates: list[str], share: float) -> None:
     found = kept_share(predicates, Hundred())
     assert found == pytest.approx(share, abs=0.011 if " OR " in " ".join(predicates) else 1e-9)
     assert found == kept_share(list(reversed(predicates)), Hundred())
+
+
+@pytest.mark.parametrize(
+    ("predicates", "share"),
+    [
+        (["`t`.`y` = 1", "`t`.`z` = 2"], 0.1**1.5),
+        (["`t`.`y` = 1", "`t`.`z` = 2", "`t`.`s` LIKE '%a'"], 0.1**1.75),
+        (["`t`.`flag`", "`t`.`y` = 1"], 0.1 * 0.5**0.5),
+        (["`t`.`y` >= 1", "`t`.`z` = 2"], 0.1 * 3**-0.5),
+        (["`t`.`y` = 1", "`u`.`y` = 2"], 0.01),
+        (["`t`.`y` = 1", "`t`.`x` = 5"], 0.001),
+        (["`t`.`x` = 5", "`t`.`n` = 5"], 0.01 * 0.005),
+    ],
+)
+def test_only_guesses_on_the_same_relation_back_off(predicates: list[str], share: float) -> None:
+    assert kept_share(predicates, Hundred()) == pytest.approx(share)
+    assert kept_share([" AND ".join(predicates)], Hundred()) == pytest.approx(share)
+
+
+def test_one_more_conjunct_never_keeps_more() -> None:
+    conjuncts = ["`t`.`y` = 1", "`t`.`z` IN (1, 2)", "`t`.`flag`", "`t`.`x` > 4", "`u`.`y` = 3"]
+    shares = [kept_share(conjuncts[:count], Hundred()) for count in range(len(conjuncts) + 1)]
+    assert shares == sorted(shares, reverse=True)

@@ -97,7 +97,8 @@ class FileStatistics:
     def share(self, name: str, low: Value | None, high: Value | None) -> float | None:
         """Share of the rows within a closed range, values taken as even within each file.
 
-        None when the log can't tell: no bounds for some file, or another type.
+        A range that meets a file keeps one row of it at least when the values of its type can't be
+        counted. None when the log can't tell: no bounds for some file, or another type.
         """
         whole = self.column(name)
         if whole.low is None or whole.high is None:
@@ -107,13 +108,16 @@ class FileStatistics:
         except (TypeError, ValueError):
             return None
         if self.files > _WEIGHED_FILES:
-            return _overlap(whole.low, whole.high, low, high)
+            return _overlap(whole.low, whole.high, low, high, 1 / max(1, self._rows()))
         total = weight = 0.0
         for bounds, rows in zip(self._file_bounds(name), self._pylist("num_records"), strict=True):
             if bounds is not None and rows:
                 weight += rows
-                total += rows * _overlap(*bounds, low, high)
+                total += rows * _overlap(*bounds, low, high, 1 / rows)
         return float(total / weight) if weight else None
+
+    def _rows(self) -> int:
+        return sum(rows or 0 for rows in self._pylist("num_records"))
 
     def _file_bounds(self, name: str) -> list[tuple[Value, Value] | None]:
         if name not in self._bounds:
@@ -261,8 +265,11 @@ def _domain(low: Value | None, high: Value | None) -> int | None:
     return 1 if low == high else None
 
 
-def _overlap(low: Any, high: Any, first: Any, last: Any) -> float:
-    """Share of [low, high] that lies in [first, last]; discrete types count both ends."""
+def _overlap(low: Any, high: Any, first: Any, last: Any, least: float) -> float:
+    """Share of [low, high] that lies in [first, last]; discrete types count both ends.
+
+    `least` is the share of what lies in both where values can't be counted: a point has no width.
+    """
     first = low if first is None else max(low, first)
     last = high if last is None else min(high, last)
     if first > last:
@@ -275,7 +282,9 @@ def _overlap(low: Any, high: Any, first: Any, last: Any) -> float:
     base = _position(low, prefix)
     width = span - base + step
     share = (end - start + step) / width if width > 0 else 1.0
-    return min(1.0, share) if math.isfinite(share) else 1.0
+    if not math.isfinite(share):
+        return 1.0
+    return min(1.0, share if step else max(share, least))
 
 
 def _position(value: Any, prefix: str) -> float:

@@ -58,6 +58,7 @@ def gather_statistics(
         log={name: table.log for name, table in sorted(tables.items()) if table.log},
         references=resolve_references(declared, tables),
         hints=resolve_hints(declared, tables),
+        types={(n, c.name): c.type for n, table in sorted(tables.items()) for c in table.columns},
         measured=measured_steps(runs),
     )
 

@@ -7,19 +7,20 @@ right side of an inner, left, semi or anti join into its ON, from the left side 
 into WHERE; engines push it down from there. Below a full join neither is legal: a table is filtered
 in a subquery under its own alias, a join by an inner join with one row whose ON is the filter.
 Written conjuncts are applied where both sides meet. An implied equality is added where its class
-has no written one, so that the join has a key.
+has no written one, so that the join has a key. What is broadcast is named by a hint: a relation by
+its alias, a join as a subquery that gives its columns names of their own.
 
 Caller: switches the engine's own reordering off; names outputs as `relation`.`column`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from deltajoin.emit.ast import expression, named, number
+from deltajoin.emit.ast import call, column, expression, named, number
 from deltajoin.graph import ColumnRef, Predicate
 from deltajoin.names import UniqueNames
 from deltajoin.planner.combine import SubPlan
@@ -41,24 +42,36 @@ _DEEPEST = 16
 _TURNED = {"inner": "inner", "full": "full", "left": "right"}
 
 
-def add_from(select: exp.Select, graph: Hypergraph, plan: SubPlan, scan: Scan) -> exp.Select:
+@dataclass(frozen=True)
+class Arms:
+    """Right sides to broadcast, as sets of relations, and relation -> columns that are read."""
+
+    broadcast: tuple[int, ...] = ()
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def add_from(
+    select: exp.Select, graph: Hypergraph, plan: SubPlan, scan: Scan, arms: Arms | None = None
+) -> exp.Select:
     """The select over the plan's nested joins; `scan` gives a relation's table under its alias."""
-    tree = _Nesting(graph, scan).tree(plan)
-    select.set("from_", exp.From(this=tree.first))
-    select.set("joins", tree.joins)
-    if tree.pending:
-        select = select.where(*[expression(p.sql) for p in tree.pending])
-    return select
+    tree = _Nesting(graph, scan, arms or Arms()).tree(plan)
+    select.set("expressions", [_renamed(output, tree.names) for output in select.expressions])
+    return _over(select, tree)
 
 
 @dataclass
 class _Tree:
-    """A table, what is joined to it in turn, and the filters that still have to be placed."""
+    """A table, what is joined to it in turn, and the filters that still have to be placed.
+
+    `names` are columns that a subquery renamed; `hinted` what the select around has to broadcast.
+    """
 
     first: exp.Expr
     joins: list[exp.Join]
     pending: list[Predicate]
     depth: int = 0
+    names: dict[ColumnRef, exp.Expr] = field(default_factory=dict)
+    hinted: tuple[str, ...] = ()
 
     def item(self) -> exp.Expr:
         """As one side of a join; in brackets when it is a join itself."""
@@ -69,9 +82,10 @@ class _Tree:
 
 
 class _Nesting:
-    def __init__(self, graph: Hypergraph, scan: Scan) -> None:
+    def __init__(self, graph: Hypergraph, scan: Scan, arms: Arms) -> None:
         self._graph = graph
         self._scan = scan
+        self._arms = arms
         self._classes = _classes(graph)
         self._aliases = UniqueNames(graph.names)
 
@@ -81,6 +95,8 @@ class _Nesting:
             name = self._graph.names[plan.relations.bit_length() - 1]
             return _Tree(self._scan(name), [], self._filters(plan))
         left, right = self.tree(plan.left), self.tree(plan.right)
+        if plan.right.relations in self._arms.broadcast:
+            right = self._arm(plan.right, right)
         on = self._conjuncts(plan)
         if plan.kind == "full":
             left, right = self._settled(left), self._settled(right)
@@ -91,8 +107,25 @@ class _Nesting:
         if kind in _TURNED and max(left.depth, _DEEPEST) < right.depth:
             left, right, kind = right, left, _TURNED[kind]
         depth = max(left.depth, right.depth + bool(right.joins))
-        joins = [*left.joins, _join(kind, right.item(), on)]
-        return _Tree(left.first, joins, pending, depth)
+        names, hinted = {**left.names, **right.names}, (*left.hinted, *right.hinted)
+        joins = [*left.joins, _join(kind, right.item(), on, names)]
+        return _Tree(left.first, joins, pending, depth, names, hinted)
+
+    def _arm(self, plan: SubPlan, tree: _Tree) -> _Tree:
+        """A side that is broadcast, under one name."""
+        if not tree.joins and not tree.names:
+            return replace(tree, hinted=(tree.first.alias,))
+        alias, outputs = self._aliases.take("arm"), UniqueNames()
+        inside: list[exp.Expr] = []
+        names: dict[ColumnRef, exp.Expr] = {}
+        for relation in _visible(self._graph, plan):
+            for name in self._arms.columns[relation]:
+                ref = (relation, name)
+                output = outputs.take(f"{relation}.{name}")
+                inside.append(named(tree.names.get(ref, column(name, relation)), output))
+                names[ref] = column(output, alias)
+        rows = _over(exp.select(*inside), tree)
+        return _Tree(_aliased(rows, alias), [], [], names=names, hinted=(alias,))
 
     def _filters(self, plan: SubPlan) -> list[Predicate]:
         """Filters that become decidable at this node and in neither side."""
@@ -119,21 +152,59 @@ class _Nesting:
         """The tree with its filters applied below whatever comes next."""
         if not tree.pending:
             return tree
-        conditions = [expression(predicate.sql) for predicate in tree.pending]
+        conditions = [expression(predicate.sql, tree.names) for predicate in tree.pending]
         if not tree.joins and isinstance(tree.first, exp.Table):
             rows = exp.select("*").from_(tree.first).where(*conditions)
-            return _Tree(rows.subquery(exp.to_identifier(tree.first.alias, quoted=True)), [], [])
-        one = exp.select(named(number(1), "one")).subquery(
-            exp.to_identifier(self._aliases.take("one_row"), quoted=True)
-        )
+            return _Tree(_aliased(rows, tree.first.alias), [], [])
+        one = _aliased(exp.select(named(number(1), "one")), self._aliases.take("one_row"))
         join = exp.Join(this=one, on=exp.and_(*conditions, copy=False), **_WORDS["inner"])
-        return _Tree(tree.first, [*tree.joins, join], [])
+        return replace(tree, joins=[*tree.joins, join], pending=[], depth=0)
 
 
-def _join(kind: str, right: exp.Expr, on: list[Predicate]) -> exp.Join:
+def _over(select: exp.Select, tree: _Tree) -> exp.Select:
+    """The select with the tree as its FROM, WHERE and hints."""
+    select.set("from_", exp.From(this=tree.first))
+    select.set("joins", tree.joins)
+    if tree.pending:
+        select = select.where(*[expression(p.sql, tree.names) for p in tree.pending])
+    if tree.hinted:
+        names = [exp.to_identifier(name, quoted=True) for name in tree.hinted]
+        select = select.hint(call("BROADCAST", *names))
+    return select
+
+
+def _aliased(rows: exp.Select, alias: str) -> exp.Subquery:
+    return rows.subquery(exp.to_identifier(alias, quoted=True))
+
+
+def _renamed(output: exp.Expr, names: Mapping[ColumnRef, exp.Expr]) -> exp.Expr:
+    """An output over renamed columns, under the name that it has."""
+    holder = output if isinstance(output, exp.Alias) else exp.Paren(this=output)
+    for node in list(holder.find_all(exp.Column)):
+        to = names.get((node.table, node.name))
+        if to is not None:
+            bare = node is holder.this and holder is not output
+            node.replace(named(to.copy(), node.name) if bare else to.copy())
+    found: exp.Expr = holder if holder is output else holder.this
+    return found
+
+
+def _visible(graph: Hypergraph, plan: SubPlan) -> Iterator[str]:
+    """Relations whose columns a sub-plan gives, in order."""
+    if plan.left is None or plan.right is None:
+        yield graph.names[plan.relations.bit_length() - 1]
+        return
+    yield from _visible(graph, plan.left)
+    if plan.kind not in ("semi", "anti"):
+        yield from _visible(graph, plan.right)
+
+
+def _join(
+    kind: str, right: exp.Expr, on: list[Predicate], names: Mapping[ColumnRef, exp.Expr]
+) -> exp.Join:
     if kind == "inner" and not on:
         return exp.Join(this=right, **_WORDS["cross"])
-    conditions = [expression(predicate.sql) for predicate in on] or [exp.true()]
+    conditions = [expression(predicate.sql, names) for predicate in on] or [exp.true()]
     return exp.Join(this=right, on=exp.and_(*conditions, copy=False), **_WORDS[kind])
 
 

@@ -22,7 +22,7 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
 from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.group import group_sql, grouped, touched_sql
-from deltajoin.emit.nesting import add_from
+from deltajoin.emit.nesting import Arms, add_from
 from deltajoin.emit.paths import (
     PathProgram,
     SharedProgram,
@@ -132,7 +132,8 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
         return table(views.scan(source, version[source]).view, relation)
 
     rows = exp.select(*(named(expression(p.sql), p.name) for p in graph.projections))
-    rows = add_from(rows, query.hypergraph, query.plan, scan)
+    columns = {relation.name: relation.columns for relation in graph.relations}
+    rows = add_from(rows, query.hypergraph, query.plan, scan, Arms(query.broadcast, columns))
     if graph.grouping:
         return pretty(grouped(rows.subquery(INPUT), graph.grouping))
     return count_sql(rows, plan.target) if plan.target.kind == "bag" else pretty(rows)

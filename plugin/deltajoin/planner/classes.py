@@ -1,9 +1,11 @@
 """Equality classes: which columns are equated, and what values they share.
 
 A class holds, for each relation, its column with the fewest distinct values. A column that meets a
-key refers to it: a guess has no more values than the smallest key in its class has rows. Several
-classes together have no more distinct values than a table has rows; a covered key has exactly so
-many. Relations are numbers; relation i is bit 1 << i.
+key refers to it: a guess has no more values than the smallest key in its class has rows. Where the
+log shows fewer values than that key has (five years of a calendar of two hundred), the rows of the
+key's table that filters keep are taken to lie among these. Several classes together have no more
+distinct values than a table has rows; a covered key has exactly so many. Relations are numbers;
+relation i is bit 1 << i.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from deltajoin.planner.statistics import Statistics
 Equality = tuple[ColumnRef, ColumnRef]
 
 _MOST = 1e200
+_BOUNDED = ("log", "hint")
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Classes:
     """The classes of some equalities between relations.
 
     `linked[i]` are (partner, class) of relation i; `members[c]` the columns of class c by relation.
+    `kept[i]` are the rows of relation i after its own filters.
     """
 
     def __init__(
@@ -50,11 +54,13 @@ class Classes:
         relations: Sequence[Relation],
         equalities: Iterable[Equality],
         statistics: Statistics,
+        kept: Sequence[float],
     ) -> None:
         self._relations = {r.name: r for r in relations}
         self._numbers = {r.name: i for i, r in enumerate(relations)}
         self._statistics = statistics
         self._rows = [statistics.table_rows(r.source) for r in relations]
+        self._kept = kept
         self._class_of: dict[ColumnRef, int] = {}
         self._connected: dict[tuple[int, int], tuple[int, ...]] = {}
         self.linked: list[list[tuple[int, int]]] = [[] for _ in relations]
@@ -153,6 +159,7 @@ class Classes:
                 self.members[joined][number] = member
         for members in self.members:
             _refer_to_keys(members)
+            _meet_references(members, self._kept)
 
     def _covered_keys(self) -> tuple[Key, ...]:
         """Keys of several columns that are all equated; a key of one is its column's values."""
@@ -175,6 +182,18 @@ def _refer_to_keys(members: dict[int, Member]) -> None:
     for number, member in members.items():
         if member.source == "guess" and member.distinct > smallest.distinct:
             members[number] = replace(member, distinct=smallest.distinct, source=smallest.source)
+
+
+def _meet_references(members: dict[int, Member], kept: Sequence[float]) -> None:
+    """A filtered key has no more values than it has rows left, nor fewer than refer to it.
+
+    So rows that refer to it lose no more than the filter takes from what they can refer to.
+    """
+    known = [m.distinct for m in members.values() if not m.key and m.source in _BOUNDED]
+    for number, member in members.items():
+        if member.key and known and max(known) < member.distinct:
+            values = min(member.distinct, max(*known, kept[number], 1.0))
+            members[number] = replace(member, distinct=values)
 
 
 def product_of(values: Iterable[float]) -> float:

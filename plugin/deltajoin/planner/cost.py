@@ -1,7 +1,7 @@
 """What joins cost on Spark, in seconds of a small machine: bytes touched, bytes moved, rows made.
 
-    join      broadcast the build side when it is small, else exchange each side that does not lie
-              by the join's key yet, sort, merge
+    join      broadcast the build side when it is small and sure to be, else exchange each side that
+              does not lie by the join's key yet, sort, merge
     lookup    read the files that survive; bring the table to the stream, the stream to the table,
               or both together, whichever is cheapest
     write     one MERGE
@@ -15,11 +15,13 @@ step of a path, over an `arrange`d table.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Surviving
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.bounds import Bounds
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.statistics import Statistics
@@ -41,9 +43,11 @@ SORT_MERGE = 1 / 6.3e6
 #: and seconds a row that it writes, "MERGE": 101,000 rows against 1,000.
 MERGE, WRITE = 4.2, 1 / 59e3
 
-#: Bytes of rows up to which Spark may broadcast a build side (its own default), and up to which a
-#: travelling change is broadcast to a table.
-BUILD_LIMIT, STREAM_LIMIT = 10 * 2**20, 64 * 2**20
+#: Bytes of rows up to which a build side is broadcast (Spark's own default) if it is as expected,
+#: and if the estimate is as wrong as can be: Spark obeys a hint whatever the size is.
+BUILD_LIMIT, MOST_BUILD = 10 * 2**20, 64 * 2**20
+#: Bytes of rows up to which a travelling change is broadcast to a table.
+STREAM_LIMIT = 64 * 2**20
 #: Bytes of a row in memory for each byte in a data file, and what a row of an unknown table has.
 INFLATION, UNKNOWN_ROW = 3.0, 100.0
 #: Ranges that keep more of the files than this are of no use.
@@ -52,6 +56,12 @@ USEFUL = 0.95
 KEPT, KEYED, LOST = 0, 1, 2
 
 _BUILDS_RIGHT = ("inner", "left", "semi", "anti")
+#: Bytes of a value and of a row's frame, as Spark counts them when it scales a table's size by the
+#: columns that are read; of other types than these, and of columns of no known type.
+_ROW = 8.0
+_TYPES = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "integer": 4, "float": 4, "date": 4}
+_WIDE = {"string": 20, "binary": 100, "array": 100, "map": 100, "struct": 100}
+_VALUE = 8
 
 
 def row_bytes(statistics: Statistics, source: str) -> float:
@@ -60,6 +70,22 @@ def row_bytes(statistics: Statistics, source: str) -> float:
     if size is None:
         return UNKNOWN_ROW
     return min(max(INFLATION * size / statistics.table_rows(source), 8.0), 1e4)
+
+
+def used_bytes(statistics: Statistics, source: str, used: Iterable[str]) -> float:
+    """Bytes of those columns of a row that are read; of all when the schema is not known."""
+    types, whole = statistics.types, row_bytes(statistics, source)
+    sizes = {name: _value_bytes(kind) for (table, name), kind in types.items() if table == source}
+    read = set(used)
+    if not read <= sizes.keys():
+        return whole
+    share = (_ROW + sum(sizes[name] for name in read)) / (_ROW + sum(sizes.values()))
+    return max(whole * share, _ROW)
+
+
+def _value_bytes(kind: str) -> float:
+    name = kind.lower().split("(")[0].split("<")[0]
+    return {**_TYPES, **_WIDE}.get(name, _VALUE)
 
 
 def write_cost(rows: float) -> float:
@@ -76,11 +102,12 @@ class Way(NamedTuple):
 
 
 class SparkCost:
-    """The cost model of a full query's joins."""
+    """The cost model of a full query's joins; rows are as wide as the columns that it reads."""
 
     def __init__(self, graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> None:
-        sources = (graph.by_name[name].source for name in hypergraph.names)
-        self._widths = [row_bytes(statistics, source) for source in sources]
+        relations = (graph.by_name[name] for name in hypergraph.names)
+        self._bounds = Bounds(graph, hypergraph, statistics)
+        self._widths = [used_bytes(statistics, r.source, r.columns) for r in relations]
         self._width: dict[int, float] = {}
         columns = [
             (hypergraph.set_of(predicate.relations), min(graph.equated(predicate.left)))
@@ -105,8 +132,9 @@ class SparkCost:
     def _way(self, kind: str, left: SubPlan, right: SubPlan) -> tuple[float, bool, bool, bool]:
         """Seconds; whether the right side is broadcast; which sides lie by the join's key."""
         build = self._bytes(right)
-        if build <= BUILD_LIMIT and kind in _BUILDS_RIGHT:
-            return BROADCAST * build + PROBE * left.rows, True, False, False
+        if kind in _BUILDS_RIGHT and self._is_small(right):
+            probed = 1.0 if self._is_keyed(left, right) else max(right.rows, 1.0)
+            return BROADCAST * build + PROBE * left.rows * probed, True, False, False
         here, there = self._place(left), self._place(right)
         if here or there:
             key = self._key(left.relations, right.relations)
@@ -121,12 +149,21 @@ class SparkCost:
             return 0
         found = self._places.get(part.text)
         if found is None:
-            if part.kind in _BUILDS_RIGHT and self._bytes(part.right) <= BUILD_LIMIT:
+            if part.kind in _BUILDS_RIGHT and self._is_small(part.right):
                 found = self._place(part.left)
             else:
                 found = self._key(part.left.relations, part.right.relations)
             self._places[part.text] = found
         return found
+
+    def _is_keyed(self, left: SubPlan, right: SubPlan) -> bool:
+        """Whether a join equates anything; else each row is held against each."""
+        one, other = left.relations, right.relations
+        joined = one | other
+        return any(
+            needs & one and needs & other and needs & joined == needs
+            for needs, _ in self._equalities
+        )
 
     def _key(self, left: int, right: int) -> int:
         """What a join equates, as a set of equality classes."""
@@ -136,12 +173,23 @@ class SparkCost:
                 key |= column
         return key
 
-    def _bytes(self, part: SubPlan) -> float:
-        width = self._width.get(part.relations)
+    def width(self, relations: int) -> float:
+        """Bytes of a row of a joined set."""
+        width = self._width.get(relations)
         if width is None:
-            width = sum(w for i, w in enumerate(self._widths) if part.relations >> i & 1)
-            self._width[part.relations] = width
-        return part.rows * width
+            width = sum(w for i, w in enumerate(self._widths) if relations >> i & 1)
+            self._width[relations] = width
+        return width
+
+    def _is_small(self, part: SubPlan) -> bool:
+        """Whether a part may be broadcast: by what is expected, and by what is possible."""
+        if self._bytes(part) > BUILD_LIMIT:
+            return False
+        most = self._bounds.most_rows(part.relations)
+        return most * self.width(part.relations) <= MOST_BUILD
+
+    def _bytes(self, part: SubPlan) -> float:
+        return part.rows * self.width(part.relations)
 
 
 @dataclass(frozen=True)

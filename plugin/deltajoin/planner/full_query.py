@@ -39,7 +39,8 @@ class FullQuery:
     """A plan of the whole query.
 
     `method` is exact, linearised, greedy, written or forced; `pairs` the csg-cmp-pairs counted;
-    `fallback` why the plan is not exact; `written_cost` the cost of the query as it is written.
+    `fallback` why the plan is not exact; `written_cost` the cost of the query as it is written;
+    `broadcast` the right sides to broadcast, as sets of relations.
     """
 
     hypergraph: Hypergraph
@@ -48,6 +49,7 @@ class FullQuery:
     pairs: int
     fallback: str
     written_cost: float
+    broadcast: tuple[int, ...] = ()
 
     def nesting(self) -> str:
         """The order with names, estimated rows apart.
@@ -65,7 +67,7 @@ class FullQuery:
             "fallback": self.fallback,
             "cost": _short(self.plan.cost),
             "written_cost": _short(self.written_cost),
-            "joins": list(_joins(self.hypergraph, self.plan)),
+            "joins": list(_joins(self.hypergraph, self.plan, frozenset(self.broadcast))),
         }
 
 
@@ -79,7 +81,7 @@ def _nested(graph: Hypergraph, plan: SubPlan) -> str:
     return f"({left} {_SIGNS[plan.kind]} {right})"
 
 
-def _joins(graph: Hypergraph, plan: SubPlan) -> Iterator[dict[str, Any]]:
+def _joins(graph: Hypergraph, plan: SubPlan, broadcast: frozenset[int]) -> Iterator[dict[str, Any]]:
     for join in plan.joins():
         if join.left is None or join.right is None:
             continue
@@ -89,6 +91,7 @@ def _joins(graph: Hypergraph, plan: SubPlan) -> Iterator[dict[str, Any]]:
             "left": _nested(graph, join.left),
             "right": _nested(graph, join.right),
             "on": sorted(predicates),
+            "broadcast": "right" if join.right.relations in broadcast else "",
             "rows": _short(join.rows),
             "cost": _short(join.cost),
         }
@@ -112,23 +115,39 @@ def plan_full_query(
     """
     choice = choice or Choice()
     hypergraph = build_hypergraph(graph, types)
-    combiner = Combiner(
-        hypergraph,
-        SetEstimator(graph, hypergraph, statistics),
-        SparkCost(graph, hypergraph, statistics),
-    )
+    cost = SparkCost(graph, hypergraph, statistics)
+    combiner = Combiner(hypergraph, SetEstimator(graph, hypergraph, statistics), cost)
     written = _written(combiner, graph)
     if choice.order:
         forced = _left_deep(combiner, choice.order)
-        return FullQuery(hypergraph, forced, "forced", 0, "an order is given", written.cost)
+        hints = _broadcast(cost, forced)
+        return FullQuery(hypergraph, forced, "forced", 0, "an order is given", written.cost, hints)
     unknown = statistics.unknown(graph)
     if unknown or not choice.reorder:
         reason = f"no row count of {', '.join(unknown)}" if unknown else "reordering is off"
         return FullQuery(hypergraph, written, "written", 0, reason, written.cost)
     found = full_plan(combiner, written=graph.root)
+    hints = _broadcast(cost, found.plan)
     return FullQuery(
-        hypergraph, found.plan, found.method, found.pairs, found.fallback, written.cost
+        hypergraph, found.plan, found.method, found.pairs, found.fallback, written.cost, hints
     )
+
+
+def _broadcast(cost: SparkCost, plan: SubPlan) -> tuple[int, ...]:
+    """The right sides that the cost model broadcasts by an equality.
+
+    Spark must be told: it multiplies the sizes of what it joins, takes a joined or filtered side
+    for large, and exchanges the other one.
+    """
+    found = [
+        join.right.relations
+        for join in plan.joins()
+        if join.left is not None
+        and join.right is not None
+        and any(p.left is not None for edge in join.edges for p in edge.predicates)
+        and cost.way(join.kind, join.left, join.right).broadcast
+    ]
+    return tuple(sorted(found))
 
 
 def _written(combiner: Combiner, graph: JoinGraph) -> SubPlan:

@@ -75,8 +75,9 @@ class Matching:
             needs, share = self.mask(names), self.kept_by(predicate.sql)
             for name in names:
                 self._residuals[self._numbers[name]].append((number, needs, share))
-        self._classes = Classes(relations, equalities, statistics)
         self._filtered = [self._filter(r, given) for r in relations]
+        kept = [r * f for r, f in zip(self._rows, self._filtered, strict=True)]
+        self._classes = Classes(relations, equalities, statistics, kept)
         self._seen = self._measured()
 
     def mask(self, names: Iterable[str]) -> int:
@@ -233,6 +234,12 @@ class _Facts(Facts):
     def distinct(self, column: ColumnRef) -> float:
         source = self._matching.source(column[0])
         return self._statistics.distinct(source, column[1]).value if source else 1.0
+
+    def guessed(self, column: ColumnRef) -> bool:
+        source = self._matching.source(column[0])
+        if source is None or self._statistics.column(source, column[1]).domain is not None:
+            return False
+        return self._statistics.distinct(source, column[1]).source == "guess"
 
     def range_share(self, column: ColumnRef, low: Value | None, high: Value | None) -> float | None:
         source = self._matching.source(column[0])

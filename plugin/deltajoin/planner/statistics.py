@@ -89,6 +89,7 @@ class Statistics:
         references: ((source, columns), (source, key columns)): a foreign key and what it refers to.
         hints: {"rows": {source: n}, "distinct": {"source.column": n}}.
         measured: the lookups of earlier runs (`measured_steps`).
+        types: (source, column) -> type, of all columns of a table or of none.
         driver: whose path is being ordered (`driven_by`); measured rows are used for it alone.
     """
 
@@ -99,6 +100,7 @@ class Statistics:
     references: tuple[Reference, ...] = ()
     hints: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     measured: Mapping[Step, Measured] = field(default_factory=dict)
+    types: Mapping[tuple[str, str], str] = field(default_factory=dict)
     driver: str | None = None
     _made: dict[int, tuple[JoinGraph, Matching]] = field(
         init=False, repr=False, compare=False, default_factory=dict
