@@ -21,6 +21,7 @@ from itertools import permutations
 
 from deltajoin.delta.path import SourceVersion
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.solver import COST, Strategy, stream_order
 
@@ -40,8 +41,10 @@ def epoch_order(
 ) -> tuple[str, ...]:
     """All relations in epoch order; by ascending size where it is not known what changed."""
 
-    def size(name: str) -> tuple[float, str]:
-        return (statistics.table_rows(graph.by_name[name].source), name)
+    places = {name: place for place, name in enumerate(canonical_names(graph))}
+
+    def size(name: str) -> tuple[float, int]:
+        return (statistics.table_rows(graph.by_name[name].source), places[name])
 
     if strategy != COST:
         written = tuple(relation.name for relation in graph.relations)

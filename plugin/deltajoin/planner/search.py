@@ -7,8 +7,8 @@ The price of a step depends on the bound set, the next relation and how the stre
 dynamic programming over (connected set, place) is exact (Held-Karp; checked against all
 permutations in tests). All paths of a model share one budget of sets; a path that would pass its
 part goes on by a beam from there. Steps follow predicates: a relation that
-no predicate links to the bound set waits. Ties go to the first order by relation names, so the
-same graph gives the same order whatever order it was written in.
+no predicate links to the bound set waits. Ties go to the first order by canonical numbers, so the
+same graph gives the same order whatever it was written and named like.
 """
 
 from __future__ import annotations
