@@ -23,6 +23,8 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
     lines = [head, f"  Δ{path['driver']} of {path['source']}: {_reading(path)}"]
     if path.get("expected_empty"):
         lines.append(f"  expected empty: {path['expected_empty']}")
+    if path.get("replanned"):
+        lines.append(f"  replanned: {path['replanned']}")
     for step in path["steps"]:
         star = "*" if step["epoch"] == "this" else ""
         on = " AND ".join(step["on"]).replace("`", "") or "every row"

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 
 from deltajoin.delta.path import SourceVersion
+from deltajoin.delta.pinning import Pins, holds
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics
@@ -38,8 +39,12 @@ def epoch_order(
     statistics: Statistics,
     versions: Mapping[str, SourceVersion] | None = None,
     strategy: Strategy = COST,
+    pins: Pins | None = None,
 ) -> tuple[str, ...]:
-    """All relations in epoch order; by ascending size where it is not known what changed."""
+    """All relations in epoch order; by ascending size where it is not known what changed.
+
+    That of the last like epoch (`pinning`) stays while it is not clearly dearer.
+    """
 
     places = {name: place for place, name in enumerate(canonical_names(graph))}
 
@@ -63,6 +68,9 @@ def epoch_order(
         best: tuple[str, ...] = min(permutations(changed), key=rank)
     else:
         best = _improved(changed, rank)
+    pinned = pins.epoch_order(changed) if pins else None
+    if pinned is not None and holds(rank(pinned), rank(best)):
+        best = pinned
     return (*(name for name in names if name not in best), *best)
 
 

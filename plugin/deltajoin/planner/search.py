@@ -109,6 +109,24 @@ class Search:
         self._left -= min(allowed - left, self._left)
         return self._described(min(layer, key=rank), len(start), rows_of)
 
+    def along(self, order: tuple[str, ...], rows: float) -> JoinOrder:
+        """A given order, with the rows and the cost that it has here; each step must be linked."""
+        price, usable = self._pricing.price, self.steps.usable
+        numbers = tuple(self.steps.number(name) for name in order)
+        bound, place, cost = 1 << numbers[0], 0, 0.0
+        rows_of = {bound: rows}
+        for new in numbers[1:]:
+            fan_out, _, key = self.steps.size(bound, new)
+            after = bound | 1 << new
+            rows_of[after] = rows_of[bound] * fan_out
+            near = place != 0 and place == key
+            step, moved = price(bound, new, rows_of[bound], rows_of[after], near)
+            place = place if moved == KEPT else key if moved == KEYED else 0
+            if place and not usable(place, after):
+                place = 0
+            bound, cost = after, cost + step
+        return self._described(State(bound, place, cost, numbers), 1, rows_of)
+
     def _sizes(self, sizes: dict[int, float], within: int, left: int) -> dict[int, float] | None:
         """Rows of every set that is one relation larger; None when that passes what is left."""
         grown: dict[int, float] = {}
