@@ -1,4 +1,4 @@
-"""Pinned orders: kept under drift of statistics, given up with a note when they are clearly dear."""
+"""Pinned orders: kept under drift of statistics, given up with a note when clearly dearer."""
 
 from __future__ import annotations
 

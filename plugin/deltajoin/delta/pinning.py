@@ -4,7 +4,7 @@ An epoch is like today's when the same definition ran with the same changed rela
 the target's log says in which epoch order and by which paths. Both are kept while their cost under
 today's statistics is at most `KEEP` times the best that is found. Every order is exact, so this is
 about stability alone: plans don't flip from day to day, and measured rows add up on the same steps.
-A figure that halves can make the best order half as dear, hence 2; one that grows by half does less.
+A figure that halves can make the best order half as dear, hence 2; growing by half does less.
 
 The whole query's order is not pinned: it is for rebuilds, which are rare and start anew.
 Caller: `Pins.of` the records; asks them where an order is chosen.

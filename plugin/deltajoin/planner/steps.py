@@ -1,8 +1,9 @@
 """What one more lookup costs, asked once: the search's view of a graph on bit sets.
 
-Relation i of the canonical names (`canonical`) is bit 1 << i, so that names break no ties. The fan-out of a step depends on what is bound only
-through the relations that share a predicate or an equality class with the new one, so it is kept
-by that part of the bound set and shared by all paths of a model.
+Relation i of the canonical names (`canonical`) is bit 1 << i, so that names break no ties. The
+fan-out of a step depends on what is bound only through the relations that share a predicate or an
+equality class with the new one, so it is kept by that part of the bound set and shared by all paths
+of a model.
 
 The price of a step depends on what is bound, what comes next, the rows in and out, and whether the
 stream already lies where the step needs it. Prices are never negative; any unit that adds up.
