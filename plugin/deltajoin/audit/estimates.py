@@ -1,8 +1,8 @@
 """What is expected of each lookup: rows, what the figure stands on, files read, how sides meet.
 
 Told for inner lookups, whose fan-out the planner estimates; a step that enters by keys starts its
-stream anew. A plan is made before the change is read, so files that the ranges of its keys leave
-out are not subtracted yet: the text says by which column they will be, where there is one.
+stream anew. A plan is made before the change is read, so all files of a table count, also those
+that the change's own keys will leave out.
 """
 
 from __future__ import annotations
@@ -69,9 +69,6 @@ class _Walk:
         width = sum(self._width(name) for name in self._bound[:-1])
         cost = lookup_cost(table, rows_in, float(step.estimated_rows), width, near)
         self._key = {KEPT: self._key, KEYED: key}.get(cost.place)
-        column = next((c for members in key for n, c in members if n == step.relation), "")
-        if column and cost.exchange == "broadcast the change":
-            plain["pruned_by"] = column
         return {
             **plain,
             "rows": step.estimated_rows,

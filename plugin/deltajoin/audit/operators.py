@@ -1,10 +1,12 @@
 """How each operator of a query is kept: by lookup paths, by scope, by branches, by groups, or not.
 
-inner join                 lookup paths: the change travels through the other tables
-left, semi, anti join      scope: the join keys that the change touches, both versions
-full join                  two branches: the left join, and the right rows without a match
-GROUP BY, DISTINCT         the groups that the change touches
-anything else              rebuilt: code, message, place, what to change
+    inner join                 lookup paths: the change travels through the other tables
+    left, semi, anti join      scope: the join keys that the change touches, both versions
+    full join                  two branches: the left join, and the right rows without a match
+    GROUP BY, DISTINCT         the groups that the change touches
+    anything else              rebuilt: code, message, place, what to change
+
+Caller: gives a plan just made, which still knows what stood against keeping it.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
     if planned.graph.grouping is not None:
         found.append(_grouped(planned.graph.grouping))
     for operator in found:
-        if stop is not None and operator["over"].endswith(stop.where):
+        if stop is not None and _is_at(operator, stop.where):
             operator |= {"kept": "rebuilt", "refused": refused}
             break
     else:
@@ -60,6 +62,12 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def _is_at(operator: dict[str, Any], where: str) -> bool:
+    """True for the join whose right side a reason names."""
+    right = ", ".join(sorted(where.split(", ")))
+    return bool(where) and str(operator["over"]).endswith(f" with {right}")
 
 
 def _block(block: Block) -> Iterator[dict[str, Any]]:

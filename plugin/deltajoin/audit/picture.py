@@ -86,7 +86,7 @@ def _edge(edge: Mapping[str, Any], one: Point, other: Point) -> Iterator[str]:
     heads += ' marker-start="url(#arrow)"' if edge["kind"] == "full" else ""
     dashes = ' stroke-dasharray="4 4"' if edge["kind"] == "cross" else ""
     a, b = (_towards(one, other), _towards(other, one)) if outer else (one, other)
-    about = escape(f"{edge['kind']}: " + (" AND ".join(edge["on"]) or "every row"))
+    about = _escaped(f"{edge['kind']}: " + (" AND ".join(edge["on"]) or "every row"))
     yield (
         f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}" '
         f'stroke="{colour}" stroke-width="1.5"{dashes}{heads}><title>{about}</title></line>'
@@ -155,11 +155,15 @@ def _box(at: Point, width: float, height: float) -> str:
 
 
 def _text(at: Point, text: str, size: int, colour: str = _INK, anchor: str = "start") -> str:
-    shown = escape("".join(c if c.isprintable() else " " for c in text))
     return (
         f'<text x="{at[0]:.1f}" y="{at[1]:.1f}" font-size="{size}" fill="{colour}" '
-        f'text-anchor="{anchor}">{shown}</text>'
+        f'text-anchor="{anchor}">{_escaped(text)}</text>'
     )
+
+
+def _escaped(text: str) -> str:
+    """Text that is well-formed XML whatever it holds; what can't be printed is a space."""
+    return escape("".join(c if c.isprintable() else " " for c in text))
 
 
 def _document(width: float, height: float, shapes: list[str]) -> str:
