@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.audit.explain import explanation
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import AuditRecord, from_commit
 from deltajoin.audit.render import render_plan
@@ -79,8 +80,9 @@ def _load_target(
 
 
 def explain(planned: DeltaPlan) -> str:
-    """The plan for people: strategy and reason, keys, orders, lookup paths."""
-    return render_plan(planned.to_dict())
+    """The plan for people: strategy and reason, how each operator is kept, orders with runner-up,
+    lookup paths with what is expected of each lookup."""
+    return render_plan(planned.to_dict(), explanation(planned))
 
 
 def freeze(planned: DeltaPlan) -> DeltaPlan:

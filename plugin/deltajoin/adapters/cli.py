@@ -140,14 +140,37 @@ def plan(model: Model, as_json: bool) -> None:
 
 @main.command()
 @_with_model
-def explain(model: Model, as_json: bool) -> None:
-    """Show strategy, orders and lookup paths for people."""
+@click.option("--svg", type=click.Path(path_type=Path), help="Also write a picture to this file.")
+@click.option("--trace", is_flag=True, help="Also list the states that the planner considered.")
+def explain(model: Model, as_json: bool, svg: Path | None, trace: bool) -> None:
+    """Show strategy, how operators are kept, orders and lookup paths, and why they are so."""
+    from deltajoin.audit.explain import explanation, trace_text
+
     planned = _plan(model)
     text = _explain(planned)
+    found = {"explain": text, "plan_hash": planned.hash}
+    if svg is not None:
+        _write_picture(planned, svg)
+        found["svg"] = str(svg)
+    traced = trace_text(planned) if trace else ""
     if as_json:
-        _print_json({"explain": text, "plan_hash": planned.hash})
+        lines = {"trace": traced.split("\n")} if trace else {}
+        plan = planned.to_dict()
+        _print_json({**found, **lines, "plan": plan, "explanation": explanation(planned)})
     else:
         click.echo(text)
+        if trace:
+            click.echo(traced)
+
+
+def _write_picture(planned: DeltaPlan, file: Path) -> None:
+    from deltajoin.audit.explain import explanation
+    from deltajoin.audit.picture import picture
+
+    try:
+        file.write_text(picture(planned.to_dict(), explanation(planned)), encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"cannot write {file}: {error}") from error
 
 
 def _plan(model: Model) -> DeltaPlan:

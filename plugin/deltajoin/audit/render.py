@@ -23,6 +23,8 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
     lines = [head, f"  Δ{path['driver']} of {path['source']}: {_reading(path)}"]
     if path.get("expected_empty"):
         lines.append(f"  expected empty: {path['expected_empty']}")
+    if path.get("replanned"):
+        lines.append(f"  replanned: {path['replanned']}")
     for step in path["steps"]:
         star = "*" if step["epoch"] == "this" else ""
         on = " AND ".join(step["on"]).replace("`", "") or "every row"
@@ -81,23 +83,82 @@ def _frontier(frontier: Mapping[str, Mapping[str, Any]]) -> str:
     return ", ".join(one(source, at) for source, at in sorted(frontier.items()))
 
 
-def _full_query(full: Mapping[str, Any]) -> list[str]:
+def _full_query(full: Mapping[str, Any], told: Mapping[str, Any] | None) -> list[str]:
     """The order of the whole query: what was chosen, how, and what it wins."""
     how = full["method"] + (f" ({full['fallback']})" if full["fallback"] else "")
     if full["pairs"]:
         how += f", {full['pairs']:,} pairs"
     gain = full["written_cost"] / full["cost"] if full["cost"] else 1.0
     lines = [f"  full query: {full['order']}  {how}; as written costs {gain:.2f}x"]
-    for join in full["joins"]:
+    if told is not None:
+        lines.append("    " + _runner_up(told["runner_up"]))
+    for number, join in enumerate(full["joins"]):
         on = " AND ".join(join["on"]).replace("`", "") or "every row"
+        more = _way(told["joins"][number]) if told is not None else ""
         lines.append(
-            f"    {join['kind']} join with {join['right']} on {on}: {join['rows']:,.0f} rows"
+            f"    {join['kind']} join with {join['right']} on {on}: {join['rows']:,.0f} rows{more}"
         )
     return lines
 
 
-def render_plan(plan: Mapping[str, Any]) -> str:
-    """A plan (`DeltaPlan.to_dict()`) as text: strategy, target, orders, lookup paths."""
+def _runner_up(runner: Mapping[str, Any]) -> str:
+    if runner["order"] is None:
+        return f"runner-up: none: {runner['among']}"
+    return (
+        f"runner-up: {runner['order']}  cost {runner['cost']:.4g}, {runner['gap']:.2f}x the chosen "
+        f"(among {runner['among']})"
+    )
+
+
+def _way(join: Mapping[str, Any]) -> str:
+    if join["broadcast"]:
+        way = f"broadcast {', '.join(join['broadcast'])}"
+    else:
+        sides = [f"{{{', '.join(side)}}}" for side in join["exchanged"]]
+        way = "exchange " + " and ".join(sides) if sides else "no exchange"
+    return f" by {join['source']}; {way}"
+
+
+def _expected(step: Mapping[str, Any]) -> str:
+    """What is expected of one lookup of a path; empty where nothing is estimated."""
+    if "source" not in step:
+        return str(step.get("arrangement", ""))
+    return (
+        f"{step['fan_out']:,.4g} a row by {step['source']}; {step['arrangement']}; "
+        f"{step['exchange']}"
+    )
+
+
+def _explained_path(path: Mapping[str, Any], told: Mapping[str, Any] | None) -> list[str]:
+    """The lines of a path, below each lookup what is expected of it."""
+    lines = path_lines(path)
+    if told is None:
+        return lines
+    head, below = lines[: -len(path["steps"])], lines[len(lines) - len(path["steps"]) :]
+    found = list(head) if path["steps"] else lines
+    for line, step in zip(below, told["steps"], strict=bool(path["steps"])):
+        found.append(line)
+        if expected := _expected(step):
+            found.append(f"      {expected}")
+    return found
+
+
+def _operators(told: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for operator in told["operators"]:
+        lines.append(f"  {operator['operator']} of {operator['over']}: {operator['kept']}")
+        if refused := operator.get("refused"):
+            lines.append(f"    {refused['code']} at {refused['where']}: {refused['message']}")
+            lines.append(f"    to keep it: {refused['remedy']}")
+    return lines
+
+
+def render_plan(plan: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> str:
+    """A plan (`DeltaPlan.to_dict()`) as text: strategy, target, orders, lookup paths.
+
+    Args:
+        told: `explain.explanation`: runner-up, sources of estimates, how operators are kept.
+    """
     target = plan["target"]
     key = ", ".join(target["key"]) or "none: rows are counted"
     lines = [
@@ -107,11 +168,13 @@ def render_plan(plan: Mapping[str, Any]) -> str:
         "  frontier " + _frontier(plan["frontier"]),
     ]
     lines += [f"  key of {s}: {', '.join(columns)}" for s, columns in plan["keys"].items()]
+    lines += _operators(told) if told is not None else []
     if plan["full_query"] is not None:
-        lines += _full_query(plan["full_query"])
+        lines += _full_query(plan["full_query"], told["full_query"] if told is not None else None)
         lines.append("  epoch order: " + ", ".join(plan["epoch_order"]))
-    for path in plan["paths"]:
-        lines += ["  " + line for line in path_lines(path)]
+    paths = told["paths"] if told is not None and told["paths"] else [None] * len(plan["paths"])
+    for path, expected in zip(plan["paths"], paths, strict=True):
+        lines += ["  " + line for line in _explained_path(path, expected)]
     lines += [f"  warning: {warning}" for warning in plan["warnings"]]
     lines.append(f"  plan {plan['plan_hash']}")
     return "\n".join(lines)

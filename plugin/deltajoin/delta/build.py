@@ -15,6 +15,7 @@ from deltajoin.delta.epochs import LookupPath, SourceVersion, epoch_order
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
+from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
 from deltajoin.delta.route import NoScope, regroup, routes
 from deltajoin.delta.sources import dear, share, source_versions, told
@@ -57,19 +58,20 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     mark = fingerprint(graph, query.canonical, target.key, target.kind)
     last = last_epoch(inputs.target, model)
     sources, obstacles = source_versions(tables, graph, last)
-    statistics = gather_statistics(
-        tables, keys, _declared(model), earlier_paths(inputs.target, mark)
-    )
+    runs = earlier_paths(inputs.target, mark)
+    statistics = gather_statistics(tables, keys, _declared(model), runs)
+    pins = Pins.of(runs)
     versions = {s.source: s for s in sources}
     strategy = parse_strategy(model.strategy)
-    order = epoch_order(graph, statistics, versions, strategy) if graph else ()
-    paths, untraced = _paths(graph, statistics, order, sources, strategy)
+    order = epoch_order(graph, statistics, versions, strategy, pins) if graph else ()
+    paths, untraced = _paths(graph, statistics, order, sources, strategy, pins)
+    against = operator or untraced
     decision = decide(
         Situation(
             mode=model.mode,
             first_run=last is None,
             model_changed=_model_changed(last, mark, model, target.columns),
-            operator=operator or untraced,
+            operator=against,
             sources=obstacles,
             changed=tuple(told(s) for s in sources if s.changed),
             share=share(sources),
@@ -98,6 +100,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         else (),
         settings=_settings(last, decision.strategy),
         warnings=_warnings(tables, statistics, graph),
+        statistics=statistics,
+        rebuilt_because=against,
     )
 
 
@@ -128,12 +132,14 @@ def _paths(
     order: tuple[str, ...],
     sources: tuple[SourceVersion, ...],
     strategy: Strategy,
+    pins: Pins,
 ) -> tuple[tuple[LookupPath, ...], Obstacle | None]:
     """The lookup paths, or the join through which a change can't be traced."""
     if graph is None:
         return (), None
     try:
-        return routes(graph, statistics, order, {s.source: s for s in sources}, strategy), None
+        versions = {s.source: s for s in sources}
+        return routes(graph, statistics, order, versions, strategy, pins), None
     except NoScope as stop:
         message = f"no equality leads from a change of {stop} to the rows that it is joined to"
         remedy = "Join on at least one equality between a column of each side."

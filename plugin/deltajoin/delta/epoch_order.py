@@ -20,7 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 
 from deltajoin.delta.path import SourceVersion
+from deltajoin.delta.pinning import Pins, holds
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.solver import COST, Strategy, stream_order
 
@@ -37,11 +39,17 @@ def epoch_order(
     statistics: Statistics,
     versions: Mapping[str, SourceVersion] | None = None,
     strategy: Strategy = COST,
+    pins: Pins | None = None,
 ) -> tuple[str, ...]:
-    """All relations in epoch order; by ascending size where it is not known what changed."""
+    """All relations in epoch order; by ascending size where it is not known what changed.
 
-    def size(name: str) -> tuple[float, str]:
-        return (statistics.table_rows(graph.by_name[name].source), name)
+    That of the last like epoch (`pinning`) stays while it is not clearly dearer.
+    """
+
+    places = {name: place for place, name in enumerate(canonical_names(graph))}
+
+    def size(name: str) -> tuple[float, int]:
+        return (statistics.table_rows(graph.by_name[name].source), places[name])
 
     if strategy != COST:
         written = tuple(relation.name for relation in graph.relations)
@@ -60,6 +68,9 @@ def epoch_order(
         best: tuple[str, ...] = min(permutations(changed), key=rank)
     else:
         best = _improved(changed, rank)
+    pinned = pins.epoch_order(changed) if pins else None
+    if pinned is not None and holds(rank(pinned), rank(best)):
+        best = pinned
     return (*(name for name in names if name not in best), *best)
 
 

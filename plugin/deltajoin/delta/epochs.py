@@ -7,17 +7,19 @@ before the driver in the epoch order (`epoch_order`), at this epoch if after. Ev
 exact, and so is every order of lookups. An unchanged table has one version and no path.
 
 By cost, each driver's path is ordered for itself, and against that stands what can be shared: all
-paths first bind the changed relations, then take the rest together. The cheaper of both is taken.
+paths first bind the changed relations, then take the rest together. The cheaper of both is taken,
+unless the paths of the last like epoch still hold (`pinning`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
+from deltajoin.delta.pinning import Pins, holds, replanned
 from deltajoin.delta.references import expected_empty
 from deltajoin.delta.sharing import lookups_executed, with_sharing
 from deltajoin.graph import JoinGraph
@@ -51,11 +53,13 @@ def lookup_paths(
     order: tuple[str, ...],
     versions: Mapping[str, SourceVersion],
     strategy: Strategy = COST,
+    pins: Pins | None = None,
 ) -> tuple[LookupPath, ...]:
     """One path per relation whose table changed, in epoch order.
 
     Args:
         order: the epoch order, of all relations.
+        pins: the orders of earlier epochs.
         strategy: by cost, or one of the solver's rules over the relations as written.
     """
     drivers = tuple(n for n in order if versions[graph.by_name[n].source].changed)
@@ -74,9 +78,28 @@ def lookup_paths(
     candidates = [_Candidate(alone, sum(found.cost for found in alone.values()))]
     if len(drivers) > 1:
         candidates += _aligned(search, alone, starts)
-    weighed = [(maker.paths(c.orders), c.cost) for c in candidates]
-    paths, _ = min(weighed, key=lambda w: w[1] + pricing.lookup * lookups_executed(w[0]))
-    return with_sharing(paths)
+
+    def weighed(candidate: _Candidate) -> tuple[float, tuple[LookupPath, ...]]:
+        paths = maker.paths(candidate.orders)
+        return candidate.cost + pricing.lookup * lookups_executed(paths), paths
+
+    cost, paths = min((weighed(c) for c in candidates), key=lambda w: w[0])
+    pinned = pins.paths(graph, drivers) if pins else None
+    if pinned is None:
+        return with_sharing(paths)
+    along = {d: maker.alone(d, search).along(o, starts[d]) for d, o in pinned.items()}
+    old_cost, old = weighed(_Candidate(along, sum(found.cost for found in along.values())))
+    if holds(old_cost, cost):
+        return with_sharing(old)
+    return with_sharing(
+        [_noted(path, was, old_cost, cost) for path, was in zip(paths, old, strict=True)]
+    )
+
+
+def _noted(path: LookupPath, was: LookupPath, old: float, new: float) -> LookupPath:
+    """The path, with the costs of all paths together where its order is another than it was."""
+    same = [s.relation for s in path.steps] == [s.relation for s in was.steps]
+    return path if same else replace(path, replanned=replanned(f"Δ{path.driver}", old, new))
 
 
 @dataclass(frozen=True)

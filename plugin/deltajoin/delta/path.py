@@ -96,6 +96,7 @@ class LookupPath:
     """A driver's change and the ordered lookups it travels.
 
     `expected_empty`: why it should give no row, as far as declared references hold; "" when it may.
+    `replanned`: old and new cost when the order differs from that of the last like epoch.
     """
 
     driver: str
@@ -107,6 +108,7 @@ class LookupPath:
     method: str = "feed"
     branch: int = 0
     expected_empty: str = ""
+    replanned: str = ""
 
     def rows_before(self, position: int) -> int:
         """Estimated rows before a step, counted from 0."""

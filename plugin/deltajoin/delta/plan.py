@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
+from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.full_query import FullQuery
+from deltajoin.planner.statistics import Statistics
 
 FORMAT = 1
 
@@ -68,6 +70,8 @@ class DeltaPlan:
 
     `graph` is None for a query that is only rebuilt; `settings` are None before the first epoch,
     when the session's are taken over; `shadow` is None but for an incremental run in that mode.
+    `statistics` and `rebuilt_because` (what stands against keeping the query incrementally) are for
+    explain; they are no part of the plan's identity.
     """
 
     model: str
@@ -89,6 +93,8 @@ class DeltaPlan:
     warnings: tuple[str, ...] = field(default=())
     regroup: tuple[tuple[LookupStep, ...], ...] = ()
     shadow: Shadow | None = None
+    statistics: Statistics | None = field(default=None, compare=False, repr=False)
+    rebuilt_because: Obstacle | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values; `plan_hash` is over all the others."""

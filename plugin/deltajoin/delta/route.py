@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion, lookup_paths
+from deltajoin.delta.pinning import Pins
 from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
 from deltajoin.planner.cardinality import Statistics, key_is_bound, relation_rows
 from deltajoin.planner.search import best_order
@@ -44,6 +45,7 @@ def routes(
     order: tuple[str, ...],
     versions: Mapping[str, SourceVersion],
     strategy: Strategy = COST,
+    pins: Pins | None = None,
 ) -> tuple[LookupPath, ...]:
     """One path per branch and relation whose table changed, in epoch order.
 
@@ -51,7 +53,7 @@ def routes(
         NoScope: see `Router.route`.
     """
     if not graph.cores:
-        return lookup_paths(graph, statistics, order, versions, strategy)
+        return lookup_paths(graph, statistics, order, versions, strategy, pins)
     found = []
     for number, core in enumerate(graph.cores):
         for driver in order:

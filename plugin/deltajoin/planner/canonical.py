@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from deltajoin.graph import Block, Join, JoinGraph, Predicate
 
@@ -19,6 +20,7 @@ _MOST_TOLD_APART = 24
 _Text = tuple[str, ...]
 
 
+@lru_cache(maxsize=16)
 def canonical_names(graph: JoinGraph) -> tuple[str, ...]:
     """All relation names in canonical order."""
     places = dict(_places(graph.root, ()))

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.planner.trace import Trace
 
 _STEPS_PER_PAIR = 20
 
@@ -41,7 +42,12 @@ def count_pairs(graph: Hypergraph, limit: int) -> int:
     return pairs
 
 
-def exact_plan(combiner: Combiner) -> SubPlan:
+def walk_pairs(graph: Hypergraph, visit: Callable[[int, int], bool]) -> None:
+    """Visit every pair after those of which its sides are made; `visit` says if it can be built."""
+    _Walk(graph, visit).run()
+
+
+def exact_plan(combiner: Combiner, trace: Trace | None = None) -> SubPlan:
     """The cheapest bushy plan of the combiner's graph; ties go to the smaller `SubPlan.rank`."""
     graph, better = combiner.graph, combiner.better
     best: dict[int, SubPlan] = {1 << i: combiner.leaf(i) for i in range(graph.size)}
@@ -54,7 +60,9 @@ def exact_plan(combiner: Combiner) -> SubPlan:
         best[joined] = plan
         return True
 
-    _Walk(graph, visit).run()
+    walk_pairs(graph, visit)
+    if trace is not None:
+        trace.built(best.values())
     return best[graph.everything]
 
 

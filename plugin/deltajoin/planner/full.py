@@ -30,6 +30,7 @@ from deltajoin.planner.linearise import (
     linearised_plan,
     spanning_tree,
 )
+from deltajoin.planner.trace import Trace
 from deltajoin.planner.windows import Windows
 
 BUDGET = 10_000
@@ -52,17 +53,23 @@ class FullPlan:
     fallback: str = ""
 
 
-def full_plan(combiner: Combiner, budget: int = BUDGET, written: Block | None = None) -> FullPlan:
+def full_plan(
+    combiner: Combiner,
+    budget: int = BUDGET,
+    written: Block | None = None,
+    trace: Trace | None = None,
+) -> FullPlan:
     """A cheap bushy plan of the combiner's graph.
 
     Args:
         budget: csg-cmp-pairs up to which all plans are enumerated.
         written: the block that the graph was built from; legal whatever the conflict rules are.
+        trace: records what is considered.
     """
     graph = combiner.graph
     pairs = count_pairs(graph, budget)
     if pairs <= budget:
-        return FullPlan(exact_plan(combiner), "exact", pairs)
+        return FullPlan(exact_plan(combiner, trace), "exact", pairs)
     work = _work(graph.size, budget)
     reason = f"more than {budget:,} pairs"
     tree = spanning_tree(combiner)
@@ -70,6 +77,9 @@ def full_plan(combiner: Combiner, budget: int = BUDGET, written: Block | None = 
     if tree is not None and acyclic and graph.size <= _LINEAR_LIMIT:
         plan, spent = linearised_plan(combiner, tree, work // 2)
         if plan is not None:
+            if trace is not None:
+                trace.start("linearised", plan)
+                _trace_starts(combiner, work // 2, trace)
             better = _improved(combiner, plan, work - spent)
             return FullPlan(better, "linearised", pairs, f"{reason}; inner edges form a tree")
     plans, spent = _greedy_plans(combiner, work // 2)
@@ -79,9 +89,18 @@ def full_plan(combiner: Combiner, budget: int = BUDGET, written: Block | None = 
     if written is not None:
         plans.append(written_plan(combiner, written))
     if not plans:
-        return FullPlan(exact_plan(combiner), "exact", pairs, reason)
+        return FullPlan(exact_plan(combiner, trace), "exact", pairs, reason)
+    if trace is not None:
+        for plan in plans:
+            trace.start("greedy", plan)
     best = min(plans, key=lambda plan: plan.rank)
     return FullPlan(_improved(combiner, best, work - spent), "greedy", pairs, reason)
+
+
+def _trace_starts(combiner: Combiner, work: int, trace: Trace) -> None:
+    """What the greedy methods would have begun with."""
+    for plan in _greedy_plans(combiner, work)[0]:
+        trace.start("greedy", plan)
 
 
 def _work(size: int, budget: int) -> int:

@@ -7,19 +7,20 @@ The price of a step depends on the bound set, the next relation and how the stre
 dynamic programming over (connected set, place) is exact (Held-Karp; checked against all
 permutations in tests). All paths of a model share one budget of sets; a path that would pass its
 part goes on by a beam from there. Steps follow predicates: a relation that
-no predicate links to the bound set waits. Ties go to the first order by relation names, so the
-same graph gives the same order whatever order it was written in.
+no predicate links to the bound set waits. Ties go to the first order by canonical numbers, so the
+same graph gives the same order whatever it was written and named like.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.beam import State, beam_width, finish_by_beam, rank
 from deltajoin.planner.cardinality import Statistics, relation_rows
 from deltajoin.planner.steps import KEPT, KEYED, Pricing, Steps, plain_pricing
+from deltajoin.planner.trace import Considered, Trace
 
 #: Up to so many relations every path is exact.
 EXACT_RELATIONS = 12
@@ -74,8 +75,15 @@ def full_order(graph: JoinGraph, statistics: Statistics) -> JoinOrder:
 class Search:
     """Searches of one model, which share fan-outs and the budget."""
 
-    def __init__(self, steps: Steps, paths: int, pricing: Pricing | None = None) -> None:
+    def __init__(
+        self,
+        steps: Steps,
+        paths: int,
+        pricing: Pricing | None = None,
+        trace: Trace | None = None,
+    ) -> None:
         self.steps = steps
+        self._trace = trace
         self._pricing = pricing or plain_pricing(steps)
         self._left, self._paths = MODEL_SETS, max(1, paths)
         self._width = beam_width(paths, len(steps.names))
@@ -105,9 +113,30 @@ class Search:
             left -= len(grown) + self.steps.asked - asked
             sizes = grown
             rows_of |= sizes
-            layer = self._grow(layer, rows_of, within)
+            grown_layer = self._grow(layer, rows_of, within)
+            if self._trace is not None:
+                self._trace.steps += self._considered(layer, grown_layer, rows_of, within)
+            layer = grown_layer
         self._left -= min(allowed - left, self._left)
         return self._described(min(layer, key=rank), len(start), rows_of)
+
+    def along(self, order: tuple[str, ...], rows: float) -> JoinOrder:
+        """A given order, with the rows and the cost that it has here; each step must be linked."""
+        price, usable = self._pricing.price, self.steps.usable
+        numbers = tuple(self.steps.number(name) for name in order)
+        bound, place, cost = 1 << numbers[0], 0, 0.0
+        rows_of = {bound: rows}
+        for new in numbers[1:]:
+            fan_out, _, key = self.steps.size(bound, new)
+            after = bound | 1 << new
+            rows_of[after] = rows_of[bound] * fan_out
+            near = place != 0 and place == key
+            step, moved = price(bound, new, rows_of[bound], rows_of[after], near)
+            place = place if moved == KEPT else key if moved == KEYED else 0
+            if place and not usable(place, after):
+                place = 0
+            bound, cost = after, cost + step
+        return self._described(State(bound, place, cost, numbers), 1, rows_of)
 
     def _sizes(self, sizes: dict[int, float], within: int, left: int) -> dict[int, float] | None:
         """Rows of every set that is one relation larger; None when that passes what is left."""
@@ -147,6 +176,27 @@ class Search:
             State(at[0], at[1], cost, (*layer[number].order, new))
             for number, new, at, cost in grown
         ]
+
+    def _considered(
+        self, layer: list[State], grown: list[State], rows_of: dict[int, float], within: int
+    ) -> Iterator[Considered]:
+        """Every step from a layer, cheap to tell again; kept if a state of the next begins so."""
+        kept = {state.order for state in grown}
+        for state in layer:
+            rows = rows_of[state.bound]
+            for after, new, _, key in self.steps.moves(state.bound):
+                if after & ~within:
+                    continue
+                near = state.place != 0 and state.place == key
+                step, _ = self._pricing.price(state.bound, new, rows, rows_of[after], near)
+                names = self.steps.names
+                yield Considered(
+                    tuple(names[number] for number in state.order),
+                    names[new],
+                    rows_of[after],
+                    state.cost + step,
+                    (*state.order, new) in kept,
+                )
 
     def _described(self, state: State, start: int, rows_of: dict[int, float]) -> JoinOrder:
         bound, rows = 0, []

@@ -1,8 +1,9 @@
 """What one more lookup costs, asked once: the search's view of a graph on bit sets.
 
-Relation i of the sorted names is bit 1 << i. The fan-out of a step depends on what is bound only
-through the relations that share a predicate or an equality class with the new one, so it is kept
-by that part of the bound set and shared by all paths of a model.
+Relation i of the canonical names (`canonical`) is bit 1 << i, so that names break no ties. The
+fan-out of a step depends on what is bound only through the relations that share a predicate or an
+equality class with the new one, so it is kept by that part of the bound set and shared by all paths
+of a model.
 
 The price of a step depends on what is bound, what comes next, the rows in and out, and whether the
 stream already lies where the step needs it. Prices are never negative; any unit that adds up.
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics, fan_out
 
 #: A travelling change of at most so many rows is broadcast to a table of at least so many; a
@@ -87,7 +89,7 @@ class Steps:
     """
 
     def __init__(self, graph: JoinGraph, statistics: Statistics) -> None:
-        self.names = tuple(sorted(relation.name for relation in graph.relations))
+        self.names = canonical_names(graph)
         self.bit = {name: 1 << i for i, name in enumerate(self.names)}
         self.everything = (1 << len(self.names)) - 1
         self._statistics = statistics
@@ -128,7 +130,7 @@ class Steps:
         return joined
 
     def names_of(self, joined: int) -> tuple[str, ...]:
-        """The relations of a bit set, sorted."""
+        """The relations of a bit set, in canonical order."""
         return tuple(self.names[i] for i in numbers(joined))
 
     def neighbours(self, bound: int) -> int:
@@ -169,7 +171,7 @@ class Steps:
         return found & ~(1 << new)
 
     def moves(self, bound: int) -> tuple[Move, ...]:
-        """Every step from a set, by relation name; kept, as many paths come by."""
+        """Every step from a set, by canonical order; kept, as many paths come by."""
         found = self._moves.get(bound)
         if found is None:
             sizes = (self.size(bound, i) for i in numbers(self.neighbours(bound)))

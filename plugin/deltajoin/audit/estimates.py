@@ -1,0 +1,107 @@
+"""What is expected of each lookup: rows, what the figure stands on, files read, how sides meet.
+
+Told for inner lookups, whose fan-out the planner estimates; a step that enters by keys starts its
+stream anew. A plan is made before the change is read, so all files of a table count, also those
+that the change's own keys will leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from deltajoin.catalog.statistics import Surviving
+from deltajoin.delta.path import LookupPath, LookupStep
+from deltajoin.graph import ColumnRef, Core, JoinGraph
+from deltajoin.planner.cardinality import fan_out_estimate
+from deltajoin.planner.cost import KEPT, KEYED, Arrangement, arrange, lookup_cost, row_bytes
+from deltajoin.planner.statistics import Statistics
+
+Key = tuple[tuple[ColumnRef, ...], ...]
+
+
+def path_estimates(graph: JoinGraph, statistics: Statistics, path: LookupPath) -> dict[str, Any]:
+    """A path's driver, branch, text, and what is expected of each of its lookups, in order."""
+    walk = _Walk(graph, statistics.driven_by(path.driver), path)
+    return {
+        "driver": path.driver,
+        "branch": path.branch,
+        "text": path.text,
+        "replanned": path.replanned,
+        "steps": [walk.told(number, step) for number, step in enumerate(path.steps)],
+    }
+
+
+class _Walk:
+    """The stream of a path: what is bound in each core, by which key it lies."""
+
+    def __init__(self, graph: JoinGraph, statistics: Statistics, path: LookupPath) -> None:
+        self._graph, self._statistics, self._path = graph, statistics, path
+        core = graph.branches[path.branch]
+        self._inner = {
+            name: part
+            for found in _cores(core)
+            if (part := _part(graph, found))
+            for name in found.relations
+        }
+        self._bound = [path.driver]
+        self._key: Key | None = None
+
+    def told(self, number: int, step: LookupStep) -> dict[str, Any]:
+        """What is expected of one lookup; only its name and kind where nothing is estimated."""
+        plain: dict[str, Any] = {"relation": step.relation, "kind": step.kind}
+        if step.kind in ("enter", "scan"):
+            self._bound, self._key = [step.relation], None
+        if step.kind == "filter" or step.inside:
+            return plain
+        table = self._arranged(step)
+        plain["arrangement"] = table.text
+        part = self._inner.get(step.relation)
+        if step.kind != "inner" or part is None:
+            return plain
+        bound = frozenset(self._bound) & frozenset(r.name for r in part.relations)
+        self._bound.append(step.relation)
+        if not bound:
+            return plain
+        estimate = fan_out_estimate(part, self._statistics, bound, step.relation)
+        rows_in, key = float(self._path.rows_before(number)), self._key_of(part, bound, step)
+        near = key != () and key == self._key
+        width = sum(self._width(name) for name in self._bound[:-1])
+        cost = lookup_cost(table, rows_in, float(step.estimated_rows), width, near)
+        self._key = {KEPT: self._key, KEYED: key}.get(cost.place)
+        return {
+            **plain,
+            "rows": step.estimated_rows,
+            "fan_out": float(f"{estimate.value:.4g}"),
+            "source": estimate.source,
+            "exchange": cost.exchange,
+            "seconds": float(f"{cost.seconds:.3g}"),
+        }
+
+    def _arranged(self, step: LookupStep) -> Arrangement:
+        statistics, source = self._statistics, step.source
+        rows, log = statistics.table_rows(source), statistics.log.get(source)
+        size = statistics.bytes.get(source)
+        files = Surviving(log.files, log.files, size) if log and size is not None else None
+        width = row_bytes(statistics, source)
+        return arrange(source, rows, width, files, "", step.unique)
+
+    def _width(self, name: str) -> float:
+        return row_bytes(self._statistics, self._graph.by_name[name].source)
+
+    def _key_of(self, part: JoinGraph, bound: frozenset[str], step: LookupStep) -> Key:
+        edges = [p for p in part.decidable(bound, step.relation) if p.left is not None]
+        refs = {ref for p in edges for ref in p.refs if ref[0] == step.relation}
+        return tuple(sorted({tuple(sorted(part.equated(ref))) for ref in refs}))
+
+
+def _cores(core: Core) -> Iterator[Core]:
+    yield core
+    for attachment in core.attachments:
+        yield from _cores(attachment.core)
+
+
+def _part(graph: JoinGraph, core: Core) -> JoinGraph:
+    """A core's inner joins as a graph of their own."""
+    relations = tuple(r for r in graph.relations if r.name in core.inner)
+    return JoinGraph(relations, tuple(p for p in core.predicates if p.relations <= core.inner), ())

@@ -1,0 +1,197 @@
+"""Why a plan is as it is: what `deltajoin explain` says beyond the plan itself.
+
+    graph        relations with rows, predicates between them
+    full_query   runner-up and gap; where sides are broadcast or exchanged; what each estimate
+                 stands on
+    paths        expected rows, their source, files and exchange of each lookup
+    operators    how each is kept, or why it is rebuilt and what to change
+
+All of it follows from the plan and the statistics that it was made from; the runner-up is searched
+for here, not while planning. Caller: the plan was just made (`api.plan`); one read back from the
+ledger has no statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from deltajoin.audit.estimates import path_estimates
+from deltajoin.audit.operators import operators
+from deltajoin.delta.plan import DeltaPlan
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.combine import Combiner, SubPlan, bits
+from deltajoin.planner.cost import SparkCost
+from deltajoin.planner.enumerate import count_pairs
+from deltajoin.planner.estimate import SetEstimator
+from deltajoin.planner.full import BUDGET, full_plan
+from deltajoin.planner.full_query import FullQuery
+from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.planner.runner_up import RunnerUp, exact_runner_up, started_runner_up
+from deltajoin.planner.search import Search
+from deltajoin.planner.statistics import Statistics
+from deltajoin.planner.steps import Steps, plain_pricing
+from deltajoin.planner.trace import Trace, capped
+
+
+def explanation(planned: DeltaPlan) -> dict[str, Any]:
+    """What is to be said of a plan, as plain values; see the module for the keys."""
+    found: dict[str, Any] = {"operators": operators(planned), "rebuilt_because": None}
+    stop = planned.rebuilt_because
+    if stop is not None:
+        found["rebuilt_because"] = dict(vars(stop))
+    graph, full, statistics = planned.graph, planned.full_query, planned.statistics
+    if graph is None or full is None or statistics is None:
+        return {**found, "graph": None, "full_query": None, "paths": []}
+    return {
+        **found,
+        "graph": _graph(graph, full.hypergraph, statistics),
+        "full_query": _full(graph, full, statistics),
+        "paths": [path_estimates(graph, statistics, path) for path in planned.paths],
+    }
+
+
+def _graph(graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> dict[str, Any]:
+    nodes = []
+    for name in hypergraph.names:
+        source = graph.by_name[name].source
+        rows = statistics.rows_of(source)
+        nodes.append(
+            {"name": name, "source": source, "rows": round(rows.value), "known_by": rows.source}
+        )
+    edges = [
+        {
+            "kind": "cross" if edge.cross else edge.kind,
+            "left": _names(hypergraph, edge.left),
+            "right": _names(hypergraph, edge.right),
+            "on": sorted(p.sql for p in edge.predicates),
+        }
+        for edge in hypergraph.edges
+        if not edge.implied
+    ]
+    return {"nodes": nodes, "edges": edges}
+
+
+def _full(graph: JoinGraph, full: FullQuery, statistics: Statistics) -> dict[str, Any]:
+    estimator = SetEstimator(graph, full.hypergraph, statistics)
+    cost = SparkCost(graph, full.hypergraph, statistics)
+    runner = _runner_up(graph, full, statistics, Combiner(full.hypergraph, estimator, cost))
+    joins = []
+    for join in full.plan.joins():
+        assert join.left is not None  # noqa: S101 - a join has two sides
+        assert join.right is not None  # noqa: S101
+        way = cost.way(join.kind, join.left, join.right)
+        joins.append(
+            {
+                "source": estimator.source(join.relations),
+                "broadcast": _names(full.hypergraph, join.right.relations) if way.broadcast else [],
+                "exchanged": [
+                    _names(full.hypergraph, getattr(join, side).relations) for side in way.exchanged
+                ],
+            }
+        )
+    return {
+        "tree": _tree(full.hypergraph, full.plan),
+        "joins": joins,
+        "runner_up": _told(full, runner),
+    }
+
+
+def _told(full: FullQuery, runner: RunnerUp) -> dict[str, Any]:
+    told: dict[str, Any] = {"order": None, "among": runner.among, "tree": None}
+    if runner.plan is not None:
+        other = FullQuery(full.hypergraph, runner.plan, "", 0, "", 0.0)
+        cost = runner.plan.cost
+        gap = cost / full.plan.cost if full.plan.cost else 1.0
+        told |= {
+            "order": other.nesting(),
+            "cost": float(f"{cost:.4g}"),
+            "gap": float(f"{gap:.4g}"),
+            "tree": _tree(full.hypergraph, runner.plan),
+        }
+    return told
+
+
+def _runner_up(
+    graph: JoinGraph, full: FullQuery, statistics: Statistics, combiner: Combiner
+) -> RunnerUp:
+    if unknown := statistics.unknown(graph):
+        return RunnerUp(None, f"no costs without a row count of {', '.join(unknown)}")
+    pairs = count_pairs(full.hypergraph, BUDGET)
+    if pairs <= BUDGET:
+        return exact_runner_up(combiner, full.plan, pairs)
+    trace = Trace()
+    full_plan(combiner, written=graph.root, trace=trace)
+    return started_runner_up(trace, full.plan)
+
+
+def _names(graph: Hypergraph, joined: int) -> list[str]:
+    return [graph.names[bit.bit_length() - 1] for bit in bits(joined)]
+
+
+def _tree(graph: Hypergraph, plan: SubPlan) -> dict[str, Any]:
+    """A plan as a nested value: a relation, or a kind with two sides; rows and summed cost."""
+    rows = {"rows": float(f"{plan.rows:.4g}"), "cost": float(f"{plan.cost:.4g}")}
+    if plan.left is None or plan.right is None:
+        return {"relation": _names(graph, plan.relations)[0], **rows}
+    sides = {"left": _tree(graph, plan.left), "right": _tree(graph, plan.right)}
+    return {"kind": plan.kind, **sides, **rows}
+
+
+def trace_text(planned: DeltaPlan) -> str:
+    """What was considered: sets of the whole query, then steps of each path; at most 500 lines of
+    each are shown, and how many more there are is said."""
+    graph, full, statistics = planned.graph, planned.full_query, planned.statistics
+    if graph is None or full is None or statistics is None:
+        return "nothing was considered: the query is only rebuilt as it is written"
+    if unknown := statistics.unknown(graph):
+        return f"nothing was considered: no row count of {', '.join(unknown)}"
+    lines = [*capped(_full_trace(graph, full, statistics))]
+    for path in planned.paths:
+        if graph.cores:
+            lines.append(f"Δ{path.driver}: a route through outer joins or groups is not traced")
+            continue
+        lines.append(f"Δ{path.driver}: steps considered; * kept")
+        lines += capped(
+            list(
+                _path_trace(
+                    graph,
+                    statistics.driven_by(path.driver),
+                    path.driver,
+                    float(path.estimated_rows),
+                )
+            )
+        )
+    return "\n".join(lines)
+
+
+def _full_trace(graph: JoinGraph, full: FullQuery, statistics: Statistics) -> list[str]:
+    hypergraph, trace = full.hypergraph, Trace()
+    estimator = SetEstimator(graph, hypergraph, statistics)
+    cost = SparkCost(graph, hypergraph, statistics)
+    found = full_plan(Combiner(hypergraph, estimator, cost), written=graph.root, trace=trace)
+    sets = [
+        f"  {{{', '.join(_names(hypergraph, p.relations))}}}  rows {p.rows:,.0f}  "
+        f"cost {p.cost:.4g}  {FullQuery(hypergraph, p, '', 0, '', 0.0).nesting()}"
+        for p in trace.sets
+    ]
+    starts = [
+        f"  {s.method} start: cost {s.plan.cost:.4g}  "
+        f"{FullQuery(hypergraph, s.plan, '', 0, '', 0.0).nesting()}"
+        for s in trace.starts
+    ]
+    return [f"full query ({found.method}): the best plan of each set", *sets, *starts]
+
+
+def _path_trace(
+    graph: JoinGraph, statistics: Statistics, driver: str, rows: float
+) -> Iterator[str]:
+    trace, steps = Trace(), Steps(graph, statistics)
+    search = Search(steps, 1, plain_pricing(steps), trace)
+    search.order((driver,), rows * statistics.matching(graph).kept(driver))
+    for step in trace.steps:
+        mark = " *" if step.kept else ""
+        yield (
+            f"  {', '.join(step.bound)} → {step.new}  rows {step.rows:,.0f}  "
+            f"cost {step.cost:.4g}{mark}"
+        )
