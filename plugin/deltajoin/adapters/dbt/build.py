@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.adapters.dbt.keys import keys_of
+from deltajoin.adapters.dbt.keys import fold, keys_of, nodes_by_table
 from deltajoin.adapters.dbt.options import read_options
 from deltajoin.adapters.dbt.place import check_free, enter, name_parts, place_of
+from deltajoin.adapters.dbt.references import hints_of, references_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted
+from deltajoin.sql.views import gather_views, inline_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +31,7 @@ _IN_THE_WAY = (
     "TARGET_KIND_CHANGED",
     "HISTORY_LOST",
 )
+_NO_VIEWS = ("table", "incremental", "delta_join", "seed", "snapshot")
 
 
 def build(
@@ -50,6 +53,7 @@ def build(
     Errors: those of `deltajoin.run`, and UNSUPPORTED_CONNECTION.
     """
     session = session_of(credentials)
+    sql = without_views(session, sql, graph)
     model = model_of(node, sql, relation, graph, full_refresh=full_refresh)
     try:
         return _run(session, model, relation, frontier)
@@ -93,7 +97,7 @@ def model_of(
     *,
     full_refresh: bool = False,
 ) -> Model:
-    """The deltajoin model of a dbt node: its unique id, its SQL, and the keys that dbt knows."""
+    """The deltajoin model of a dbt node: its unique id, its SQL, what dbt knows of its tables."""
     from deltajoin.api import source_names
 
     where = str(node["unique_id"])
@@ -106,7 +110,30 @@ def model_of(
         target=place_of(node, relation),
         keys=keys_of(options.keys, tables, graph, where),
         mode="full" if full_refresh else options.mode,
+        references=references_of(options.references, tables, graph, where),
+        hints=hints_of(options.hints, tables, graph, where),
+        strategy=options.strategy,
+        reorder=options.reorder,
+        order=options.order,
     )
+
+
+def without_views(session: SparkSession, sql: str, graph: Mapping[str, Any]) -> str:
+    """The compiled SQL with the catalog's views written out, down to tables.
+
+    The catalog is asked, and not the graph: dbt's graph has no compiled SQL of other nodes, a run
+    may select this model alone, and a source may be a view that dbt doesn't make.
+    """
+    from deltajoin.runtime.views import view_sql
+
+    nodes = nodes_by_table(graph)
+
+    def read(parts: tuple[str, ...]) -> str | None:
+        known = nodes.get(fold(quote_dotted(parts)), ())
+        kinds = {(node.get("config") or {}).get("materialized") for node in known}
+        return None if kinds & set(_NO_VIEWS) else view_sql(session, parts)
+
+    return inline_views(sql, gather_views(sql, read))
 
 
 def session_of(credentials: Any) -> SparkSession:
@@ -135,8 +162,8 @@ def describe(
     from deltajoin.api import explain, plan
     from deltajoin.runtime.target import locate
 
-    model = model_of(node, sql, relation, graph)
     session = session_of(credentials)
+    model = model_of(node, without_views(session, sql, graph), relation, graph)
     return explain(plan(model, locate=lambda name: locate(session, name)))
 
 

@@ -17,7 +17,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.names import split_dotted
 
 _COMBINATIONS = ("combination_of_columns", "column_list")
-_PLAIN = re.compile(r"[A-Za-z_]\w*|`[^`]+`")
+PLAIN = re.compile(r"[A-Za-z_]\w*|`[^`]+`")
 
 Node = Mapping[str, Any]
 
@@ -40,24 +40,25 @@ def keys_of(
         >>> keys_of((("a", ("x", "y")),), ["dw.a_v1", "dw.b"], graph, "model m")
         {'dw.a_v1': ('x', 'y')}
     """
-    nodes = _nodes_by_table(graph)
+    nodes = nodes_by_table(graph)
     keys: dict[str, tuple[str, ...]] = {}
     for table in tables:
-        known = [key for node in nodes.get(_fold(table), ()) for key in _known_keys(node, graph)]
+        known = [key for node in nodes.get(fold(table), ()) for key in _known_keys(node, graph)]
         if known:
             keys[table] = min(known)[2]
     for relation, columns in declared:
-        keys[_find_table(relation, tables, nodes, where)] = columns
+        keys[find_table(relation, tables, nodes, where)] = columns
     return {name: keys[name] for name in sorted(keys)}
 
 
-def _nodes_by_table(graph: Mapping[str, Any]) -> dict[tuple[str, ...], list[Node]]:
+def nodes_by_table(graph: Mapping[str, Any]) -> dict[tuple[str, ...], list[Node]]:
+    """Models, seeds and sources by the parts of their relations' names, in lower case."""
     nodes: dict[tuple[str, ...], list[Node]] = {}
     for section in ("nodes", "sources"):
         for _, node in sorted(graph.get(section, {}).items()):
             deferred = node.get("defer_relation") or {}
             for name in {node.get("relation_name"), deferred.get("relation_name")} - {None, ""}:
-                nodes.setdefault(_fold(str(name)), []).append(node)
+                nodes.setdefault(fold(str(name)), []).append(node)
     return nodes
 
 
@@ -68,19 +69,20 @@ def _known_keys(node: Node, graph: Mapping[str, Any]) -> Iterator[tuple[int, int
     for constraint in node.get("constraints") or ():
         yield from _rank(constraint.get("type"), constraint.get("columns"))
     for test in graph.get("nodes", {}).values():
-        if _proves(test) and _tested(test) == node.get("unique_id"):
+        if proves(test) and node_of(test) == node.get("unique_id"):
             yield from _rank("unique", _tested_columns(test))
 
 
 def _rank(kind: Any, columns: Any) -> Iterator[tuple[int, int, tuple[str, ...]]]:
     if str(kind) not in ("primary_key", "unique") or not isinstance(columns, list | tuple):
         return
-    if columns and all(isinstance(name, str) and _PLAIN.fullmatch(name) for name in columns):
+    if columns and all(isinstance(name, str) and PLAIN.fullmatch(name) for name in columns):
         names = tuple(name.strip("`") for name in columns)
         yield (0 if kind == "primary_key" else 1, len(names), names)
 
 
-def _proves(test: Node) -> bool:
+def proves(test: Node) -> bool:
+    """Whether a passed test says something of every row of its table."""
     config = test.get("config") or {}
     return (
         test.get("resource_type") == "test"
@@ -92,7 +94,8 @@ def _proves(test: Node) -> bool:
     )
 
 
-def _tested(test: Node) -> str | None:
+def node_of(test: Node) -> str | None:
+    """The unique id of the node that a test is of, where it is of one."""
     if test.get("attached_node"):
         return str(test["attached_node"])
     upstream = (test.get("depends_on") or {}).get("nodes") or []
@@ -112,24 +115,30 @@ def _tested_columns(test: Node) -> Any:
     return None if conditional else found
 
 
-def _find_table(
+def find_table(
     relation: str,
     tables: Sequence[str],
     nodes: Mapping[tuple[str, ...], Sequence[Node]],
     where: str,
+    option: str = "keys",
 ) -> str:
-    exact = [table for table in tables if _fold(table) == _fold(relation)]
+    """The table of the SQL that a config means by a relation; the name itself if none.
+
+    Raises:
+        DeltaJoinError: AMBIGUOUS_KEYS.
+    """
+    exact = [table for table in tables if fold(table) == fold(relation)]
     called = [
         table
         for table in tables
-        if any(relation in _names(node) for node in nodes.get(_fold(table), ()))
+        if any(relation in _names(node) for node in nodes.get(fold(table), ()))
     ]
-    last = [table for table in tables if _fold(table)[-1:] == _fold(relation)]
+    last = [table for table in tables if fold(table)[-1:] == fold(relation)]
     found = exact or called or last
     if len(found) > 1:
         raise DeltaJoinError(
             "AMBIGUOUS_KEYS",
-            f"keys of '{relation}' fit {' and '.join(found)}",
+            f"{option} of '{relation}' fit {' and '.join(found)}",
             where=where,
             remedy="Name the relation in full.",
         )
@@ -141,5 +150,6 @@ def _names(node: Node) -> tuple[str, ...]:
     return (name, f"{node.get('source_name')}.{name}", str(node.get("unique_id")))
 
 
-def _fold(name: str) -> tuple[str, ...]:
+def fold(name: str) -> tuple[str, ...]:
+    """The parts of a dotted name in lower case."""
     return tuple(part.lower() for part in split_dotted(name))
