@@ -124,7 +124,7 @@ def without_views(session: SparkSession, sql: str, graph: Mapping[str, Any]) -> 
     The catalog is asked, and not the graph: dbt's graph has no compiled SQL of other nodes, a run
     may select this model alone, and a source may be a view that dbt doesn't make.
     """
-    from deltajoin.runtime.views import view_sql
+    from deltajoin.adapters.dbt.views import view_sql
 
     nodes = nodes_by_table(graph)
 

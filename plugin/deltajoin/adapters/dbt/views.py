@@ -7,6 +7,7 @@ view to be inlined: its rows are counted, and the bag is refused as a source by 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from deltajoin.names import quote, quote_dotted, split_dotted
@@ -25,20 +26,30 @@ def view_sql(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
         return None
     rows = [(row[0], row[1]) for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()]
     start = next(i for i, (key, _) in enumerate(rows) if key.startswith("# Detailed"))
-    facts = dict(rows[start:])
+    return query_of(dict(rows[start:]), spark.table(name).columns)
+
+
+def query_of(facts: Mapping[str, str | None], columns: Sequence[str]) -> str | None:
+    """The query of a view from what DESCRIBE EXTENDED says of it and the view's own columns.
+
+    Example:
+        >>> facts = {"View Text": "SELECT * FROM t", "View Query Output Columns": "[`a`, b]"}
+        >>> facts["View Catalog and Namespace"] = "spark_catalog.dw"
+        >>> print(query_of(facts, ["a", "x"]))
+        SELECT `a` AS `a`, `b` AS `x` FROM (
+        SELECT * FROM `dw`.`t` AS `t`
+        ) AS `view`
+    """
     text = facts.get("View Text")
     if not text or _BAG in text:
         return None
     schema = split_dotted(facts.get("View Catalog and Namespace") or "")
-    if schema[:1] == ("spark_catalog",):
-        schema = schema[1:]
+    schema = schema[1:] if schema[:1] == ("spark_catalog",) else schema
     text = qualify_tables(text, schema) if schema else text
-    columns = spark.table(name).columns
     given = (facts.get("View Query Output Columns") or "").strip("[]")
     queried = [split_dotted(column.strip())[0] for column in given.split(", ") if column.strip()]
     if len(queried) != len(columns):
         return text
-    listed = ", ".join(
-        f"{quote(old)} AS {quote(new)}" for old, new in zip(queried, columns, strict=True)
-    )
-    return f"SELECT {listed} FROM (\n{text.rstrip().rstrip(';')}\n) AS {quote(parts[-1])}"
+    pairs = zip(queried, columns, strict=True)
+    listed = ", ".join(f"{quote(old)} AS {quote(new)}" for old, new in pairs)
+    return f"SELECT {listed} FROM (\n{text.rstrip().rstrip(';')}\n) AS `view`"
