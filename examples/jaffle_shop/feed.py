@@ -95,6 +95,7 @@ class Shop:
         self._correct_orders()
         for _ in range(60):
             self._order(self._today())
+        self._order(self._today(), shy=True)
         self._special_day()
 
     def _today(self) -> dt.date:
@@ -163,12 +164,14 @@ class Shop:
         email = f"c{number}@example.com" if self._chance.random() < 0.9 else None
         self._add("raw_customers", name=f"Customer {number}", email=email)
 
-    def _order(self, day: dt.date) -> None:
+    def _order(self, day: dt.date, shy: bool = False) -> None:
+        """An order with items and payment; every tenth customer is shy and orders seldom."""
         chance = self._chance
-        known = chance.random() < 0.97
+        known = shy or chance.random() < 0.97
+        pool = [c for c in sorted(self.rows["raw_customers"]) if (c % 10 == 0) == shy]
         order = self._add(
             "raw_orders",
-            customer_id=chance.choice(sorted(self.rows["raw_customers"])) if known else None,
+            customer_id=chance.choice(pool) if known else None,
             store_id=chance.choice(sorted(self.rows["raw_stores"])),
             ordered_at=day,
             status="completed",

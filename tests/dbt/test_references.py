@@ -9,6 +9,7 @@ import pytest
 from deltajoin.adapters.dbt.build import model_of
 from deltajoin.adapters.dbt.references import hints_of, references_of
 from deltajoin.errors import DeltaJoinError
+from deltajoin.model import Model
 
 WHERE = "model.p.m"
 ORDERS = {
@@ -19,6 +20,12 @@ ORDERS = {
 }
 CUSTOMERS = {"unique_id": "model.p.customers", "name": "customers", "relation_name": "`dw`.`c`"}
 TABLES = ["dw.c", "raw.orders"]
+
+
+class Relation:
+    """Where the model's table goes."""
+
+    schema, identifier = "dw", "m"
 
 
 def relationship(column: str = "customer", field: str = "id", **config: Any) -> dict[str, Any]:
@@ -91,9 +98,6 @@ def test_an_ambiguous_relation_is_refused() -> None:
 
 
 def test_a_node_becomes_a_model_with_all_of_it() -> None:
-    class Relation:
-        schema, identifier = "dw", "m"
-
     options = {
         "hints": {"rows": {"orders": 9}, "distinct": {"orders.customer": 4}},
         "strategy": "left_first,right_this_epoch",
@@ -107,3 +111,50 @@ def test_a_node_becomes_a_model_with_all_of_it() -> None:
     assert model.hints == {"distinct": {"raw.orders.customer": 4}, "rows": {"raw.orders": 9}}
     assert (model.strategy, model.reorder) == ("left_first,right_this_epoch", False)
     assert model.order == ("o", "c")
+
+
+STAGED = {
+    "`dw`.`stg`": "with s as (select * from raw.orders) select id as order_id, customer c from s",
+    "`dw`.`kept`": "select order_id, c from dw.stg where c > 0",
+}
+STG = {"unique_id": "model.p.stg", "name": "stg", "relation_name": "dw.stg"}
+
+
+def unique(of: str, column: str) -> dict[str, Any]:
+    metadata = {"name": "unique", "kwargs": {"column_name": column}}
+    return relationship() | {"attached_node": of, "test_metadata": metadata}
+
+
+def staged(options: dict[str, Any], view: str = "stg") -> Model:
+    """A model over a staging view whose tests know its keys and references."""
+    of_stg = relationship("c") | {"attached_node": "model.p.stg"}
+    of_stg["depends_on"] = {"nodes": ["model.p.customers", "model.p.stg"]}
+    kept = STG | {"unique_id": "model.p.kept", "name": "kept", "relation_name": "dw.kept"}
+    known = graph(of_stg, unique("model.p.stg" if view == "stg" else "model.p.kept", "order_id"))
+    known["nodes"] |= {"model.p.stg": STG, "model.p.kept": kept}
+    sql = f"select v.order_id, c.name from dw.{view} v join dw.c on v.c = c.id"
+    node = {"unique_id": WHERE, "config": {"deltajoin": options}}
+    views = STAGED if view == "kept" else {"`dw`.`stg`": STAGED["`dw`.`stg`"]}
+    return model_of(node, sql, Relation(), known, views=views)
+
+
+def test_tests_of_a_view_that_renames_hold_for_its_table() -> None:
+    model = staged({})
+    assert sorted(model.sources) == ["dw.c", "raw.orders"]
+    assert model.keys == {"raw.orders": ("id",)}
+    assert model.references == {"raw.orders.customer": "dw.c.id"}
+
+
+def test_a_unique_test_of_a_filtered_view_is_no_key_of_the_table() -> None:
+    assert staged({}, "kept").keys == {}
+
+
+def test_the_config_may_name_the_view() -> None:
+    model = staged({"keys": {"stg": ["order_id", "c"]}, "references": {"stg.c": "customers.k"}})
+    assert model.keys == {"raw.orders": ("id", "customer")}
+    assert model.references == {"raw.orders.customer": "dw.c.k"}
+
+
+def test_the_config_may_not_name_a_view_with_a_filter() -> None:
+    with pytest.raises(DeltaJoinError, match="INVALID_OPTION: keys: 'kept' is a view"):
+        staged({"keys": {"kept": ["order_id"]}}, "kept")

@@ -10,7 +10,7 @@ import pytest
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.bind import bind
 from deltajoin.sql.tables import source_names
-from deltajoin.sql.views import gather_views, inline_views, qualify_tables
+from deltajoin.sql.views import column_origin, gather_views, inline_views, qualify_tables
 
 COLUMNS = {"raw.o": ("id", "cust", "amt"), "raw.c": ("id", "nm"), "dw.o": ("id", "x")}
 VIEWS = {
@@ -134,3 +134,36 @@ def test_bare_names_of_a_view_are_safe_from_the_ctes_of_the_query() -> None:
         "with o as (select 1 as x) select v.x from v join o on true", {"v": view}
     )
     assert source_names(inlined) == ("dw.o",)
+
+
+@pytest.mark.parametrize(
+    ("sql", "origin"),
+    [
+        ("select id as k, x from raw.o", ("raw.o", ("id",))),
+        ("select t.id as k from raw.o as t", ("raw.o", ("id",))),
+        ("select * from (select id as k from raw.o) as s", ("raw.o", ("id",))),
+        ("with a as (select * from raw.o), b as (select id as k from a) select * from b",
+         ("raw.o", ("id",))),
+        ("select k from raw.o where k > 0", None),
+        ("select distinct k from raw.o", None),
+        ("select k from raw.o limit 3", None),
+        ("select k, count(*) as n from raw.o group by k", None),
+        ("select o.k from raw.o join raw.c using (k)", None),
+        ("select k from raw.o, raw.c", None),
+        ("select abs(id) as k from raw.o", None),
+        ("select s.k from raw.o", None),
+        ("select id as k, * from raw.o", None),
+        ("select * except (k) from raw.o", None),
+        ("select k from raw.o union all select k from raw.o", None),
+        ("with a(k) as (select id from raw.o) select k from a", None),
+        ("select k from raw.o lateral view explode(x) as y", None),
+        ("select k from raw.o tablesample (5 rows)", None),
+        ("select k from (select k from raw.o) as s(k)", None),
+        ("select explode(x) as y, id as k from raw.o", None),
+        ("select k from (select explode(x) as y, id as k from raw.o) as s", None),
+    ],
+)  # fmt: skip
+def test_the_origin_of_a_column_is_known_where_a_query_only_renames(
+    sql: str, origin: tuple[str, tuple[str, ...]] | None
+) -> None:
+    assert column_origin(sql, ["k"]) == origin

@@ -9,13 +9,14 @@ that have their schema (`qualify_tables`), for a bare name could be bound by a C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import MAX_SQL_BYTES, quote, quote_dotted, split_dotted
 from deltajoin.sql.dialect import parse, place
+from deltajoin.sql.functions import GENERATORS
 from deltajoin.sql.tables import find_cte, real_tables
 
 Parts = tuple[str, ...]
@@ -132,6 +133,72 @@ def qualify_tables(sql: str, schema: Parts) -> str:
             if len(table.parts) == 1 and find_cte(table) is None
         ],
     )
+
+
+def column_origin(sql: str, columns: Sequence[str]) -> tuple[str, Parts] | None:
+    """The table and its columns that columns of a query are, if its rows are the table's rows.
+
+    None for anything but renaming: a filter, a join, a computed column.
+
+    Example:
+        >>> view = "WITH s AS (SELECT * FROM raw.o), r AS (SELECT id AS k, x + 1 AS y FROM s)"
+        >>> column_origin(view + " SELECT * FROM r", ["k"])
+        ('raw.o', ('id',))
+        >>> column_origin(view + " SELECT * FROM r", ["k", "y"]) is None
+        True
+    """
+    found = [_origin(parse(sql), column) for column in columns]
+    named = [each for each in found if each is not None]
+    if len(named) != len(found) or len({table for table, _ in named}) != 1:
+        return None
+    return named[0][0], tuple(column for _, column in named)
+
+
+def _origin(query: exp.Expr, column: str) -> tuple[str, str] | None:
+    while not isinstance(query, exp.Table) or find_cte(query) is not None:
+        if isinstance(query, exp.Table):
+            cte = find_cte(query)
+            plain = cte is not None and not cte.args["alias"].args.get("columns")
+            query = cte.this if cte is not None and plain else query
+        if isinstance(query, exp.Subquery):
+            query = query.this
+        source = query.args.get("from_") if isinstance(query, exp.Select) else None
+        if source is None or not _only_projects(query):
+            return None
+        name = _projected(query, source.this, column)
+        if name is None:
+            return None
+        query, column = source.this, name
+    return ".".join(_parts(query)), column
+
+
+def _only_projects(select: exp.Expr) -> bool:
+    kept = {name for name, value in select.args.items() if value}
+    item = select.args["from_"].this
+    alias = item.args.get("alias")
+    more = {name for name, value in item.args.items() if value} - {"alias", "this", "db", "catalog"}
+    calls = {str(c.this).lower() for p in select.expressions for c in p.find_all(exp.Anonymous)}
+    return (
+        kept <= {"with_", "from_", "expressions"}
+        and not more
+        and not (alias is not None and alias.args.get("columns"))
+        and not calls & GENERATORS
+    )
+
+
+def _projected(select: exp.Expr, item: exp.Expr, column: str) -> str | None:
+    """The column of the one FROM item that a SELECT gives out under a name."""
+    named = [p for p in select.expressions if p.alias_or_name.lower() == column.lower()]
+    stars = [p for p in select.expressions if p.is_star]
+    if not named and len(stars) == 1 and isinstance(stars[0], exp.Star):
+        return None if any(stars[0].args.values()) else column
+    if len(named) != 1 or stars:
+        return None
+    value = named[0].unalias()
+    shown = item.alias_or_name.lower()
+    if not isinstance(value, exp.Column) or value.table.lower() not in ("", shown):
+        return None
+    return None if value.args.get("db") else value.name
 
 
 def _parts(table: exp.Table) -> Parts:

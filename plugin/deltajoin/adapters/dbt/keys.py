@@ -3,8 +3,8 @@
 A key comes, best first, from a primary-key constraint, else from a `unique` constraint or test or a
 test over a combination of columns (`combination_of_columns` or `column_list`, as in dbt_utils and
 dbt_expectations); the shortest wins, then the first by name. A test with a `where`, a warning
-severity or a threshold proves no key. The graph is dbt's `graph` variable; results are named as the
-tables stand in the compiled SQL, which is what `deltajoin.source_names` gives.
+severity or a threshold proves no key. A key of a view that only renames is one of its table. The
+graph is dbt's `graph` variable; results are named as the tables stand in the SQL.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import split_dotted
+from deltajoin.sql.views import column_origin
 
 _COMBINATIONS = ("combination_of_columns", "column_list")
 PLAIN = re.compile(r"[A-Za-z_]\w*|`[^`]+`")
@@ -27,8 +28,12 @@ def keys_of(
     tables: Sequence[str],
     graph: Mapping[str, Any],
     where: str,
+    views: Mapping[str, str] | None = None,
 ) -> dict[str, tuple[str, ...]]:
     """Key columns per table of the compiled SQL, for the tables that have a key.
+
+    Args:
+        views: name of a view that the SQL was written with -> its query, down to tables.
 
     Example:
         >>> test = {"resource_type": "test", "column_name": "id", "attached_node": "model.p.a"}
@@ -40,15 +45,42 @@ def keys_of(
         >>> keys_of((("a", ("x", "y")),), ["dw.a_v1", "dw.b"], graph, "model m")
         {'dw.a_v1': ('x', 'y')}
     """
-    nodes = nodes_by_table(graph)
-    keys: dict[str, tuple[str, ...]] = {}
-    for table in tables:
-        known = [key for node in nodes.get(fold(table), ()) for key in _known_keys(node, graph)]
-        if known:
-            keys[table] = min(known)[2]
+    nodes, views = nodes_by_table(graph), views or {}
+    known: dict[str, list[tuple[int, int, tuple[str, ...]]]] = {}
+    for name in (*tables, *views):
+        for node in nodes.get(fold(name), ()):
+            for rank, length, columns in _known_keys(node, graph):
+                if (found := origin_of(name, columns, tables, views)) is not None:
+                    known.setdefault(found[0], []).append((rank, length, found[1]))
+    keys = {table: min(known[table])[2] for table in sorted(known)}
     for relation, columns in declared:
-        keys[find_table(relation, tables, nodes, where)] = columns
+        name = find_table(relation, (*tables, *views), nodes, where)
+        found = origin_of(name, columns, tables, views)
+        if found is None:
+            raise not_of_a_table("keys", relation, where)
+        keys[found[0]] = found[1]
     return {name: keys[name] for name in sorted(keys)}
+
+
+def origin_of(
+    name: str, columns: tuple[str, ...], tables: Sequence[str], views: Mapping[str, str]
+) -> tuple[str, tuple[str, ...]] | None:
+    """Columns of a table or view as columns of a table of the SQL; None where they are computed."""
+    if name not in views:
+        return name, columns
+    found = column_origin(views[name], columns)
+    table = next((t for t in tables if found and fold(t) == fold(found[0])), None)
+    return (table, found[1]) if found and table else None
+
+
+def not_of_a_table(option: str, relation: str, where: str) -> DeltaJoinError:
+    """The error for a declaration about a view that says nothing of a table."""
+    return DeltaJoinError(
+        "INVALID_OPTION",
+        f"{option}: '{relation}' is a view whose rows are not those of one table",
+        where=where,
+        remedy="Declare it of the table below the view.",
+    )
 
 
 def nodes_by_table(graph: Mapping[str, Any]) -> dict[tuple[str, ...], list[Node]]:

@@ -8,9 +8,19 @@ key (`keys.py`); what the config declares goes before. Names become those of the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from deltajoin.adapters.dbt.keys import PLAIN, Node, find_table, fold, nodes_by_table, proves
+from deltajoin.adapters.dbt.keys import (
+    PLAIN,
+    Node,
+    find_table,
+    fold,
+    nodes_by_table,
+    not_of_a_table,
+    origin_of,
+    proves,
+)
 from deltajoin.errors import DeltaJoinError
 
 
@@ -19,8 +29,12 @@ def references_of(
     tables: Sequence[str],
     graph: Mapping[str, Any],
     where: str,
+    views: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """`table.column` -> the `table.column` that it points to, for tables of the compiled SQL.
+
+    Args:
+        views: as in `keys_of`; what is said of a view that only renames is said of its table.
 
     Example:
         >>> test = {"resource_type": "test", "attached_node": "source.p.raw.o"}
@@ -33,22 +47,21 @@ def references_of(
         >>> references_of((), ["dw.c", "raw.o"], graph, "model m")
         {'raw.o.cust': 'dw.c.id'}
     """
-    nodes = nodes_by_table(graph)
+    spell = _Spelling(tables, views or {}, nodes_by_table(graph), where)
     written: dict[str, list[str]] = {}
-    for table in tables:
-        for node in nodes.get(fold(table), ()):
-            written.setdefault(str(node.get("unique_id")), []).append(table)
+    for name in (*tables, *spell.views):
+        for node in spell.nodes.get(fold(name), ()):
+            written.setdefault(str(node.get("unique_id")), []).append(name)
     tested = sorted(
-        (f"{one}.{column}", f"{other}.{field}")
+        (one, other)
         for test in graph.get("nodes", {}).values()
         for of, column, to, field in _tested_reference(test)
-        for one in written.get(of, ())
-        for other in written.get(to, ())
+        for one in spell.columns(written.get(of, ()), column)
+        for other in spell.columns(written.get(to, ()), field)
     )
     found = dict(reversed(tested))
     for one, other in declared:
-        spelled = [_spell(name, tables, nodes, where, "references") for name in (one, other)]
-        found[spelled[0]] = spelled[1]
+        found[spell.name(one, "references")] = spell.name(other, "references")
     return {name: found[name] for name in sorted(found)}
 
 
@@ -57,6 +70,7 @@ def hints_of(
     tables: Sequence[str],
     graph: Mapping[str, Any],
     where: str,
+    views: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, float]]:
     """The declared figures, by the names of the compiled SQL.
 
@@ -64,14 +78,13 @@ def hints_of(
         >>> hints_of({"rows": {"o": 9}, "distinct": {"o.cust": 3}}, ["raw.o"], {}, "model m")
         {'distinct': {'raw.o.cust': 3}, 'rows': {'raw.o': 9}}
     """
-    nodes = nodes_by_table(graph)
+    spell = _Spelling(tables, views or {}, nodes_by_table(graph), where)
     rows = {
-        find_table(name, tables, nodes, where, "hints"): figure
+        find_table(name, tables, spell.nodes, where, "hints"): figure
         for name, figure in declared.get("rows", {}).items()
     }
     distinct = {
-        _spell(name, tables, nodes, where, "hints"): figure
-        for name, figure in declared.get("distinct", {}).items()
+        spell.name(name, "hints"): figure for name, figure in declared.get("distinct", {}).items()
     }
     found = {"distinct": distinct, "rows": rows}
     return {kind: dict(sorted(named.items())) for kind, named in found.items() if named}
@@ -94,22 +107,35 @@ def _tested_reference(test: Node) -> list[tuple[str, str, str, str]]:
     return [(str(of), str(column).strip("`"), str(others[0]), str(field).strip("`"))]
 
 
-def _spell(
-    name: str,
-    tables: Sequence[str],
-    nodes: Mapping[tuple[str, ...], Sequence[Node]],
-    where: str,
-    option: str,
-) -> str:
-    """`relation.column, column` with the relation as the SQL writes it."""
-    first, *more = (part.strip() for part in name.split(","))
-    relation, _, column = first.rpartition(".")
-    if not relation or not column or not all(more):
-        raise DeltaJoinError(
-            "INVALID_OPTION",
-            f"{option}: '{name}' is not 'relation.column'",
-            where=where,
-            remedy="Write relation.column, or relation.column, column for several.",
-        )
-    table = find_table(relation, tables, nodes, where, option)
-    return ", ".join((f"{table}.{column}", *more))
+@dataclass(frozen=True)
+class _Spelling:
+    """How the SQL writes what the user and dbt know by other names."""
+
+    tables: Sequence[str]
+    views: Mapping[str, str]
+    nodes: Mapping[tuple[str, ...], Sequence[Node]]
+    where: str
+
+    def columns(self, relations: Sequence[str], column: str) -> list[str]:
+        """`table.column` of a column in each relation, where it is a table's."""
+        found = (origin_of(name, (column,), self.tables, self.views) for name in relations)
+        return [f"{table}.{names[0]}" for table, names in (each for each in found if each)]
+
+    def name(self, text: str, option: str) -> str:
+        """`relation.column, column` with table and columns as the SQL has them."""
+        first, *more = (part.strip() for part in text.split(","))
+        relation, _, column = first.rpartition(".")
+        if not relation or not column or not all(more):
+            raise DeltaJoinError(
+                "INVALID_OPTION",
+                f"{option}: '{text}' is not 'relation.column'",
+                where=self.where,
+                remedy="Write relation.column, or relation.column, column for several.",
+            )
+        known = (*self.tables, *self.views)
+        named = find_table(relation, known, self.nodes, self.where, option)
+        found = origin_of(named, (column, *more), self.tables, self.views)
+        if found is None:
+            raise not_of_a_table(option, relation, self.where)
+        table, (one, *others) = found
+        return ", ".join((f"{table}.{one}", *others))
