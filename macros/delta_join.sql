@@ -5,10 +5,13 @@
 
   Options that are not given are not set; other names are passed on and refused when the model runs.
 -#}
-{% macro delta_join(keys=none, mode=none) %}
+{% macro delta_join(keys=none, mode=none, references=none, hints=none, strategy=none, reorder=none, order=none) %}
+  {%- set given = {'keys': keys, 'mode': mode, 'references': references, 'hints': hints,
+                   'strategy': strategy, 'reorder': reorder, 'order': order} -%}
   {%- set options = {} -%}
-  {%- if keys is not none -%}{%- do options.update({'keys': keys}) -%}{%- endif -%}
-  {%- if mode is not none -%}{%- do options.update({'mode': mode}) -%}{%- endif -%}
+  {%- for name, value in given.items() if value is not none -%}
+    {%- do options.update({name: value}) -%}
+  {%- endfor -%}
   {%- do options.update(kwargs) -%}
   {{- config(materialized='delta_join', deltajoin=options) -}}
 {% endmacro %}

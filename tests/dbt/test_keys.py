@@ -115,6 +115,24 @@ def test_options_are_read() -> None:
     config = {"keys": {"f": "id", "g": ["a", "b"]}, "mode": "full"}
     assert read_options(config, WHERE) == Options((("f", ("id",)), ("g", ("a", "b"))), "full")
     assert read_options(None, WHERE) == Options()
+    assert read_options({"mode": None, "order": None}, WHERE) == Options()
+
+
+def test_orders_and_estimates_are_read() -> None:
+    config = {
+        "references": {"f.a": "d.a"},
+        "hints": {"rows": {"f": 7}, "distinct": {"f.a": 2.5}},
+        "strategy": "right_first, left_this_epoch",
+        "reorder": False,
+        "order": ["f", "d"],
+    }
+    assert read_options(config, WHERE) == Options(
+        references=(("f.a", "d.a"),),
+        hints={"rows": {"f": 7}, "distinct": {"f.a": 2.5}},
+        strategy="right_first,left_this_epoch",
+        reorder=False,
+        order=("f", "d"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,6 +143,16 @@ def test_options_are_read() -> None:
         ({"keys": ["id"]}, "INVALID_OPTION: keys is a list"),
         ({"keys": {"f": [1]}}, "INVALID_OPTION: keys of 'f'"),
         ("full", "INVALID_OPTION: the config 'deltajoin' is a str"),
+        ({"references": {"f.a": ["d.a"]}}, "INVALID_OPTION: references: 'f.a'"),
+        ({"references": ["f.a"]}, "INVALID_OPTION: references is a list"),
+        ({"hints": {"row": {"f": 1}}}, "INVALID_OPTION: hints: 'row'"),
+        ({"hints": {"rows": {"f": "1"}}}, "INVALID_OPTION: hints: 'f' has '1'"),
+        ({"hints": {"rows": {"f": True}}}, "INVALID_OPTION: hints: 'f' has True"),
+        ({"strategy": "fastest"}, "INVALID_OPTION: strategy is 'fastest'.*left_first"),
+        ({"strategy": 1}, "INVALID_OPTION: strategy is a int"),
+        ({"reorder": "off"}, "INVALID_OPTION: reorder is 'off'"),
+        ({"order": "a, b"}, "INVALID_OPTION: order is 'a, b'"),
+        ({"order": ["a", 1]}, "INVALID_OPTION: order is"),
     ],
 )
 def test_bad_options_are_refused(config: Any, message: str) -> None:

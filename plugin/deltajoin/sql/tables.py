@@ -37,7 +37,8 @@ def _inside(node: exp.Expr, ancestor: exp.Expr) -> bool:
     return False
 
 
-def _real_tables(query: exp.Query) -> list[exp.Table]:
+def real_tables(query: exp.Query) -> list[exp.Table]:
+    """The references to tables, not to CTEs, anywhere in a query."""
     return [
         table
         for table in query.find_all(exp.Table)
@@ -54,7 +55,7 @@ def source_names(sql: str) -> tuple[str, ...]:
         >>> source_names("WITH c AS (SELECT * FROM db.t) SELECT * FROM c JOIN `u` USING (k)")
         ('db.t', 'u')
     """
-    names = {".".join(p.name for p in table.parts) for table in _real_tables(parse(sql))}
+    names = {".".join(p.name for p in table.parts) for table in real_tables(parse(sql))}
     return tuple(sorted(names))
 
 
@@ -89,7 +90,7 @@ def _lowered(source: str) -> tuple[str, ...]:
 
 def resolve_tables(query: exp.Query, sources: Collection[str]) -> tuple[str, ...]:
     """The sources that a query reads, sorted; unknown tables are refused."""
-    return tuple(sorted({table_key(table, sources) for table in _real_tables(query)}))
+    return tuple(sorted({table_key(table, sources) for table in real_tables(query)}))
 
 
 def replace_tables(sql: str, views: Mapping[str, str]) -> str:
@@ -98,7 +99,7 @@ def replace_tables(sql: str, views: Mapping[str, str]) -> str:
     A reference without alias gets the table's name as alias, so that qualified columns still bind.
     """
     edits: list[tuple[int, int, str]] = []
-    for table in _real_tables(parse(sql)):
+    for table in real_tables(parse(sql)):
         identifiers = [part for part in table.parts if isinstance(part, exp.Identifier)]
         start = min(int(part.meta["start"]) for part in identifiers)
         end = max(int(part.meta["end"]) for part in identifiers) + 1

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.adapters.dbt.keys import keys_of
+from deltajoin.adapters.dbt.keys import fold, keys_of, nodes_by_table
 from deltajoin.adapters.dbt.options import read_options
 from deltajoin.adapters.dbt.place import check_free, enter, name_parts, place_of
+from deltajoin.adapters.dbt.references import hints_of, references_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
-from deltajoin.names import quote_dotted
+from deltajoin.names import quote_dotted, split_dotted
+from deltajoin.sql.views import gather_views, inline_views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +31,7 @@ _IN_THE_WAY = (
     "TARGET_KIND_CHANGED",
     "HISTORY_LOST",
 )
+_NO_VIEWS = ("table", "incremental", "delta_join", "seed", "snapshot")
 
 
 def build(
@@ -50,7 +53,8 @@ def build(
     Errors: those of `deltajoin.run`, and UNSUPPORTED_CONNECTION.
     """
     session = session_of(credentials)
-    model = model_of(node, sql, relation, graph, full_refresh=full_refresh)
+    views = views_below(session, sql, graph)
+    model = model_of(node, sql, relation, graph, views=views, full_refresh=full_refresh)
     try:
         return _run(session, model, relation, frontier)
     except DeltaJoinError as error:
@@ -91,22 +95,56 @@ def model_of(
     relation: Any,
     graph: Mapping[str, Any],
     *,
+    views: Mapping[str, str] | None = None,
     full_refresh: bool = False,
 ) -> Model:
-    """The deltajoin model of a dbt node: its unique id, its SQL, and the keys that dbt knows."""
+    """The deltajoin model of a dbt node: its unique id, its SQL, what dbt knows of its tables.
+
+    Args:
+        views: the views that the SQL reads, through views too -> their queries; they are written
+            out, and what dbt knows of a view that only renames holds for its table.
+    """
     from deltajoin.api import source_names
 
     where = str(node["unique_id"])
     options = read_options((node.get("config") or {}).get("deltajoin"), where)
+    plain = {
+        ".".join(split_dotted(name)): inline_views(text, views or {})
+        for name, text in (views or {}).items()
+    }
+    sql = inline_views(sql, views or {})
     tables = source_names(sql)
     return Model(
         name=where,
         sql=sql,
         sources={table: table for table in tables},
         target=place_of(node, relation),
-        keys=keys_of(options.keys, tables, graph, where),
+        keys=keys_of(options.keys, tables, graph, where, plain),
         mode="full" if full_refresh else options.mode,
+        references=references_of(options.references, tables, graph, where, plain),
+        hints=hints_of(options.hints, tables, graph, where, plain),
+        strategy=options.strategy,
+        reorder=options.reorder,
+        order=options.order,
     )
+
+
+def views_below(session: SparkSession, sql: str, graph: Mapping[str, Any]) -> dict[str, str]:
+    """The catalog's views that the compiled SQL reads, through views too, with their queries.
+
+    The catalog is asked, and not the graph: dbt's graph has no compiled SQL of other nodes, a run
+    may select this model alone, and a source may be a view that dbt doesn't make.
+    """
+    from deltajoin.adapters.dbt.views import view_sql
+
+    nodes = nodes_by_table(graph)
+
+    def read(parts: tuple[str, ...]) -> str | None:
+        known = nodes.get(fold(quote_dotted(parts)), ())
+        kinds = {(node.get("config") or {}).get("materialized") for node in known}
+        return None if kinds & set(_NO_VIEWS) else view_sql(session, parts)
+
+    return gather_views(sql, read)
 
 
 def session_of(credentials: Any) -> SparkSession:
@@ -135,8 +173,8 @@ def describe(
     from deltajoin.api import explain, plan
     from deltajoin.runtime.target import locate
 
-    model = model_of(node, sql, relation, graph)
     session = session_of(credentials)
+    model = model_of(node, sql, relation, graph, views=views_below(session, sql, graph))
     return explain(plan(model, locate=lambda name: locate(session, name)))
 
 

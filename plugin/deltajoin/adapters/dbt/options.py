@@ -3,49 +3,54 @@
     {{ config(materialized='delta_join', deltajoin={'keys': {'flights': ['id']}, 'mode': 'auto'}) }}
 
 An option that is not known, or not of its type, is refused: a misspelt `mdoe: full` must not pass
-as `auto`. Relations in `keys` are named as the user knows them; `keys.py` resolves them.
+as `auto`. Relations are named as the user knows them; `keys.py` and `references.py` resolve them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import MODES
+from deltajoin.planner.solver import STRATEGIES, parse_strategy
 
-_KNOWN = ("keys", "mode")
+_KNOWN = ("keys", "mode", "references", "hints", "strategy", "reorder", "order")
 
 
 @dataclass(frozen=True)
 class Options:
-    """A model's options: declared keys as (relation, columns) pairs, and the mode."""
+    """A model's options, as `Model` has them; keys and references are pairs."""
 
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     mode: str = "auto"
+    references: tuple[tuple[str, str], ...] = ()
+    hints: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    strategy: str = "cost"
+    reorder: bool = True
+    order: tuple[str, ...] = ()
 
 
 def read_options(config: Any, where: str) -> Options:
     """The options in a model's `deltajoin` config; `where` names the model in errors.
 
     Example:
-        >>> read_options({"keys": {"flights": "id"}}, "model m")
-        Options(keys=(('flights', ('id',)),), mode='auto')
+        >>> read_options({"keys": {"flights": "id"}}, "model m").keys
+        (('flights', ('id',)),)
         >>> read_options({"mdoe": "full"}, "model m")
         Traceback (most recent call last):
         ...
-        deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode.
+        deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode, references, hints, strategy, reorder, order.
     """  # noqa: E501
     if config is None or config == "":
         return Options()
     if not isinstance(config, Mapping):
-        raise DeltaJoinError(
-            "INVALID_OPTION",
+        raise _invalid(
             f"the config 'deltajoin' is {_kind(config)}, not a mapping",
-            where=where,
-            remedy="Write it as deltajoin: {keys: {relation: [column]}, mode: auto}.",
+            where,
+            "Write it as deltajoin: {keys: {relation: [column]}, mode: auto}.",
         )
     for option in config:
         if option not in _KNOWN:
@@ -57,49 +62,95 @@ def read_options(config: Any, where: str) -> Options:
                 where=where,
                 remedy=f"{hint}Known options: {', '.join(_KNOWN)}.",
             )
-    return Options(
-        keys=_read_keys(config.get("keys"), where), mode=_read_mode(config.get("mode"), where)
-    )
+    given = {name: value for name, value in config.items() if value is not None}
+    read: dict[str, Callable[[Any, str], Any]] = {
+        "keys": _read_keys,
+        "mode": _read_mode,
+        "references": _read_references,
+        "hints": _read_hints,
+        "strategy": _read_strategy,
+        "reorder": _read_reorder,
+        "order": _read_order,
+    }
+    return Options(**{name: read[name](value, where) for name, value in given.items()})
 
 
 def _read_mode(mode: Any, where: str) -> str:
-    if mode is None:
-        return "auto"
     if mode not in MODES:
-        raise DeltaJoinError(
-            "INVALID_OPTION",
-            f"mode is {mode!r}",
-            where=where,
-            remedy=f"Use one of: {', '.join(MODES)}.",
-        )
+        raise _invalid(f"mode is {mode!r}", where, f"Use one of: {', '.join(MODES)}.")
     return str(mode)
 
 
 def _read_keys(keys: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    if keys is None:
-        return ()
+    remedy = "Write keys as {relation: [column, ...]}."
     if not isinstance(keys, Mapping):
-        raise _bad_keys(f"keys is {_kind(keys)}, not a mapping", where)
+        raise _invalid(f"keys is {_kind(keys)}, not a mapping", where, remedy)
     read = []
     for relation, columns in keys.items():
         names = (columns,) if isinstance(columns, str) else columns
-        if (
-            not isinstance(names, list | tuple)
-            or not names
-            or not all(isinstance(name, str) and name for name in names)
-        ):
-            raise _bad_keys(f"keys of '{relation}' are not a list of column names", where)
+        if not _are_names(names):
+            raise _invalid(f"keys of '{relation}' are not a list of column names", where, remedy)
         read.append((str(relation), tuple(names)))
     return tuple(read)
 
 
-def _bad_keys(message: str, where: str) -> DeltaJoinError:
-    return DeltaJoinError(
-        "INVALID_OPTION",
-        message,
-        where=where,
-        remedy="Write keys as {relation: [column, ...]}.",
+def _read_references(references: Any, where: str) -> tuple[tuple[str, str], ...]:
+    remedy = "Write references as {relation.column: relation.column}."
+    if not isinstance(references, Mapping):
+        raise _invalid(f"references is {_kind(references)}, not a mapping", where, remedy)
+    for one, other in references.items():
+        if not _are_names([one, other]):
+            raise _invalid(f"references: '{one}' is not given a column", where, remedy)
+    return tuple(references.items())
+
+
+def _read_hints(hints: Any, where: str) -> Mapping[str, Mapping[str, float]]:
+    remedy = "Write hints as {rows: {relation: number}, distinct: {relation.column: number}}."
+    if not isinstance(hints, Mapping):
+        raise _invalid(f"hints is {_kind(hints)}, not a mapping", where, remedy)
+    for kind, figures in hints.items():
+        if kind not in ("rows", "distinct") or not isinstance(figures, Mapping):
+            raise _invalid(f"hints: '{kind}' is not a mapping of rows or distinct", where, remedy)
+        for name, figure in figures.items():
+            count = isinstance(figure, int | float) and not isinstance(figure, bool)
+            if not _are_names([name]) or not (count and figure >= 0):
+                raise _invalid(f"hints: '{name}' has {figure!r}, which is no count", where, remedy)
+    return {str(kind): dict(figures) for kind, figures in hints.items()}
+
+
+def _read_strategy(strategy: Any, where: str) -> str:
+    remedy = "Use one of: " + "; ".join(each.name for each in STRATEGIES) + "."
+    if not isinstance(strategy, str):
+        raise _invalid(f"strategy is {_kind(strategy)}, not a text", where, remedy)
+    try:
+        return parse_strategy(strategy).name
+    except DeltaJoinError as error:
+        raise _invalid(f"strategy is {strategy!r}", where, remedy) from error
+
+
+def _read_reorder(reorder: Any, where: str) -> bool:
+    if not isinstance(reorder, bool):
+        raise _invalid(f"reorder is {reorder!r}", where, "Use true or false.")
+    return reorder
+
+
+def _read_order(order: Any, where: str) -> tuple[str, ...]:
+    if not _are_names(order):
+        remedy = "Write order as [alias, alias, ...]."
+        raise _invalid(f"order is {order!r}, not a list of relations", where, remedy)
+    return tuple(order)
+
+
+def _are_names(names: Any) -> bool:
+    return (
+        isinstance(names, list | tuple)
+        and bool(names)
+        and all(isinstance(name, str) and name.strip() for name in names)
     )
+
+
+def _invalid(message: str, where: str, remedy: str) -> DeltaJoinError:
+    return DeltaJoinError("INVALID_OPTION", message, where=where, remedy=remedy)
 
 
 def _kind(value: Any) -> str:

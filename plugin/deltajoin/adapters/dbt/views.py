@@ -1,0 +1,55 @@
+"""The query of a catalog's view, as it reads the view's columns today.
+
+A view keeps the names of the columns that its query gave when it was made, and binds bare table
+names in the schema of that time; both are written out. The view over a bag's backing table is no
+view to be inlined: its rows are counted, and the bag is refused as a source by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from deltajoin.names import quote, quote_dotted, split_dotted
+from deltajoin.sql.views import qualify_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BAG = "`__deltajoin_copies`"
+
+
+def view_sql(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
+    """The query of the view of this name; None for a table, a bag's view, or no such name."""
+    name = quote_dotted(parts)
+    if not spark.catalog.tableExists(name) or spark.catalog.getTable(name).tableType != "VIEW":
+        return None
+    rows = [(row[0], row[1]) for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()]
+    start = next(i for i, (key, _) in enumerate(rows) if key.startswith("# Detailed"))
+    return query_of(dict(rows[start:]), spark.table(name).columns)
+
+
+def query_of(facts: Mapping[str, str | None], columns: Sequence[str]) -> str | None:
+    """The query of a view from what DESCRIBE EXTENDED says of it and the view's own columns.
+
+    Example:
+        >>> facts = {"View Text": "SELECT * FROM t", "View Query Output Columns": "[`a`, b]"}
+        >>> facts["View Catalog and Namespace"] = "spark_catalog.dw"
+        >>> print(query_of(facts, ["a", "x"]))
+        SELECT `a` AS `a`, `b` AS `x` FROM (
+        SELECT * FROM `dw`.`t` AS `t`
+        ) AS `view`
+    """
+    text = facts.get("View Text")
+    if not text or _BAG in text:
+        return None
+    schema = split_dotted(facts.get("View Catalog and Namespace") or "")
+    schema = schema[1:] if schema[:1] == ("spark_catalog",) else schema
+    text = qualify_tables(text, schema) if schema else text
+    given = (facts.get("View Query Output Columns") or "").strip("[]")
+    queried = [split_dotted(column.strip())[0] for column in given.split(", ") if column.strip()]
+    if len(queried) != len(columns):
+        return text
+    pairs = zip(queried, columns, strict=True)
+    listed = ", ".join(f"{quote(old)} AS {quote(new)}" for old, new in pairs)
+    return f"SELECT {listed} FROM (\n{text.rstrip().rstrip(';')}\n) AS `view`"  # noqa: S608

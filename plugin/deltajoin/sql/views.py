@@ -1,0 +1,226 @@
+"""Views among a query's sources -> derived tables with the views' own SQL, down to tables.
+
+    SELECT v.id FROM dw.v WHERE ...   ->   SELECT v.id FROM (\\n<SQL of dw.v>\\n) AS `v` WHERE ...
+
+Nothing else of the text changes. A name that the view's CTEs share with the query's is safe: each
+name is bound at its own place. Caller: gives the SQL of every view (`gather_views`), with tables
+that have their schema (`qualify_tables`), for a bare name could be bound by a CTE of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from sqlglot import exp
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.names import MAX_SQL_BYTES, quote, quote_dotted, split_dotted
+from deltajoin.sql.dialect import parse, place
+from deltajoin.sql.functions import GENERATORS
+from deltajoin.sql.tables import find_cte, real_tables
+
+Parts = tuple[str, ...]
+Edit = tuple[int, int, str]
+
+
+def inline_views(sql: str, views: Mapping[str, str]) -> str:
+    """The query with every reference to a view replaced by the view's SQL, recursively.
+
+    Args:
+        views: name as in the SQL (case and backticks don't matter) -> the view's query.
+
+    Example:
+        >>> inline_views("SELECT * FROM dw.v AS x JOIN t USING (id)", {"dw.v": "SELECT id FROM r"})
+        'SELECT * FROM (\\nSELECT id FROM r\\n) AS x JOIN t USING (id)'
+        >>> inline_views("WITH v AS (SELECT 1 AS a) SELECT * FROM v", {"v": "SELECT 2 AS a"})
+        'WITH v AS (SELECT 1 AS a) SELECT * FROM v'
+
+    Raises:
+        DeltaJoinError: VIEW_TOO_LARGE; SQL_PARSE_ERROR with the view's name; TIME_TRAVEL.
+    """
+    known = {_lowered(split_dotted(name)): text for name, text in sorted(views.items())}
+    return _inline(sql, known, {}, ())
+
+
+def _inline(sql: str, views: Mapping[Parts, str], done: dict[Parts, str], above: Parts) -> str:
+    query = parse(sql)
+    edits: list[Edit] = []
+    for table in real_tables(query):
+        name = _lowered(_parts(table))
+        if name not in views:
+            continue
+        if table.args.get("version") or table.args.get("when"):
+            raise DeltaJoinError(
+                "TIME_TRAVEL",
+                f"the view '{table.name}' is pinned to a version in the SQL",
+                where=place(table),
+                remedy="Remove VERSION AS OF; each run pins its own versions.",
+            )
+        if name not in done:
+            done[name] = _inline_view(name, views, done, above)
+        alias = "" if table.alias else f" AS {quote(table.name)}"
+        edits.append((*_span(table.parts), f"(\n{done[name]}\n){alias}"))
+        if not table.alias:
+            edits += _unqualified(query, name)
+    if sum(len(text) for _, _, text in edits) > MAX_SQL_BYTES:
+        raise _too_large("the SQL with its views written out has over 1 MB", ".".join(above))
+    return _edited(sql, edits)
+
+
+def _inline_view(
+    name: Parts, views: Mapping[Parts, str], done: dict[Parts, str], above: Parts
+) -> str:
+    dotted = ".".join(name)
+    if dotted in above:
+        raise _too_large(f"the view '{dotted}' refers to itself", dotted)
+    try:
+        return _inline(views[name], views, done, (*above, dotted)).rstrip().rstrip(";")
+    except DeltaJoinError as error:
+        if error.code not in ("SQL_PARSE_ERROR", "NOT_A_QUERY"):
+            raise
+        where = f"view {dotted}, {error.where}"
+        raise DeltaJoinError(error.code, error.message, where=where, remedy=error.remedy) from error
+
+
+def _unqualified(query: exp.Query, name: Parts) -> Iterator[Edit]:
+    """`schema.view.column` -> `view.column`: an alias has no schema."""
+    if any(_lowered((table.alias,)) == name[:1] for table in query.find_all(exp.Table)):
+        return
+    for column in query.find_all(exp.Column):
+        before = column.parts[:-1]
+        written = _lowered(tuple(part.name for part in before))
+        if len(written) > 1 and written == name[-len(written) :]:
+            yield (*_span(before), quote(before[-1].name))
+
+
+def gather_views(sql: str, read: Callable[[Parts], str | None]) -> dict[str, str]:
+    """The views that a query reads, directly or through others, by their names in backticks.
+
+    Args:
+        read: parts of a table's name -> the query of the view of that name; None for no view.
+    """
+    views: dict[str, str] = {}
+    asked: set[Parts] = set()
+    waiting = [sql]
+    while waiting:
+        for table in real_tables(parse(waiting.pop())):
+            parts = _parts(table)
+            if _lowered(parts) in asked:
+                continue
+            asked.add(_lowered(parts))
+            if (text := read(parts)) is not None:
+                views[quote_dotted(parts)] = text
+                waiting.append(text)
+    return {name: views[name] for name in sorted(views)}
+
+
+def qualify_tables(sql: str, schema: Parts) -> str:
+    """The query with its bare table names put into a schema; CTEs stay as they are.
+
+    Example:
+        >>> qualify_tables("WITH c AS (SELECT * FROM t) SELECT * FROM c, x.u", ("dw",))
+        'WITH c AS (SELECT * FROM `dw`.`t` AS `t`) SELECT * FROM c, x.u'
+    """
+    return _edited(
+        sql,
+        [
+            (
+                *_span(table.parts),
+                quote_dotted((*schema, table.name))
+                + ("" if table.alias else f" AS {quote(table.name)}"),
+            )
+            for table in real_tables(parse(sql))
+            if len(table.parts) == 1 and find_cte(table) is None
+        ],
+    )
+
+
+def column_origin(sql: str, columns: Sequence[str]) -> tuple[str, Parts] | None:
+    """The table and its columns that columns of a query are, if its rows are the table's rows.
+
+    None for anything but renaming: a filter, a join, a computed column.
+
+    Example:
+        >>> view = "WITH s AS (SELECT * FROM raw.o), r AS (SELECT id AS k, x + 1 AS y FROM s)"
+        >>> column_origin(view + " SELECT * FROM r", ["k"])
+        ('raw.o', ('id',))
+        >>> column_origin(view + " SELECT * FROM r", ["k", "y"]) is None
+        True
+    """
+    found = [_origin(parse(sql), column) for column in columns]
+    named = [each for each in found if each is not None]
+    if len(named) != len(found) or len({table for table, _ in named}) != 1:
+        return None
+    return named[0][0], tuple(column for _, column in named)
+
+
+def _origin(query: exp.Expr, column: str) -> tuple[str, str] | None:
+    while not isinstance(query, exp.Table) or find_cte(query) is not None:
+        if isinstance(query, exp.Table):
+            cte = find_cte(query)
+            plain = cte is not None and not cte.args["alias"].args.get("columns")
+            query = cte.this if cte is not None and plain else query
+        if isinstance(query, exp.Subquery):
+            query = query.this
+        source = query.args.get("from_") if isinstance(query, exp.Select) else None
+        if source is None or not _only_projects(query):
+            return None
+        name = _projected(query, source.this, column)
+        if name is None:
+            return None
+        query, column = source.this, name
+    return ".".join(_parts(query)), column
+
+
+def _only_projects(select: exp.Expr) -> bool:
+    kept = {name for name, value in select.args.items() if value}
+    item = select.args["from_"].this
+    alias = item.args.get("alias")
+    more = {name for name, value in item.args.items() if value} - {"alias", "this", "db", "catalog"}
+    calls = {str(c.this).lower() for p in select.expressions for c in p.find_all(exp.Anonymous)}
+    return (
+        kept <= {"with_", "from_", "expressions"}
+        and not more
+        and not (alias is not None and alias.args.get("columns"))
+        and not calls & GENERATORS
+    )
+
+
+def _projected(select: exp.Expr, item: exp.Expr, column: str) -> str | None:
+    """The column of the one FROM item that a SELECT gives out under a name."""
+    named = [p for p in select.expressions if p.alias_or_name.lower() == column.lower()]
+    stars = [p for p in select.expressions if p.is_star]
+    if not named and len(stars) == 1 and isinstance(stars[0], exp.Star):
+        return None if any(stars[0].args.values()) else column
+    if len(named) != 1 or stars:
+        return None
+    value = named[0].unalias()
+    shown = item.alias_or_name.lower()
+    if not isinstance(value, exp.Column) or value.table.lower() not in ("", shown):
+        return None
+    return None if value.args.get("db") else value.name
+
+
+def _parts(table: exp.Table) -> Parts:
+    return tuple(part.name for part in table.parts)
+
+
+def _lowered(parts: Parts) -> Parts:
+    return tuple(part.lower() for part in parts)
+
+
+def _span(parts: list[exp.Expr]) -> tuple[int, int]:
+    """First and last offset of a dotted name in the text."""
+    starts, ends = [int(p.meta["start"]) for p in parts], [int(p.meta["end"]) for p in parts]
+    return min(starts), max(ends) + 1
+
+
+def _edited(sql: str, edits: list[Edit]) -> str:
+    for start, end, replacement in sorted(set(edits), reverse=True):
+        sql = sql[:start] + replacement + sql[end:]
+    return sql
+
+
+def _too_large(message: str, where: str) -> DeltaJoinError:
+    remedy = "Make one of the views a table."
+    return DeltaJoinError("VIEW_TOO_LARGE", message, where=where or "the SQL", remedy=remedy)
