@@ -82,8 +82,11 @@ class SparkCost:
         sources = (graph.by_name[name].source for name in hypergraph.names)
         self._widths = [row_bytes(statistics, source) for source in sources]
         self._width: dict[int, float] = {}
+        edges = [p for edge in hypergraph.edges for p in edge.predicates if p.left is not None]
+        # Classes over all joins, also nested ones: which side is written first plays no part.
+        whole = JoinGraph(graph.relations, tuple(edges), ())
         columns = [
-            (hypergraph.set_of(predicate.relations), min(graph.equated(predicate.left)))
+            (hypergraph.set_of(predicate.relations), min(whole.equated(predicate.left)))
             for edge in hypergraph.edges
             for predicate in edge.predicates
             if predicate.left is not None
