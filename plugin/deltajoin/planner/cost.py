@@ -109,8 +109,11 @@ class SparkCost:
         self._bounds = Bounds(graph, hypergraph, statistics)
         self._widths = [used_bytes(statistics, r.source, r.columns) for r in relations]
         self._width: dict[int, float] = {}
+        edges = [p for edge in hypergraph.edges for p in edge.predicates if p.left is not None]
+        # Classes over all joins, also nested ones: which side is written first plays no part.
+        whole = JoinGraph(graph.relations, tuple(edges), ())
         columns = [
-            (hypergraph.set_of(predicate.relations), min(graph.equated(predicate.left)))
+            (hypergraph.set_of(predicate.relations), min(whole.equated(predicate.left)))
             for edge in hypergraph.edges
             for predicate in edge.predicates
             if predicate.left is not None
