@@ -58,7 +58,7 @@ class Bounds:
         return self._rows[heard[0]] if one else math.prod(self._rows[n] + 1 for n in heard)
 
     def _leads(self, number: int, order: tuple[int, ...], silent: int, joined: int) -> bool:
-        """Whether lookups within a set lead from a relation to all others; `order` is a good one."""
+        """Whether lookups within a set lead from a relation to all others."""
         reached = 1 << number | silent
         for other in order:
             if joined & ~reached & 1 << other and self._is_led(other, reached):
