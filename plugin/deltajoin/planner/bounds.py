@@ -33,6 +33,8 @@ class Bounds:
             tuple(leads.get((name, column), 0) for column in statistics.keys.get(source, ()))
             for name, source in zip(names, sources, strict=True)
         ]
+        everything = (1 << len(names)) - 1
+        self._led = [self._ways(1 << number, everything) for number in range(len(names))]
         self._known: dict[int, float] = {}
 
     def most_rows(self, joined: int) -> float:
@@ -49,22 +51,35 @@ class Bounds:
                 silent |= right & joined
         heard = [n for n in self._smallest if joined & ~silent & 1 << n]
         for number in heard:
-            if self._reached(1 << number | silent, heard) == joined:
+            reached, order = self._led[number]
+            if joined & ~silent & ~reached == 0 and self._leads(number, order, silent, joined):
                 return self._rows[number]
         one = len(heard) == 1
         return self._rows[heard[0]] if one else math.prod(self._rows[n] + 1 for n in heard)
 
-    def _reached(self, reached: int, relations: list[int]) -> int:
-        """What lookups by keys lead to."""
-        waiting = relations
+    def _leads(self, number: int, order: tuple[int, ...], silent: int, joined: int) -> bool:
+        """Whether lookups within a set lead from a relation to all others."""
+        reached = 1 << number | silent
+        for other in order:
+            if joined & ~reached & 1 << other and self._is_led(other, reached):
+                reached |= 1 << other
+        return reached == joined or self._ways(reached, joined)[0] == joined
+
+    def _ways(self, reached: int, joined: int) -> tuple[int, tuple[int, ...]]:
+        """What lookups within a set lead to, and in which order."""
+        order: list[int] = []
+        waiting = [n for n in self._smallest if joined & ~reached & 1 << n]
         while True:
-            left = [n for n in waiting if not reached & 1 << n]
-            for number in left:
-                if self._lookups[number] and all(way & reached for way in self._lookups[number]):
-                    reached |= 1 << number
-            if len(left) == len(waiting):
-                return reached
-            waiting = left
+            found = [n for n in waiting if self._is_led(n, reached)]
+            if not found:
+                return reached, tuple(order)
+            order += found
+            waiting = [n for n in waiting if n not in found]
+            reached |= sum(1 << n for n in found)
+
+    def _is_led(self, number: int, reached: int) -> bool:
+        lookups = self._lookups[number]
+        return bool(lookups) and all(way & reached for way in lookups)
 
 
 def _leads(hypergraph: Hypergraph) -> dict[ColumnRef, int]:

@@ -120,6 +120,10 @@ class SparkCost:
         ]
         classes = {column: 1 << i for i, column in enumerate(sorted({c for _, c in columns}))}
         self._equalities = tuple((needs, classes[column]) for needs, column in columns)
+        self._equated = [0] * hypergraph.size
+        for needs, _ in columns:
+            for number in range(hypergraph.size):
+                self._equated[number] |= needs & ~(1 << number) if needs >> number & 1 else 0
         self._places: dict[str, int] = {}
 
     def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
@@ -162,11 +166,11 @@ class SparkCost:
     def _is_keyed(self, left: SubPlan, right: SubPlan) -> bool:
         """Whether a join equates anything; else each row is held against each."""
         one, other = left.relations, right.relations
-        joined = one | other
-        return any(
-            needs & one and needs & other and needs & joined == needs
-            for needs, _ in self._equalities
-        )
+        while other:
+            if self._equated[(other & -other).bit_length() - 1] & one:
+                return True
+            other &= other - 1
+        return False
 
     def _key(self, left: int, right: int) -> int:
         """What a join equates, as a set of equality classes."""
