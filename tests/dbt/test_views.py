@@ -15,7 +15,7 @@ FILES = {
         {{ deltajoin.delta_join(mode='incremental_strict', order=['orders', 'c'],
                                 keys={'shown': ['number'], 'customers': ['id']}) }}
         select o.*, c.name from {{ source('raw', 'shown') }} o
-        join {{ source('raw', 'customers') }} c on o.buyer = c.id
+        join {{ source('raw', 'customers') }} c on o.`the buyer` = c.id
     """,
     "models/sources.yml": """
         sources: [{name: raw, tables: [{name: shown}, {name: customers}]}]
