@@ -10,11 +10,12 @@ from tests.dbt.conftest import make_project, play_in
 
 FEED = "using delta tblproperties (delta.enableChangeDataFeed = true)"
 FILES = {
+    "macros/start.sql": "{% macro start() %}{% do run_query('select 1') %}{% endmacro %}",
     "models/joined.sql": """
         {{ deltajoin.delta_join(mode='incremental_strict', order=['orders', 'c'],
                                 keys={'shown': ['number'], 'customers': ['id']}) }}
         select o.*, c.name from {{ source('raw', 'shown') }} o
-        join {{ source('raw', 'customers') }} c on o.buyer = c.id
+        join {{ source('raw', 'customers') }} c on o.`the buyer` = c.id
     """,
     "models/sources.yml": """
         sources: [{name: raw, tables: [{name: shown}, {name: customers}]}]
@@ -39,6 +40,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     project = make_project(tmp_path_factory.mktemp("views"), FILES)
     steps: dict[str, dict[str, Any]] = {
         "deps": {"dbt": ["deps"]},
+        "session": {"dbt": ["run-operation", "start"]},
         **{f"raw {i}": {"sql": statement} for i, statement in enumerate(STATEMENTS)},
         "first": {"dbt": ["run"]},
         "update": {"sql": "update raw.orders set customer = 4 where id = 3"},
