@@ -61,7 +61,7 @@ def test_every_plan_of_random_queries_gives_the_same_rows(request: pytest.Fixtur
         plans += run
         rows += bool(literal_rows(graph))
     print(f"\n{count} queries from seed {first}, {plans} plans, {rows} queries with rows")
-    assert plans > 2 * count
+    assert plans > 1.5 * count
     assert rows > count / 2
 
 

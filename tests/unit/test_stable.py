@@ -135,8 +135,8 @@ def some_names(query: Query, rng: random.Random) -> Names:
     return tuple(rng.sample([f"x{i:02}" for i in range(40)], query.size + 1))
 
 
-#: Queries whose estimates still depend on writing order: two equality classes over the same pair of
-#: relations, one by a key (`planner.classes`). Empty this when it is mended; the test says so.
+#: Queries whose estimates still depend on the order in which predicates are written, for a reason
+#: not found yet. Empty this when it is mended; the test says so.
 KNOWN = {64}
 
 

@@ -104,5 +104,5 @@ def _not_delta(name: str) -> DeltaJoinError:
         "NOT_DELTA",
         f"'{name}' is not a Delta table",
         where=name,
-        remedy="Use a Delta table; views are not inlined yet.",
+        remedy="Use a Delta table; only dbt's views are written out.",
     )
