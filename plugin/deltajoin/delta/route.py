@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion, lookup_paths
 from deltajoin.delta.pinning import Pins
-from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
+from deltajoin.graph import Attachment, Core, JoinGraph, Predicate, components
 from deltajoin.planner.cardinality import Statistics, key_is_bound, relation_rows
 from deltajoin.planner.search import best_order
 from deltajoin.planner.solver import COST, Strategy
@@ -163,7 +163,7 @@ class Router:
         for entry in left.everything:
             keys = [k for p in attachment.on for k in join_keys(p, entry, below)]
             restricted = simplify(left, [k.predicate for k in keys])
-            if keys and entry in restricted.relations:
+            if keys and entry in restricted.relations and _hangs_together(restricted):
                 rows = relation_rows(self.graph, self.statistics, entry)
                 rank = (-len(keys), rows, entry)
                 found.append((rank, keys, restricted))
@@ -231,7 +231,7 @@ class Router:
             outside = frozenset(r.name for r in self.graph.relations) - below
             keys = [k for p in attachment.on for k in join_keys(p, entry, outside)]
             entered = simplify(core, [k.predicate for k in keys])
-            if keys and entry in entered.relations:
+            if keys and entry in entered.relations and _hangs_together(entered):
                 rank = (-len(keys), relation_rows(self.graph, self.statistics, entry), entry)
                 found.append((rank, keys, entered))
         if not found:
@@ -291,6 +291,13 @@ def _inner(graph: JoinGraph, core: Core) -> JoinGraph:
     predicates = tuple(p for p in core.predicates if p.relations <= core.inner)
     relations = tuple(r for r in graph.relations if r.name in core.inner)
     return JoinGraph(relations, predicates, ())
+
+
+def _hangs_together(core: Core) -> bool:
+    """True when inner predicates alone link the relations: one that came in through an attachment
+    which stayed outside can't be reached by lookups."""
+    links = [p.relations for p in core.predicates if p.relations <= core.inner]
+    return len(components(core.relations, links)) == 1
 
 
 def _filters(core: Core) -> list[LookupStep]:
