@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -276,44 +277,21 @@ def audit() -> None:
     """The record of what each epoch read and wrote."""
 
 
-_TARGET_OPTIONS = (
-    click.option("--model", "model_file", type=click.Path(), help="The model as a YAML file."),
-    click.option("--sql", "sql_file", type=click.Path(), help="Not needed; accepted."),
-    click.option("--source", "sources", multiple=True, callback=_pairs, help="As above."),
-    click.option("--key", "keys", multiple=True, callback=_pairs, help="As above."),
-    click.option("--mode", type=click.Choice(MODES), help="As above."),
-    click.option(
-        "--reference",
-        "references",
-        multiple=True,
-        callback=_pairs,
-        help="NAME.COL=NAME.COL: a foreign key, for estimates.",
-    ),
-    click.option("--strategy", help="Of lookup paths. Default: cost."),
-    click.option("--no-reorder", is_flag=True, help="Keep the joins as the query nests them."),
-    click.option("--order", help="ALIAS,ALIAS,...: force the order of the whole query."),
-    click.option("--name", help="As above."),
-    click.option("--target", help="Delta path of the target."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-)
-
-
 def _with_target(command: Callable[..., None]) -> Callable[..., None]:
     """Give an audit command the target's folder; the other model options are accepted, unused."""
 
     @wraps(command)
     def wrapped(model_file: str | None, target: str | None, as_json: bool, **options: Any) -> None:
-        for unused in ("sql_file", "sources", "keys", "mode", "name"):
-            options.pop(unused)
+        own = {name: options[name] for name in signature(command).parameters if name in options}
         if bool(model_file) == bool(target):
             raise click.UsageError("give --target or --model")
         try:
             place = load_model(model_file).target if model_file else str(target)
-            command(target=_state(place), as_json=as_json, **options)
+            command(target=_state(place), as_json=as_json, **own)
         except DeltaJoinError as error:
             _fail(error, as_json)
 
-    for option in reversed(_TARGET_OPTIONS):
+    for option in reversed(_MODEL_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
 
