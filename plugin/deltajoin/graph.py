@@ -135,9 +135,19 @@ class Core:
         return (*self.relations, *below)
 
     @cached_property
+    def early(self) -> tuple[Predicate, ...]:
+        """Predicates over the inner relations alone, constants among them."""
+        return tuple(p for p in self.predicates if p.relations <= self.inner)
+
+    @cached_property
     def late(self) -> tuple[Predicate, ...]:
         """Predicates that wait for the attachments."""
         return tuple(p for p in self.predicates if not p.relations <= self.inner)
+
+    @cached_property
+    def is_connected(self) -> bool:
+        """True when inner predicates alone link all inner relations."""
+        return len(components(self.relations, (p.relations for p in self.early))) == 1
 
 
 @dataclass(frozen=True)
@@ -186,6 +196,11 @@ class JoinGraph:
         """The query as a sum of normal forms: one, and one more for each full join."""
         plain = Core(tuple(r.name for r in self.relations), self.predicates)
         return self.cores or (plain,)
+
+    def inner_part(self, core: Core) -> JoinGraph:
+        """A core's inner joins as a graph of their own, without outputs."""
+        relations = tuple(r for r in self.relations if r.name in core.inner)
+        return JoinGraph(relations, core.early, ())
 
     @cached_property
     def root(self) -> Block:

@@ -41,7 +41,7 @@ class _Walk:
         self._inner = {
             name: part
             for found in _cores(core)
-            if (part := _part(graph, found))
+            if (part := graph.inner_part(found))
             for name in found.relations
         }
         self._bound = [path.driver]
@@ -99,9 +99,3 @@ def _cores(core: Core) -> Iterator[Core]:
     yield core
     for attachment in core.attachments:
         yield from _cores(attachment.core)
-
-
-def _part(graph: JoinGraph, core: Core) -> JoinGraph:
-    """A core's inner joins as a graph of their own."""
-    relations = tuple(r for r in graph.relations if r.name in core.inner)
-    return JoinGraph(relations, tuple(p for p in core.predicates if p.relations <= core.inner), ())

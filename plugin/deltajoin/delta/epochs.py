@@ -209,12 +209,12 @@ class _Maker:
         bound = frozenset(order.relations[:position])
         looked_up = self._version(name)
         before = self.order.index(name) < self.order.index(driver) and looked_up.changed
-        version = looked_up.previous if before else looked_up.version
+        epoch = "previous" if before else "this"
         return LookupStep(
             relation=name,
             source=looked_up.source,
-            version=version if version is not None else looked_up.version,
-            epoch="previous" if before else "this",
+            version=looked_up.at(epoch),
+            epoch=epoch,
             on=tuple(sorted(p.sql for p in self.graph.decidable(bound, name))),
             unique=key_is_bound(self.graph, self.statistics, bound, name),
             estimated_rows=round(order.rows[position]),

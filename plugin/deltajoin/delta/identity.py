@@ -62,7 +62,7 @@ class _Level:
 def _levels(
     core: Core, known: frozenset[str] = frozenset(), above: tuple[Predicate, ...] = ()
 ) -> Iterator[_Level]:
-    own = tuple(p for p in core.predicates if p.relations <= core.inner)
+    own = core.early
     yield _Level(core.relations, known, own, (*above, *own))
     known |= core.inner
     for attachment in core.attachments:

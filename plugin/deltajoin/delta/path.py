@@ -45,6 +45,11 @@ class SourceVersion:
         """True when rows may differ between the previous epoch and this one."""
         return self.previous is not None and self.previous != self.version
 
+    def at(self, epoch: str) -> int:
+        """The version that a read at `previous` or `this` epoch takes; before the first, this."""
+        before = self.previous if epoch == "previous" else None
+        return self.version if before is None else before
+
     @property
     def estimated_change(self) -> int:
         """Changed rows, a hundredth of the table when the log doesn't say; at least one."""

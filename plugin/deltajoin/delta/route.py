@@ -19,15 +19,14 @@ from dataclasses import dataclass, replace
 
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion, lookup_paths
 from deltajoin.delta.pinning import Pins
-from deltajoin.graph import Attachment, Core, JoinGraph, Predicate, components
+from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
 from deltajoin.planner.cardinality import Statistics, key_is_bound, relation_rows
 from deltajoin.planner.search import best_order
 from deltajoin.planner.solver import COST, Strategy
+from deltajoin.planner.steps import LARGE_TABLE_ROWS
 from deltajoin.sql.keys import JoinKey, join_keys
 from deltajoin.sql.normalise import simplify
 
-#: A table of at least so many rows is entered by the keys of the stream before an outer join.
-LARGE_TABLE_ROWS = 200_000
 #: The view of the group keys that a net change touches.
 TOUCHED = "touched"
 
@@ -105,13 +104,17 @@ def regroup(
 
 @dataclass(frozen=True)
 class Router:
-    """Makes the routes of one driver; see the module."""
+    """Makes the routes of one driver; see the module.
+
+    `before`: the driver itself is read as it was before its change.
+    """
 
     graph: JoinGraph
     statistics: Statistics
     order: tuple[str, ...]
     versions: Mapping[str, SourceVersion]
     driver: str
+    before: bool = False
 
     def route(self, core: Core, change_rows: float) -> tuple[LookupStep, ...]:
         """The steps from the driver's change to rows of the core.
@@ -156,30 +159,16 @@ class Router:
     def _entry(self, core: Core, number: int) -> tuple[list[JoinKey], Core]:
         """Where the keys of an attachment's change enter what it is attached to."""
         attachment = core.attachments[number]
-        below = frozenset(attachment.core.everything)
-        own = tuple(p for p in core.predicates if p.relations <= core.inner)
-        left = Core(core.relations, own, core.attachments[:number])
-        found: list[tuple[tuple[int, float, str], list[JoinKey], Core]] = []
-        for entry in left.everything:
-            keys = [k for p in attachment.on for k in join_keys(p, entry, below)]
-            restricted = simplify(left, [k.predicate for k in keys])
-            if keys and entry in restricted.relations and _hangs_together(restricted):
-                rows = relation_rows(self.graph, self.statistics, entry)
-                rank = (-len(keys), rows, entry)
-                found.append((rank, keys, restricted))
-        if not found:
+        left = Core(core.relations, core.early, core.attachments[:number])
+        keys, restricted = self._keys_into(left, attachment)
+        if not keys:
             raise NoScope(attachment)
-        _, keys, restricted = min(found, key=lambda candidate: candidate[0])
         return keys, restricted
 
     def _flip(self, attachment: Attachment) -> LookupStep:
         after = self._attach(attachment, changed=True)
-        other = replace(self, versions=self._before())
-        before = other._attach(attachment, changed=True)
+        before = replace(self, before=True)._attach(attachment, changed=True)
         return replace(after, previous=before.inside)
-
-    def _before(self) -> Mapping[str, SourceVersion]:
-        return _Before(self.versions, self.driver)
 
     # one stream ----------------------------------------------------------------------------------
 
@@ -190,7 +179,7 @@ class Router:
     def _lookups(self, core: Core, start: str, rows: float) -> list[LookupStep]:
         if len(core.relations) == 1:
             return []
-        graph = _inner(self.graph, core)
+        graph = self.graph.inner_part(core)
         best = best_order(graph, self.statistics, start, max(1.0, rows))
         steps = []
         for position, name in enumerate(best.relations[1:], start=1):
@@ -207,7 +196,7 @@ class Router:
         label = ", ".join(core.everything)
         first = core.relations[0]
         alone = len(core.everything) == 1
-        keys, entered = self._keys_into(attachment)
+        keys, entered = self._keys_into(core, attachment)
         large = self.statistics.table_rows(self._source(first)) >= LARGE_TABLE_ROWS
         if alone and not changed and not (large and keys):
             on = (*on, *sorted(p.sql for p in core.predicates))
@@ -222,16 +211,19 @@ class Router:
         step = self._step(keys[0].relation if keys else first, attachment.kind, on, 0)
         return replace(step, relation=label, inside=tuple(inside))
 
-    def _keys_into(self, attachment: Attachment) -> tuple[list[JoinKey], Core]:
-        """How the keys of a stream enter an attachment; no keys when it must be read whole."""
-        core = attachment.core
-        below = frozenset(core.everything)
+    def _keys_into(self, core: Core, attachment: Attachment) -> tuple[list[JoinKey], Core]:
+        """How keys enter one side of a join, and that side under them; no keys if they can't.
+
+        `core` is the attachment's own, or what it is attached to. The relation with most keys is
+        entered, then the smallest.
+        """
+        here = frozenset(core.everything)
+        others = frozenset(r.name for r in self.graph.relations) - here
         found: list[tuple[tuple[int, float, str], list[JoinKey], Core]] = []
         for entry in core.everything:
-            outside = frozenset(r.name for r in self.graph.relations) - below
-            keys = [k for p in attachment.on for k in join_keys(p, entry, outside)]
+            keys = [k for p in attachment.on for k in join_keys(p, entry, others)]
             entered = simplify(core, [k.predicate for k in keys])
-            if keys and entry in entered.relations and _hangs_together(entered):
+            if keys and entry in entered.relations and entered.is_connected:
                 rank = (-len(keys), relation_rows(self.graph, self.statistics, entry), entry)
                 found.append((rank, keys, entered))
         if not found:
@@ -251,13 +243,11 @@ class Router:
         self, name: str, kind: str, on: tuple[str, ...], rows: int, unique: bool = False
     ) -> LookupStep:
         source = self._source(name)
-        looked_up = self.versions[source]
         epoch = self._epoch(name)
-        version = looked_up.previous if epoch == "previous" else looked_up.version
         return LookupStep(
             relation=name,
             source=source,
-            version=looked_up.version if version is None else version,
+            version=self.versions[source].at(epoch),
             epoch=epoch,
             on=on,
             unique=unique,
@@ -266,38 +256,14 @@ class Router:
         )
 
     def _epoch(self, name: str) -> str:
-        if not self.versions[self._source(name)].changed:
-            return "this"
-        if not self.driver:
+        if not self.driver or not self.versions[self._source(name)].changed:
             return "this"
         if name == self.driver:
-            return "previous" if isinstance(self.versions, _Before) else "this"
+            return "previous" if self.before else "this"
         return "previous" if self.order.index(name) < self.order.index(self.driver) else "this"
 
     def _source(self, name: str) -> str:
         return self.graph.by_name[name].source
-
-
-class _Before(dict[str, SourceVersion]):
-    """The same versions, for the state before the driver's change."""
-
-    def __init__(self, versions: Mapping[str, SourceVersion], driver: str) -> None:
-        super().__init__(versions)
-        self.driver = driver
-
-
-def _inner(graph: JoinGraph, core: Core) -> JoinGraph:
-    """The core's inner joins as a graph of their own."""
-    predicates = tuple(p for p in core.predicates if p.relations <= core.inner)
-    relations = tuple(r for r in graph.relations if r.name in core.inner)
-    return JoinGraph(relations, predicates, ())
-
-
-def _hangs_together(core: Core) -> bool:
-    """True when inner predicates alone link the relations: one that came in through an attachment
-    which stayed outside can't be reached by lookups."""
-    links = [p.relations for p in core.predicates if p.relations <= core.inner]
-    return len(components(core.relations, links)) == 1
 
 
 def _filters(core: Core) -> list[LookupStep]:

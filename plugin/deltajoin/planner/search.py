@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.beam import State, beam_width, finish_by_beam, rank
-from deltajoin.planner.cardinality import Statistics, relation_rows
+from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.steps import KEPT, KEYED, Pricing, Steps, plain_pricing
 from deltajoin.planner.trace import Considered, Trace
 
@@ -63,13 +63,6 @@ def best_orders(
     """The cheapest order from each start (name -> rows), under one budget for all."""
     search = Search(Steps(graph, statistics), len(starts))
     return {name: search.order((name,), rows) for name, rows in sorted(starts.items())}
-
-
-def full_order(graph: JoinGraph, statistics: Statistics) -> JoinOrder:
-    """The cheapest order for the whole query: the best over every start relation."""
-    starts = {r.name: relation_rows(graph, statistics, r.name) for r in graph.relations}
-    orders = best_orders(graph, statistics, starts)
-    return min(orders.values(), key=lambda order: (order.cost, order.relations))
 
 
 class Search:

@@ -161,7 +161,6 @@ def _check_core(core: Core) -> None:
             where=shown,
             remedy="Add a join condition between them.",
         )
-    inner = [p.relations for p in core.predicates if p.relations <= core.inner]
-    if len(components(core.relations, inner)) > 1:
+    if not core.is_connected:
         message = "a join that only an outer join's columns connect"
         raise Unsupported("OUTER_JOIN", message, None, "Join inner relations to each other.")

@@ -150,7 +150,7 @@ def _promoted(core: Core, above: tuple[Predicate, ...]) -> Core:
 
 def as_block(core: Core) -> Block:
     """The block that a normal form without `nulls` stands for."""
-    block = Block(core.relations, tuple(p for p in core.predicates if p not in core.late))
+    block = Block(core.relations, core.early)
     for attachment in core.attachments:
         join = Join(attachment.kind, block, as_block(attachment.core), attachment.on)
         block = Block((join,), ())
