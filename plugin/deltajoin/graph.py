@@ -18,6 +18,8 @@ or anti join of two further blocks:
 
 A predicate of a block may touch relations on the null-supplied side of a join among its items; it
 then judges the joined row, and may neither be pushed below that join nor reordered across it.
+A subquery that makes groups stands as a relation over a source of its own, which is derived: its
+rows are those of a further graph.
 Caller: build with `sql.bind`.
 """
 
@@ -165,11 +167,20 @@ class Grouping:
 
 
 @dataclass(frozen=True)
+class Derived:
+    """A source whose rows are those of a grouped query; `name` is like no table's."""
+
+    name: str
+    graph: JoinGraph
+
+
+@dataclass(frozen=True)
 class JoinGraph:
     """A bound query: its relations, the root block's predicates, the output columns.
 
     `joins` are the items of the root block that are not plain relations, `cores` the same query in
     normal form. Both are empty when every join is inner, and then `predicates` are all there is.
+    `derived` are those of its sources that are queries.
     """
 
     relations: tuple[Relation, ...]
@@ -178,6 +189,7 @@ class JoinGraph:
     joins: tuple[Join, ...] = ()
     cores: tuple[Core, ...] = ()
     grouping: Grouping | None = None
+    derived: tuple[Derived, ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -215,14 +227,29 @@ class JoinGraph:
         return {relation.name: relation for relation in self.relations}
 
     @cached_property
+    def all_derived(self) -> tuple[Derived, ...]:
+        """Every derived source at any depth, each after those that it reads."""
+        found: dict[str, Derived] = {}
+        for derived in self.derived:
+            found |= {below.name: below for below in derived.graph.all_derived}
+            found[derived.name] = derived
+        return tuple(found.values())
+
+    @cached_property
+    def parts(self) -> tuple[JoinGraph, ...]:
+        """The graphs of all derived sources, and this one last."""
+        return (*(derived.graph for derived in self.all_derived), self)
+
+    @cached_property
     def sources(self) -> tuple[str, ...]:
-        """Names of the source tables, sorted, each once."""
-        return tuple(sorted({relation.source for relation in self.relations}))
+        """Names of the source tables, sorted, each once; those of derived sources too."""
+        found = {relation.source for part in self.parts for relation in part.relations}
+        return tuple(sorted(found - {derived.name for derived in self.all_derived}))
 
     def used_columns(self, source: str) -> tuple[str, ...]:
-        """Columns of a source that any of its relations uses, in first-use order."""
-        columns = (c for r in self.relations if r.source == source for c in r.columns)
-        return tuple(dict.fromkeys(columns))
+        """Columns of a source that any relation at any depth uses, in first-use order."""
+        used = (r.columns for part in self.parts for r in part.relations if r.source == source)
+        return tuple(dict.fromkeys(column for columns in used for column in columns))
 
     def decidable(self, bound: frozenset[str], new: str) -> tuple[Predicate, ...]:
         """Predicates that become decidable when `new` joins what is bound (filters included)."""

@@ -10,7 +10,7 @@ or by a rule.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from random import Random
@@ -21,12 +21,15 @@ import pyarrow as pa
 import sqlglot
 
 from deltajoin.catalog import ChangedFiles
+from deltajoin.delta.derived import Known, describe, order_dependent, plan_derived
 from deltajoin.delta.epochs import SourceVersion, epoch_order
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.plan import DeltaPlan, Target
 from deltajoin.delta.route import NoScope, regroup, routes
+from deltajoin.emit.derived import DerivedProgram
+from deltajoin.emit.paths import Statement
 from deltajoin.emit.sql import Program, build_program
-from deltajoin.graph import JoinGraph
+from deltajoin.graph import Attachment, Core, JoinGraph
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.solver import COST, STRATEGIES
@@ -200,10 +203,11 @@ class _PlanMaker:
 
     def __init__(self, case: Case, sql: str, graph: JoinGraph) -> None:
         self.case, self.sql, self.graph, self.tables = case, sql, graph, graph.sources
-        keys = {t.name: t.key for t in case.tables if t.key}
+        self.keys = {t.name: t.key for t in case.tables if t.key}
         types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
+        self.described = describe(graph, self.keys, types)
+        keys, types = self.described.keys, self.described.types
         key = graph.grouping.key_outputs if graph.grouping else target_key(graph, keys, types)
-        self.keys, self.types = keys, types
         self.target = Target(
             place="/target",
             name_parts=(),
@@ -237,7 +241,9 @@ class _PlanMaker:
         return self.programs[changed]
 
     def plan_or_none(self, epoch: int, changed: tuple[str, ...]) -> DeltaPlan | None:
-        """The plan of an epoch; None where a change can't be traced and the run is full."""
+        """The plan of an epoch; None where it can't be kept or traced and the run is full."""
+        if order_dependent(self.graph, self.described, self.target.kind):
+            return None
         try:
             return self.plan(epoch, changed)
         except NoScope:
@@ -259,9 +265,14 @@ class _PlanMaker:
             )
             for name in self.graph.sources
         }
-        order = self.order
+        order, tables = self.order, versions
+        known = Known(self.described, self.statistics, versions)
+        derived, known = plan_derived(self.graph, known, self.strategy)
+        if any(plan.untraced for plan in derived):
+            raise NoScope(Attachment("", Core((), ()), ()))
+        statistics, versions = known.statistics, dict(known.versions)
         if order is None:
-            order = epoch_order(self.graph, self.statistics, versions, self.strategy)
+            order = epoch_order(self.graph, statistics, versions, self.strategy)
         return DeltaPlan(
             model="m",
             fingerprint="",
@@ -272,14 +283,15 @@ class _PlanMaker:
             detail="",
             epoch=epoch,
             target=self.target,
-            sources=tuple(versions[name] for name in sorted(versions)),
-            keys=tuple(sorted((s, k) for s, k in self.keys.items() if s in versions)),
+            sources=tuple(tables[name] for name in sorted(tables)),
+            keys=tuple(sorted((s, k) for s, k in self.keys.items() if s in tables)),
             graph=self.graph,
             epoch_order=order,
-            full_query=plan_full_query(self.graph, self.statistics, self.types),
-            paths=routes(self.graph, self.statistics, order, versions, self.strategy),
+            full_query=plan_full_query(self.graph, statistics, self.described.types),
+            paths=routes(self.graph, statistics, order, versions, self.strategy),
             settings=None,
-            regroup=regroup(self.graph, self.statistics, order, versions),
+            regroup=regroup(self.graph, statistics, order, versions),
+            derived=derived,
         )
 
 
@@ -340,26 +352,42 @@ def _identifier(name: str) -> str:
 def _applied(program: Program, target: Target, old: Bag) -> Bag:
     """The target after the run's statements, as the MERGE would leave it."""
     views = [(feed.view, to_duckdb(feed.sql)) for feed in program.feeds]
-    ends = []
-    for path in program.paths:
-        views += [(s.view, to_duckdb(s.sql)) for s in path.statements]
-        ends.append(path.statements[-1].view)
-    for part in program.shared:
-        views.append((part.view, to_duckdb(part.sql)))
-        views += [(s.view, to_duckdb(s.sql)) for s in part.statements]
-        ends = [view for view in ends if view not in part.inputs]
-        ends.append(part.statements[-1].view)
-    if not ends:  # a no-op, or every path dropped
+    for derived in program.derived:
+        views += _texts(derived.scans)
+        if derived.change is None or derived.touched is None:
+            continue
+        views += _path_views(derived, derived.rows)
+        views += _texts((derived.touched, *derived.regroup, derived.change))
+    found = _path_views(program, "path_rows")
+    if not found:  # a no-op, or every path dropped
         return old
-    union = " UNION ALL ".join(f"SELECT * FROM {_identifier(view)}" for view in ends)
-    views.append(("path_rows", union))
+    views += found
     if program.touched:
         views.append(("touched", to_duckdb(program.touched)))
-        views += [(s.view, to_duckdb(s.sql)) for s in program.regroup]
+        views += _texts(program.regroup)
     assert program.fold is not None
     head = ", ".join(f"{_identifier(name)} AS ({sql})" for name, sql in views)
     rows = connection().execute(f"WITH {head} {to_duckdb(program.fold)}").fetchall()
     return _merge_keyed(rows, target, old) if target.kind == "keyed" else _merge_bag(rows, old)
+
+
+def _texts(statements: Sequence[Statement]) -> list[tuple[str, str]]:
+    return [(s.view, to_duckdb(s.sql)) for s in statements]
+
+
+def _path_views(program: Program | DerivedProgram, name: str) -> list[tuple[str, str]]:
+    """The views of all paths and last the union of what they give; none without a path."""
+    views, ends = [], []
+    for path in program.paths:
+        views += _texts(path.statements)
+        ends.append(path.statements[-1].view)
+    for part in program.shared:
+        views.append((part.view, to_duckdb(part.sql)))
+        views += _texts(part.statements)
+        ends = [view for view in ends if view not in part.inputs]
+        ends.append(part.statements[-1].view)
+    union = " UNION ALL ".join(f"SELECT * FROM {_identifier(view)}" for view in ends)
+    return [*views, (name, union)] if ends else []
 
 
 def _merge_bag(rows: list[tuple[Any, ...]], old: Bag) -> Bag:

@@ -44,8 +44,9 @@ class _Trees(_Generator):
     def __init__(self, seed: int, profile: Profile, attempt: int) -> None:
         super().__init__(seed, replace(profile, hard_names=False), attempt)
         self.random = Random(f"deltajoin:trees:{seed}:{attempt}")
-        self.aliases = iter("abcefghi")
+        self.aliases = iter("abcefghijklmnopqrstuvwxyz")
         self.groups = 0.35
+        self.nested = 2
 
     def case(self) -> Case:
         count = self.random.choices((2, 3, 4, 5), weights=(30, 36, 24, 10))[0]
@@ -108,6 +109,8 @@ class _Trees(_Generator):
         if self.chance(0.12):
             text, extra = self.derived(table, alias)
             columns += extra
+        if self.nested and self.chance(0.12):
+            return self.groups_of(alias)
         return Tree(text, columns, keys, True)
 
     def derived(self, table: Table, alias: str) -> tuple[str, Columns]:
@@ -119,6 +122,28 @@ class _Trees(_Generator):
         if self.chance(0.5):
             text += f" WHERE {self.filter_text(kind).replace('{0}', quote(name))}"
         return f"{text}) AS {alias}", [(f"{alias}.made", _sort(kind))]
+
+    def groups_of(self, alias: str) -> Tree:
+        """A derived table with GROUP BY or DISTINCT over a tree of one or two relations."""
+        self.nested -= 1
+        below = self.tree(self.random.choice((1, 1, 2)))
+        keys = self.random.sample(below.columns, min(len(below.columns), 1 + self.chance(0.3)))
+        shown = [f"{name} AS k{number}" for number, (name, _) in enumerate(keys)]
+        columns = [(f"{alias}.k{number}", sort) for number, (_, sort) in enumerate(keys)]
+        where = f" WHERE {self.filter(below)}" if self.chance(0.2) else ""
+        if self.chance(0.2):
+            text = f"SELECT DISTINCT {', '.join(shown)} FROM {below.text}{where}"
+            return Tree(f"({text}) AS {alias}", columns, (), True)
+        for number in range(self.random.randint(1, 2)):
+            value = self.aggregate(below)
+            shown.append(f"{value} AS v{number}")
+            numeric = not value.startswith(("min", "max", "avg"))
+            columns += [(f"{alias}.v{number}", "number")] if numeric else []
+        text = f"SELECT {', '.join(shown)} FROM {below.text}{where}"
+        text += f" GROUP BY {', '.join(name for name, _ in keys)}"
+        if self.chance(0.2):
+            text += f" HAVING {self.random.choice(('count(*) > 1', 'count(*) < 3'))}"
+        return Tree(f"({text}) AS {alias}", columns, (), True)
 
     def join(self, left: Tree, right: Tree) -> Tree:
         names, weights = zip(*KINDS, strict=True)

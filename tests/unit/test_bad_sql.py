@@ -357,12 +357,12 @@ UNSUPPORTED = {
     "values": ("SELECT a.k, r.x FROM a JOIN\n(VALUES (1)) AS r(x) ON a.k = r.x", "TABLE_FUNCTION"),
     "pivot": ("SELECT * FROM a\nPIVOT (max(v) FOR k IN (1, 2))", "PIVOT"),
     "below": (
-        "SELECT s.n, b.v FROM (SELECT k,\ncount(*) AS n FROM a GROUP BY k) s JOIN b ON s.k = b.k",
+        "SELECT s.n, b.v FROM (SELECT k,\nfirst(v) AS n FROM a GROUP BY k) s JOIN b ON s.k = b.k",
         "AGGREGATE",
     ),
-    "in a CTE": (
-        "WITH s AS (SELECT DISTINCT\nk FROM a) SELECT s.k, b.v FROM s JOIN b ON s.k = b.k",
-        "DISTINCT",
+    "correlated": (
+        "SELECT a.k FROM a WHERE EXISTS (SELECT\nb.k FROM b WHERE b.v = a.v GROUP BY b.k)",
+        "SUBQUERY",
     ),
     "recursive": (
         "WITH RECURSIVE r AS (SELECT k FROM a\nUNION ALL SELECT k + 1 FROM r WHERE k < 3) "

@@ -71,11 +71,12 @@ def test_the_written_out_query_binds_to_a_graph(query: str) -> None:
     assert bound.graph is not None
 
 
-def test_an_aggregate_in_a_view_leaves_its_reason() -> None:
+def test_an_aggregate_in_a_view_is_a_derived_source() -> None:
     query = "select c.nm, t.total from dw.stg_c c join dw.total t on c.customer_id = t.customer_id"
     bound = bind(inline_views(query, VIEWS), COLUMNS)
     assert bound.tables == ("raw.c", "raw.o")
-    assert bound.reason is not None
+    assert bound.graph is not None
+    assert [derived.name for derived in bound.graph.derived] == ["t"]
 
 
 def test_case_and_backticks_do_not_matter() -> None:

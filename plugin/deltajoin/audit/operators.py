@@ -3,7 +3,7 @@
     inner join                 lookup paths: the change travels through the other tables
     left, semi, anti join      scope: the join keys that the change touches, both versions
     full join                  two branches: the left join, and the right rows without a match
-    GROUP BY, DISTINCT         the groups that the change touches
+    GROUP BY, DISTINCT         the groups that the change touches; below a join, as a source
     anything else              rebuilt: code, message, place, what to change
 
 Caller: gives a plan just made, which still knows what stood against keeping it.
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.graph import Block, Grouping, Join
+from deltajoin.graph import Block, Grouping, Join, JoinGraph
 
 _KEPT = {
     "left": "by scope: rows of the join keys that a change touches are compared before and after",
@@ -25,6 +25,8 @@ _KEPT = {
 }
 _INNER = "by lookup paths: a change travels through the other tables"
 _GROUPS = "by touched groups: groups that a change reaches are computed anew from their rows"
+
+_DERIVED = "as a source: groups that a change reaches are computed before and after it"
 
 
 def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
@@ -44,9 +46,10 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
             if stop is None
             else [{"operator": "query", "over": stop.where, "kept": "rebuilt", "refused": refused}]
         )
-    found = list(_block(planned.graph.root))
-    if planned.graph.grouping is not None:
-        found.append(_grouped(planned.graph.grouping))
+    found = []
+    for derived in planned.graph.all_derived:
+        found += [{**one, "within": derived.name} for one in _operators(derived.graph, _DERIVED)]
+    found += _operators(planned.graph, _GROUPS)
     for operator in found:
         if stop is not None and _is_at(operator, stop.where):
             operator |= {"kept": "rebuilt", "refused": refused}
@@ -62,6 +65,11 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def _operators(graph: JoinGraph, groups: str) -> list[dict[str, Any]]:
+    found = list(_block(graph.root))
+    return [*found, _grouped(graph.grouping, groups)] if graph.grouping else found
 
 
 def _is_at(operator: dict[str, Any], where: str) -> bool:
@@ -84,6 +92,6 @@ def _block(block: Block) -> Iterator[dict[str, Any]]:
         yield {"operator": "inner join", "over": over, "kept": _INNER}
 
 
-def _grouped(grouping: Grouping) -> dict[str, Any]:
+def _grouped(grouping: Grouping, how: str) -> dict[str, Any]:
     keys = ", ".join(grouping.key_outputs) or "one group of all rows"
-    return {"operator": "GROUP BY", "over": keys, "kept": _GROUPS}
+    return {"operator": "GROUP BY", "over": keys, "kept": how}

@@ -22,7 +22,8 @@ class AuditRecord:
 
     `rows` counts target rows inserted, updated, deleted. `seconds` is the run's own time up to its
     commit. `frontier` maps a source to the version consumed. `shadow` is what mode shadow compared:
-    rows of the query, rows that differ (none), tolerances of float columns.
+    rows of the query, rows that differ (none), tolerances of float columns. `derived` are the
+    sources that are subqueries: groups touched, rows of their change, paths.
     """
 
     model: str
@@ -50,6 +51,7 @@ class AuditRecord:
     seconds: float | None = None
     location: str | None = field(default=None)
     shadow: Mapping[str, Any] | None = None
+    derived: tuple[Mapping[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain values, keys sorted."""
@@ -75,6 +77,7 @@ def from_commit(commit: TargetCommit, location: str) -> AuditRecord:
     known |= {
         "rows": rows,
         "paths": tuple(record["paths"]),
+        "derived": tuple(record.get("derived") or ()),
         "key": tuple(record["key"]),
         "columns": tuple(record["columns"]),
         "warnings": tuple(record["warnings"]),

@@ -42,10 +42,25 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def derived_lines(derived: Mapping[str, Any]) -> list[str]:
+    """A derived source: what came of its change, and the lookup paths within.
+
+    Example:
+        by_customer, by touched groups: groups touched 3 → rows 6
+          Δorders → customers*    change 4 → rows 4
+    """
+    head = f"{derived['source']}, by touched groups"
+    if derived.get("touched") is not None:
+        head += f": groups touched {derived['touched']:,} → rows {derived['change_rows']:,}"
+    return [head, *("  " + line for path in derived["paths"] for line in path_lines(path))]
+
+
 def _reading(path: Mapping[str, Any]) -> str:
     """How the change that drives a path is read; records of old epochs name no method."""
     first, last = path["first_version"], path["last_version"]
     method = path.get("method", "feed")
+    if method == "derived":
+        return "its groups after minus its groups before"
     if method == "feed":
         return f"change feed {first}..{last}"
     how = "files that changed" if method == "files" else "difference"
@@ -69,6 +84,8 @@ def render_text(record: Mapping[str, Any]) -> str:
         rows = record["shadow"]["rows"]
         lines.append(f"  shadow: equal to a full recomputation of {rows:,} rows")
     lines.append("  frontier " + _frontier(record["frontier"]))
+    for derived in record.get("derived") or ():
+        lines += ["  " + line for line in derived_lines(derived)]
     for path in record["paths"]:
         lines += ["  " + line for line in path_lines(path)]
     lines += [f"  warning: {warning}" for warning in record["warnings"]]
@@ -146,7 +163,8 @@ def _explained_path(path: Mapping[str, Any], told: Mapping[str, Any] | None) -> 
 def _operators(told: Mapping[str, Any]) -> list[str]:
     lines = []
     for operator in told["operators"]:
-        lines.append(f"  {operator['operator']} of {operator['over']}: {operator['kept']}")
+        within = f"{operator['within']}: " if "within" in operator else ""
+        lines.append(f"  {within}{operator['operator']} of {operator['over']}: {operator['kept']}")
         if refused := operator.get("refused"):
             lines.append(f"    {refused['code']} at {refused['where']}: {refused['message']}")
             lines.append(f"    to keep it: {refused['remedy']}")
@@ -172,6 +190,8 @@ def render_plan(plan: Mapping[str, Any], told: Mapping[str, Any] | None = None) 
     if plan["full_query"] is not None:
         lines += _full_query(plan["full_query"], told["full_query"] if told is not None else None)
         lines.append("  epoch order: " + ", ".join(plan["epoch_order"]))
+    for derived in plan.get("derived") or ():
+        lines += ["  " + line for line in derived_lines(derived)]
     paths = told["paths"] if told is not None and told["paths"] else [None] * len(plan["paths"])
     for path, expected in zip(plan["paths"], paths, strict=True):
         lines += ["  " + line for line in _explained_path(path, expected)]

@@ -11,13 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
-from deltajoin.delta.epochs import LookupPath, SourceVersion, epoch_order
+from deltajoin.delta.derived import (
+    Described,
+    Known,
+    describe,
+    order_dependent,
+    plan_derived,
+    traced,
+)
+from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
-from deltajoin.delta.route import NoScope, regroup, routes
+from deltajoin.delta.route import regroup
 from deltajoin.delta.sources import dear, share, source_versions, told
 from deltajoin.delta.strategy import Obstacle, Situation, decide
 from deltajoin.errors import DeltaJoinError
@@ -25,8 +33,8 @@ from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
 from deltajoin.planner.cardinality import Statistics
-from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
-from deltajoin.planner.solver import Strategy, parse_strategy
+from deltajoin.planner.full_query import Choice, plan_full_query
+from deltajoin.planner.solver import parse_strategy
 from deltajoin.sql.bind import BoundQuery, bind
 
 Keys = dict[str, tuple[str, ...]]
@@ -54,18 +62,25 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     query = bind(model.sql, {name: _names(table.columns) for name, table in tables.items()})
     keys = resolve_keys(model, tables)
     graph, operator = _groupable(query, tables)
-    target = _target(model, inputs, graph, keys, tables)
+    described = describe(graph, keys, _types(tables))
+    target = _target(model, inputs, graph, described)
     mark = fingerprint(graph, query.canonical, target.key, target.kind)
     last = last_epoch(inputs.target, model)
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
     statistics = gather_statistics(tables, keys, _declared(model), runs)
     pins = Pins.of(runs)
-    versions = {s.source: s for s in sources}
-    strategy = parse_strategy(model.strategy)
+    strategy, choice = parse_strategy(model.strategy), Choice(model.reorder, tuple(model.order))
+    known = Known(described, statistics, {s.source: s for s in sources})
+    derived, known = plan_derived(graph, known, strategy, Choice(model.reorder))
+    statistics, versions = known.statistics, known.versions
     order = epoch_order(graph, statistics, versions, strategy, pins) if graph else ()
-    paths, untraced = _paths(graph, statistics, order, sources, strategy, pins)
-    against = operator or untraced
+    paths, untraced = (
+        traced(graph, statistics, order, versions, strategy, pins) if graph else ((), None)
+    )
+    below = (plan.untraced for plan in derived)
+    inexact = order_dependent(graph, described, target.kind)
+    against = next((o for o in (operator, inexact, *below, untraced) if o is not None), None)
     decision = decide(
         Situation(
             mode=model.mode,
@@ -93,11 +108,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
         epoch_order=order,
-        full_query=_full_query(graph, statistics, sources, model),
+        full_query=plan_full_query(graph, statistics, described.types, choice) if graph else None,
         paths=paths if live else (),
-        regroup=regroup(graph, statistics, order, {s.source: s for s in sources})
-        if graph and live
-        else (),
+        regroup=regroup(graph, statistics, order, versions) if graph and live else (),
+        derived=derived if live else tuple(plan.at_rest for plan in derived),
         settings=_settings(last, decision.strategy),
         warnings=_warnings(tables, statistics, graph),
         statistics=statistics,
@@ -113,37 +127,8 @@ def _declared(model: Model) -> Declared:
     )
 
 
-def _full_query(
-    graph: JoinGraph | None,
-    statistics: Statistics,
-    sources: tuple[SourceVersion, ...],
-    model: Model,
-) -> FullQuery | None:
-    if graph is None:
-        return None
-    types = {(s.source, name): kind for s in sources for name, kind in s.columns}
-    choice = Choice(model.reorder, tuple(model.order))
-    return plan_full_query(graph, statistics, types, choice)
-
-
-def _paths(
-    graph: JoinGraph | None,
-    statistics: Statistics,
-    order: tuple[str, ...],
-    sources: tuple[SourceVersion, ...],
-    strategy: Strategy,
-    pins: Pins,
-) -> tuple[tuple[LookupPath, ...], Obstacle | None]:
-    """The lookup paths, or the join through which a change can't be traced."""
-    if graph is None:
-        return (), None
-    try:
-        versions = {s.source: s for s in sources}
-        return routes(graph, statistics, order, versions, strategy, pins), None
-    except NoScope as stop:
-        message = f"no equality leads from a change of {stop} to the rows that it is joined to"
-        remedy = "Join on at least one equality between a column of each side."
-        return (), Obstacle("NO_SCOPE", message, str(stop), remedy)
+def _types(tables: Mapping[str, TableState]) -> dict[tuple[str, str], str]:
+    return {(name, c.name): c.type for name, table in tables.items() for c in table.columns}
 
 
 def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
@@ -187,14 +172,14 @@ def _groupable(
         return None, Obstacle(reason.code, reason.message, reason.where, reason.remedy)
     graph = query.graph
     assert graph is not None  # noqa: S101 - a bound query has a graph or a reason
-    for relation in graph.relations:
-        types = {c.name: c.type for c in tables[relation.source].columns}
-        for name in relation.columns:
+    for source in graph.sources:
+        types = {c.name: c.type for c in tables[source].columns}
+        for name in graph.used_columns(source):
             if any(mark in types[name] for mark in _NOT_GROUPABLE):
                 return None, Obstacle(
                     "COLUMN_TYPE",
                     f"rows with a column of type {types[name]} can't be compared",
-                    f"{relation.source}.{name}",
+                    f"{source}.{name}",
                     "Leave the column out, or convert it to a struct, array or string.",
                 )
     return graph, None
@@ -204,10 +189,9 @@ def _target(
     model: Model,
     inputs: Inputs,
     graph: JoinGraph | None,
-    keys: Keys,
-    tables: Mapping[str, TableState],
+    described: Described,
 ) -> Target:
-    for name, table in sorted(tables.items()):
+    for name, table in sorted(inputs.tables.items()):
         if inputs.location and overlap(table.location, inputs.location):
             raise DeltaJoinError(
                 "TARGET_IS_SOURCE",
@@ -215,10 +199,10 @@ def _target(
                 where=model.target,
                 remedy="Choose another target.",
             )
-    types = {(n, c.name): c.type for n, table in tables.items() for c in table.columns}
     key: tuple[str, ...] = ()
     if graph is not None:
-        key = graph.grouping.key_outputs if graph.grouping else target_key(graph, keys, types)
+        rows = graph.grouping
+        key = rows.key_outputs if rows else target_key(graph, described.keys, described.types)
     kind = "plain" if graph is None else "keyed" if key else "bag"
     parts = () if is_path(model.target) else split_dotted(model.target)
     if parts and inputs.target is not None and inputs.backing != (kind == "bag"):

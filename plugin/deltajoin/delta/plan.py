@@ -11,6 +11,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import JoinGraph
@@ -93,6 +94,7 @@ class DeltaPlan:
     warnings: tuple[str, ...] = field(default=())
     regroup: tuple[tuple[LookupStep, ...], ...] = ()
     shadow: Shadow | None = None
+    derived: tuple[DerivedPlan, ...] = ()
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
 
@@ -115,7 +117,7 @@ class DeltaPlan:
             },
             "static": {s.source: asdict(s.static) for s in self.sources if s.static},
             "keys": {source: list(columns) for source, columns in self.keys},
-            "graph": None if self.graph is None else asdict(self.graph),
+            "graph": None if self.graph is None else _graph(self.graph),
             "epoch_order": list(self.epoch_order),
             "full_query": None if self.full_query is None else self.full_query.to_dict(),
             "paths": [path.to_dict() for path in self.paths],
@@ -123,6 +125,8 @@ class DeltaPlan:
             "settings": None if self.settings is None else dict(self.settings),
             "warnings": list(self.warnings),
         }
+        if self.derived:
+            content["derived"] = [derived.to_dict() for derived in self.derived]
         if self.shadow is not None:
             content["shadow"] = asdict(self.shadow)
         plain: dict[str, Any] = json.loads(canonical_json(content))
@@ -148,10 +152,22 @@ class DeltaPlan:
         }
 
     @property
+    def all_sources(self) -> tuple[SourceVersion, ...]:
+        """Tables, then derived sources."""
+        return (*self.sources, *(derived.source for derived in self.derived))
+
+    @property
     def hash(self) -> str:
         """SHA-256 of the plan's canonical JSON."""
         value: str = self.to_dict()["plan_hash"]
         return value
+
+
+def _graph(graph: JoinGraph) -> dict[str, Any]:
+    found = asdict(graph)
+    if not graph.derived:
+        del found["derived"]
+    return found
 
 
 def fingerprint(
@@ -169,4 +185,6 @@ def fingerprint(
             meaning["cores"] = [asdict(core) for core in graph.cores]
         if graph.grouping:
             meaning["grouping"] = asdict(graph.grouping)
+        if graph.derived:
+            meaning["derived"] = [asdict(derived) for derived in graph.derived]
     return digest({"format": FORMAT, "meaning": meaning, "key": key, "kind": kind})

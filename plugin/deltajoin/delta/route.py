@@ -80,16 +80,18 @@ def regroup(
     statistics: Statistics,
     order: tuple[str, ...],
     versions: Mapping[str, SourceVersion],
+    *,
+    before: bool = False,
 ) -> tuple[tuple[LookupStep, ...], ...]:
     """For each branch, the steps from touched group keys to all rows of those groups.
 
-    Everything is read at this epoch. The keys enter by the inner relation that holds most of them;
-    without one, everything is read whole.
+    Everything is read at this epoch, or all as it was `before`. The keys enter by the inner
+    relation that holds most of them; without one, everything is read whole.
     """
     grouping = graph.grouping
     if grouping is None:
         return ()
-    router = Router(graph, statistics, order, versions, "")
+    router = Router(graph, statistics, order, versions, "", before)
     found = []
     for core in graph.branches:
         by_entry: dict[str, list[tuple[str, str, str]]] = {}
@@ -106,7 +108,7 @@ def regroup(
 class Router:
     """Makes the routes of one driver; see the module.
 
-    `before`: the driver itself is read as it was before its change.
+    `before`: the driver itself is read as it was before its change; without a driver, everything.
     """
 
     graph: JoinGraph
@@ -197,7 +199,7 @@ class Router:
         first = core.relations[0]
         alone = len(core.everything) == 1
         keys, entered = self._keys_into(core, attachment)
-        large = self.statistics.table_rows(self._source(first)) >= LARGE_TABLE_ROWS
+        large = self._is_large(self._source(first))
         if alone and not changed and not (large and keys):
             on = (*on, *sorted(p.sql for p in core.predicates))
             return replace(self._step(first, attachment.kind, on, 0), relation=label)
@@ -210,6 +212,11 @@ class Router:
         inside += _filters(entered)
         step = self._step(keys[0].relation if keys else first, attachment.kind, on, 0)
         return replace(step, relation=label, inside=tuple(inside))
+
+    def _is_large(self, source: str) -> bool:
+        """True for what is entered by keys: a large table, groups that are yet to be made."""
+        derived = any(source == below.name for below in self.graph.derived)
+        return derived or self.statistics.table_rows(source) >= LARGE_TABLE_ROWS
 
     def _keys_into(self, core: Core, attachment: Attachment) -> tuple[list[JoinKey], Core]:
         """How keys enter one side of a join, and that side under them; no keys if they can't.
@@ -256,9 +263,9 @@ class Router:
         )
 
     def _epoch(self, name: str) -> str:
-        if not self.driver or not self.versions[self._source(name)].changed:
+        if not self.versions[self._source(name)].changed:
             return "this"
-        if name == self.driver:
+        if name == self.driver or not self.driver:
             return "previous" if self.before else "this"
         return "previous" if self.order.index(name) < self.order.index(self.driver) else "this"
 

@@ -53,7 +53,9 @@ def fail(code: str) -> exp.Expr:
 
 
 def null(kind: str) -> exp.Expr:
-    """NULL of a Spark type."""
+    """NULL of a Spark type; untyped for ""."""
+    if not kind:
+        return exp.Null()
     return exp.cast(exp.Null(), exp.DataType.build(kind, dialect=Verbatim))
 
 

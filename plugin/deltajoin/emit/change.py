@@ -58,7 +58,7 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
     raw_view, reads = "", _file_reads(source, used, view)
     if source.method == "feed":
         raw_view = f"{view}_feed"
-        sql = _consolidated(used, table(raw_view), _sign_of_event())
+        sql = consolidated(used, table(raw_view), _sign_of_event())
     else:
         by_version = {source.previous: versions[0], source.version: versions[1]}
         if source.method == "files":
@@ -74,7 +74,7 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
         union: exp.Query = sides[0]
         if len(sides) > 1:
             union = exp.union(*sides, distinct=False)
-        sql = _consolidated(used, union.subquery("sides"), column(WEIGHT))
+        sql = consolidated(used, union.subquery("sides"), column(WEIGHT))
     return Feed(
         view=view,
         raw_view=raw_view,
@@ -88,7 +88,8 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
     )
 
 
-def _consolidated(used: tuple[str, ...], rows: exp.Expr, sign: exp.Expr) -> str:
+def consolidated(used: tuple[str, ...], rows: exp.Expr, sign: exp.Expr) -> str:
+    """Distinct rows with the sum of a sign as their weight; those of weight 0 are left out."""
     weight = call("sum", sign)
     return pretty(
         exp.select(*_columns(used), named(weight, WEIGHT))

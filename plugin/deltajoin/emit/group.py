@@ -16,7 +16,7 @@ from sqlglot import exp
 from deltajoin.delta.plan import Target
 from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import column, expression, named, number, pretty, string, table
-from deltajoin.emit.write import net
+from deltajoin.emit.write import PATH_ROWS, net
 from deltajoin.graph import Grouping, JoinGraph
 from deltajoin.names import OPERATION
 from deltajoin.sql.group import INPUT
@@ -25,21 +25,20 @@ REGROUPED, TARGET_ROWS = "regrouped", "target_rows"
 _THERE = "__deltajoin_there"
 
 
-def touched_sql(graph: JoinGraph) -> str:
+def touched_sql(graph: JoinGraph, path_rows: str = PATH_ROWS) -> str:
     """Distinct group keys of the net change."""
     keys = graph.grouping.keys if graph.grouping else ()
-    rows = net(tuple(p.name for p in graph.projections)).subquery("net")
+    rows = net(tuple(p.name for p in graph.projections), path_rows).subquery("net")
     return pretty(exp.select(*(column(key) for key in keys)).distinct().from_(rows))
 
 
 def group_sql(target: Target, grouping: Grouping) -> str:
     """Rows to write: every touched group whose row came, went or changed, with an operation."""
-    rows = table(REGROUPED, INPUT)
-    new = _touched(grouped(rows, grouping), INPUT, {key: key for key in grouping.keys})
+    new = touched_groups(table(REGROUPED, INPUT), grouping, TOUCHED)
     new = new.select(named(number(1), _THERE))
     old = exp.select(*(column(name, "t") for name in target.columns), named(number(1), _THERE))
     names = dict(zip(grouping.keys, grouping.key_outputs, strict=True))
-    old = _touched(old.from_(table(TARGET_ROWS, "t")), "t", names)
+    old = _touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)
     keys = set(target.key)
     values = [
         named(exp.func("coalesce", column(n, "new"), column(n, "old")), n)
@@ -73,10 +72,16 @@ def grouped(rows: exp.Expr, grouping: Grouping) -> exp.Select:
     return select.having(expression(grouping.having)) if grouping.having else select
 
 
-def _touched(select: exp.Select, alias: str, names: dict[str, str]) -> exp.Select:
+def touched_groups(rows: exp.Expr, grouping: Grouping, touched: str) -> exp.Select:
+    """The groups of input rows whose keys stand in the view `touched`."""
+    keys = {key: key for key in grouping.keys}
+    return _touched(grouped(rows, grouping), INPUT, keys, touched)
+
+
+def _touched(select: exp.Select, alias: str, names: dict[str, str], view: str) -> exp.Select:
     """Rows whose group is touched; `names`: group key -> column under the alias."""
-    on = [_same(key, TOUCHED, name, alias) for key, name in names.items()]
-    return select.join(table(TOUCHED), on=exp.and_(*on), join_type="left semi")
+    on = [_same(key, view, name, alias) for key, name in names.items()]
+    return select.join(table(view), on=exp.and_(*on), join_type="left semi")
 
 
 def _same(one: str, left: str, other: str, right: str) -> exp.Expr:

@@ -37,8 +37,9 @@ class JobFiles:
 def describe_job(plan: DeltaPlan) -> dict[str, Any]:
     """What the runtime executes: the plan's values and its statements, as plain values."""
     program = asdict(build_program(plan))
-    if program["shadow"] is None:
-        del program["shadow"]
+    for optional in ("shadow", "derived"):
+        if not program[optional]:
+            del program[optional]
     return {"plan": plan.to_dict(), "program": program}
 
 

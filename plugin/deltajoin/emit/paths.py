@@ -10,18 +10,23 @@ of them, each row with its path's number, so that rows are counted by path all t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.delta.path import LookupPath
+from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.delta.sharing import SharedEnd, shared_ends
 from deltajoin.emit.ast import call, column, expression, named, number, pretty, table
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
 from deltajoin.planner.steps import BROADCAST_ROWS
+from deltajoin.sql.dialect import text
+
+Names = Mapping[ColumnRef, tuple[str, str] | exp.Expr]
+#: The alias of what a stream asks a derived source for.
+KEYS = "__deltajoin_keys"
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,17 @@ class SharedProgram:
         return pretty(exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0])
 
 
+def path_statements(
+    paths: Iterable[PathProgram], shared: Iterable[SharedProgram]
+) -> Iterator[Statement]:
+    """All statements of some paths, in order."""
+    for path in paths:
+        yield from path.statements
+    for part in shared:
+        yield Statement(part.view, part.sql)
+        yield from part.statements
+
+
 def path_programs(
     graph: JoinGraph, paths: tuple[LookupPath, ...], views: Views
 ) -> tuple[tuple[PathProgram, ...], tuple[SharedProgram, ...]]:
@@ -108,7 +124,47 @@ def _own_part(
     return PathProgram(path.driver, views.changes(path.source), (start, *rest), index)
 
 
-def join_on(select: exp.Select, right: exp.Table, on: list[exp.Expr]) -> exp.Select:
+def looked_up_by(
+    step: LookupStep, views: Views, stream: str, rename: Names, alias: str
+) -> exp.Expr:
+    """What a step looks up. Of a derived source only the groups that the stream asks for: an
+    engine takes the semi join below the making of groups."""
+    rows = table(views.scan(step.source, step.version).view, step.relation)
+    pairs = [pair for sql in step.on if (pair := _equality(sql, step.relation))]
+    if not views.is_derived(step.source) or not pairs:
+        return rows
+    keys = exp.select(
+        *(named(expression(asked, rename), f"k{i}") for i, (_, asked) in enumerate(pairs))
+    )
+    keys = keys.from_(table(stream, alias)).distinct()
+    on = [
+        exp.EQ(this=column(mine, step.relation), expression=column(f"k{i}", KEYS))
+        for i, (mine, _) in enumerate(pairs)
+    ]
+    select = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(step.relation, True)))
+    asked_for = select.from_(rows).join(
+        keys.subquery(exp.to_identifier(KEYS, quoted=True)), on=exp.and_(*on), join_type="left semi"
+    )
+    return asked_for.subquery(exp.to_identifier(step.relation, quoted=True))
+
+
+def _equality(sql: str, relation: str) -> tuple[str, str] | None:
+    """`relation`.`column` = what the stream has: the column, and the other side's text."""
+    node = expression(sql)
+    if not isinstance(node, exp.EQ):
+        return None
+    for mine, other in ((node.this, node.expression), (node.expression, node.this)):
+        tables = {part.table for part in other.find_all(exp.Column)}
+        if (
+            isinstance(mine, exp.Column)
+            and mine.table == relation
+            and tables - {relation} == tables
+        ):
+            return (mine.name, text(other)) if tables else None
+    return None
+
+
+def join_on(select: exp.Select, right: exp.Expr, on: list[exp.Expr]) -> exp.Select:
     """The join on all conjuncts; a cross join while no predicate of the relation is decidable."""
     if not on:
         return select.join(right, join_type="cross")
@@ -165,7 +221,7 @@ class _Part:
             *self.columns(position + 2, new=step.relation, stream=stream),
             *(column(name, stream) for name in self._carried),
         ).from_(table(self.view(position), stream))
-        looked_up = table(self._views.scan(step.source, step.version).view, step.relation)
+        looked_up = looked_up_by(step, self._views, self.view(position), rename, stream)
         joined = join_on(select, looked_up, [expression(sql, rename) for sql in step.on])
         before = sum(path.rows_before(position) for path in self._paths)
         if before <= BROADCAST_ROWS and self._views.is_large(step.source):

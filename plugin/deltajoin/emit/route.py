@@ -20,7 +20,13 @@ from deltajoin.delta.epochs import LookupPath, LookupStep
 from deltajoin.delta.route import TOUCHED, own_filters
 from deltajoin.emit.ast import call, column, expression, named, null, number, pretty, table
 from deltajoin.emit.group import REGROUPED
-from deltajoin.emit.paths import PathProgram, Statement
+from deltajoin.emit.paths import (
+    PathProgram,
+    SharedProgram,
+    Statement,
+    looked_up_by,
+    path_programs,
+)
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import WEIGHT, UniqueNames
@@ -37,22 +43,32 @@ class _Stream:
     refs: frozenset[ColumnRef]
 
 
+def all_paths(
+    graph: JoinGraph, paths: tuple[LookupPath, ...], views: Views
+) -> tuple[tuple[PathProgram, ...], tuple[SharedProgram, ...]]:
+    """The statements of all paths. Lookups are shared where all joins are inner; other routes go
+    each on their own."""
+    if graph.cores:
+        return tuple(route_program(graph, path, views) for path in paths), ()
+    return path_programs(graph, paths, views)
+
+
 def route_program(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgram:
     """The statements of one path: filter the change, take each step, project."""
     return _Route(graph, path.branch, views.path(path.driver, path.branch), views).program(path)
 
 
 def regroup_statements(
-    graph: JoinGraph, chains: Sequence[Sequence[LookupStep]], views: Views
+    graph: JoinGraph, chains: Sequence[Sequence[LookupStep]], views: Views, name: str = REGROUPED
 ) -> tuple[Statement, ...]:
-    """From the touched group keys to the rows of their groups; the last view is REGROUPED."""
+    """From the touched group keys to the rows of their groups; the last view is `name`."""
     statements: list[Statement] = []
     for branch, steps in enumerate(chains):
-        statements += _Route(graph, branch, f"{REGROUPED}_{branch}", views).rows_of_groups(steps)
+        statements += _Route(graph, branch, f"{name}_{branch}", views).rows_of_groups(steps)
     if statements:
-        ends = [exp.select("*").from_(table(f"{REGROUPED}_{b}_rows")) for b in range(len(chains))]
+        ends = [exp.select("*").from_(table(f"{name}_{b}_rows")) for b in range(len(chains))]
         whole = exp.union(*ends, distinct=False) if len(ends) > 1 else ends[0]
-        statements.append(Statement(REGROUPED, pretty(whole)))
+        statements.append(Statement(name, pretty(whole)))
     return tuple(statements)
 
 
@@ -72,7 +88,7 @@ class _Route:
         """From the touched keys, or from a whole relation, to input rows."""
         keys = self._graph.grouping.keys if self._graph.grouping else ()
         self._names |= {(TOUCHED, key): key for key in keys}
-        stream = _Stream(TOUCHED, frozenset((TOUCHED, key) for key in keys))
+        stream = _Stream(self._views.touched, frozenset((TOUCHED, key) for key in keys))
         self._project(self._chain(steps, stream, self._end(), nested=True))
         return self._statements
 
@@ -197,7 +213,7 @@ class _Route:
             columns += self._own(step.relation, needed)
             refs |= self._of(step.relation, needed)
         select = exp.select(*columns, column(WEIGHT, alias)).from_(table(stream.view, alias))
-        right = table(self._view(step), step.relation)
+        right = looked_up_by(step, self._views, stream.view, rename, alias)
         select = _join(select, right, on, _JOIN.get(step.kind, ""))
         if step.kind == "inner" and self._views.is_large(step.source):
             select = select.hint(call("BROADCAST", exp.to_identifier(alias, quoted=True)))

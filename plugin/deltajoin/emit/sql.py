@@ -12,30 +12,26 @@ Rows are netted before they are folded to keys.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.delta.epochs import LookupPath, SourceVersion, reads
+from deltajoin.delta.epochs import SourceVersion, reads
 from deltajoin.delta.identity import independent_relations
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.emit.ast import call, column, expression, named, number, pretty, string, table
+from deltajoin.delta.route import TOUCHED
+from deltajoin.emit.ast import call, column, named, number, pretty, string, table
 from deltajoin.emit.change import Feed, feed_of
-from deltajoin.emit.group import group_sql, grouped, touched_sql
-from deltajoin.emit.nesting import Arms, add_from
-from deltajoin.emit.paths import (
-    PathProgram,
-    SharedProgram,
-    Statement,
-    path_programs,
-)
-from deltajoin.emit.route import regroup_statements, route_program
+from deltajoin.emit.derived import DerivedProgram, derived_program
+from deltajoin.emit.group import group_sql, touched_sql
+from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
+from deltajoin.emit.query import full_sql
+from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
 from deltajoin.emit.views import Scan, Views
-from deltajoin.emit.write import count_sql, fold_sql, merge_sql
+from deltajoin.emit.write import fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
-from deltajoin.sql.group import INPUT
-from deltajoin.sql.tables import replace_tables
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,20 @@ class Program:
     touched: str | None = None
     regroup: tuple[Statement, ...] = ()
     shadow: ShadowProgram | None = None
+    derived: tuple[DerivedProgram, ...] = ()
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Every statement in order, with the name of its view or what it is for."""
+        yield from ((feed.view, feed.sql) for feed in self.feeds)
+        for below in self.derived:
+            yield from ((part.view, part.sql) for part in below.statements())
+        yield from ((p.view, p.sql) for p in path_statements(self.paths, self.shared))
+        yield from [(TOUCHED, self.touched)] if self.touched else []
+        yield from ((part.view, part.sql) for part in self.regroup)
+        ends = {"to_write": self.fold, "merge": self.merge, "full": self.full}
+        if self.shadow is not None:
+            ends |= {"shadow_full": self.shadow.full, "shadow": self.shadow.compare}
+        yield from ((name, sql) for name, sql in ends.items() if sql is not None)
 
 
 def build_program(plan: DeltaPlan) -> Program:
@@ -67,9 +77,16 @@ def build_program(plan: DeltaPlan) -> Program:
         return Program((), (), (), (), None, None, None, None)
     chains = (*(path.steps for path in plan.paths), *plan.regroup)
     read = {pinned for steps in chains for pinned in reads(steps)}
+    derived: list[DerivedProgram] = []
+    for below in reversed(plan.derived):  # those that others read come later
+        read |= below.reads
+        versions = frozenset(v for source, v in read if source == below.source.source)
+        read |= {pinned for version in versions for pinned in below.below(version)}
+        derived.insert(0, derived_program(below, views, versions))
+    read = {(source, version) for source, version in read if not views.is_derived(source)}
     grouping = plan.graph.grouping
     changed = [s for s in plan.sources if s.changed]
-    paths, shared = _paths(plan.graph, plan.paths, views)
+    paths, shared = all_paths(plan.graph, plan.paths, views)
     for source in changed:
         if source.method == "difference" and source.previous is not None:
             read |= {(source.source, source.previous), (source.source, source.version)}
@@ -85,6 +102,7 @@ def build_program(plan: DeltaPlan) -> Program:
         touched=touched_sql(plan.graph) if grouping else None,
         regroup=regroup_statements(plan.graph, plan.regroup, views),
         shadow=_shadow(plan, views, frozenset(read)),
+        derived=tuple(derived),
     )
 
 
@@ -103,15 +121,6 @@ def _shadow(
     )
 
 
-def _paths(
-    graph: JoinGraph, paths: tuple[LookupPath, ...], views: Views
-) -> tuple[tuple[PathProgram, ...], tuple[SharedProgram, ...]]:
-    """Lookups are shared where all joins are inner; other routes go each on their own."""
-    if graph.cores:
-        return tuple(route_program(graph, path, views) for path in paths), ()
-    return path_programs(graph, paths, views)
-
-
 def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
     name, previous = source.source, source.previous
     before = views.scan(name, source.version if previous is None else previous)
@@ -119,33 +128,14 @@ def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
     return feed_of(graph, source, views.changes(name), (before.view, after.view))
 
 
-def full_sql(plan: DeltaPlan, views: Views) -> str:
-    """The whole query over this epoch's versions, in the planner's join order."""
-    if plan.graph is None or plan.full_query is None:
-        places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
-        return replace_tables(plan.sql, places)
-    graph, query = plan.graph, plan.full_query
-    version = {s.source: s.version for s in plan.sources}
-
-    def scan(relation: str) -> exp.Table:
-        source = graph.by_name[relation].source
-        return table(views.scan(source, version[source]).view, relation)
-
-    rows = exp.select(*(named(expression(p.sql), p.name) for p in graph.projections))
-    columns = {relation.name: relation.columns for relation in graph.relations}
-    rows = add_from(rows, query.hypergraph, query.plan, scan, Arms(query.broadcast, columns))
-    if graph.grouping:
-        return pretty(grouped(rows.subquery(INPUT), graph.grouping))
-    return count_sql(rows, plan.target) if plan.target.kind == "bag" else pretty(rows)
-
-
 def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     """Sources whose key is part of the target's; a NULL in another one's key matches nothing."""
     graph = plan.graph
     if graph is None or graph.grouping or plan.target.kind != "keyed":
         return frozenset()
-    types = {(s.source, name): kind for s in plan.sources for name, kind in s.columns}
-    relations = independent_relations(graph, dict(plan.keys), types)
+    types = {(s.source, name): kind for s in plan.all_sources for name, kind in s.columns}
+    keys = dict(plan.keys) | {derived.source.source: derived.key for derived in plan.derived}
+    relations = independent_relations(graph, keys, types)
     return frozenset(graph.by_name[name].source for name in relations)
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 
 from deltajoin.catalog import StaticFiles
 from deltajoin.delta.plan import DeltaPlan
+from deltajoin.delta.route import TOUCHED
+from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames, slug
 from deltajoin.planner.steps import LARGE_TABLE_ROWS
+
+_OTHERS = ("before", "after")
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,32 @@ class Scan:
     static: StaticFiles | None = None
 
 
+@dataclass(frozen=True)
+class _Part:
+    """The names of one query's statements: the plan's own, or those of a derived source."""
+
+    paths: dict[tuple[str, int], str] = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
+    touched: str = TOUCHED
+    path_rows: str = "path_rows"
+    others: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: JoinGraph, names: UniqueNames, end: str) -> _Part:
+        relations, branches = graph.relations, range(len(graph.branches))
+        return cls(
+            paths={
+                (r.name, branch): names.take(f"path{end}_{slug(r.name)}")
+                for branch in branches
+                for r in relations
+            },
+            shared=tuple(names.take(f"shared{end}_{i + 1}") for i in range(len(relations))),
+            touched=names.take(f"touched{end}") if end else TOUCHED,
+            path_rows=names.take(f"path_rows{end}") if end else "path_rows",
+            others={what: names.take(f"{what}{end}") for what in _OTHERS} if end else {},
+        )
+
+
 class Views:
     """View names of a plan's versions and changes, unique and readable."""
 
@@ -27,8 +58,9 @@ class Views:
         names = UniqueNames()
         self._scans: dict[tuple[str, int], Scan] = {}
         self._changes: dict[str, str] = {}
-        self._rows = {source.source: source.rows for source in plan.sources}
-        for source in plan.sources:
+        self._rows = {source.source: source.rows for source in plan.all_sources}
+        self._derived = frozenset(derived.source.source for derived in plan.derived)
+        for source in plan.all_sources:
             base = slug(source.source)
             previous = source.version if source.previous is None else source.previous
             for version in sorted({source.version, previous}):
@@ -36,15 +68,40 @@ class Views:
                 scan = Scan(view, source.location, version, source.static)
                 self._scans[source.source, version] = scan
             self._changes[source.source] = names.take(f"{base}_changes")
-        relations = plan.graph.relations if plan.graph else ()
-        branches = range(len(plan.graph.branches) if plan.graph else 0)
-        self._types = {(s.source, name): kind for s in plan.sources for name, kind in s.columns}
-        self._paths = {
-            (r.name, branch): names.take(f"path_{slug(r.name)}")
-            for branch in branches
-            for r in relations
+        self._types = {
+            (s.source, name): "" if s.source in self._derived else kind
+            for s in plan.all_sources
+            for name, kind in s.columns
         }
-        self._shared = tuple(names.take(f"shared_{i + 1}") for i in range(len(relations)))
+        self._part = _Part.of(plan.graph, names, "") if plan.graph else _Part()
+        self._parts = {
+            d.source.source: _Part.of(d.graph, names, f"_{slug(d.source.source)}")
+            for d in plan.derived
+        }
+
+    def within(self, derived: str) -> Views:
+        """The same names, for the statements that find the change of a derived source."""
+        inner = copy(self)
+        inner._part = self._parts[derived]
+        return inner
+
+    @property
+    def touched(self) -> str:
+        """The view of the group keys that a net change touches."""
+        return self._part.touched
+
+    @property
+    def path_rows(self) -> str:
+        """The view of what all paths give."""
+        return self._part.path_rows
+
+    def named(self, what: str) -> str:
+        """A name of its own for one more view of this part."""
+        return self._part.others[what]
+
+    def is_derived(self, source: str) -> bool:
+        """True for a subquery that stands as a source."""
+        return source in self._derived
 
     def scan(self, source: str, version: int) -> Scan:
         """The scan of a source at a version."""
@@ -57,15 +114,15 @@ class Views:
 
     def path(self, driver: str, branch: int = 0) -> str:
         """What the views of a driver's path begin with."""
-        return self._paths[driver, branch]
+        return self._part.paths[driver, branch]
 
     def type_of(self, source: str, name: str) -> str:
-        """The Spark type of a source's column."""
+        """The Spark type of a source's column; "" for a derived one."""
         return self._types[source, name]
 
     def shared(self, number: int) -> str:
         """What the views of shared lookups begin with; they are numbered from 0."""
-        return self._shared[number]
+        return self._part.shared[number]
 
     def changes(self, source: str) -> str:
         """The view of a source's consolidated change."""

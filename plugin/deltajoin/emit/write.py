@@ -18,24 +18,23 @@ from deltajoin.names import COUNT, OPERATION, WEIGHT
 PATH_ROWS, TO_WRITE = "path_rows", "to_write"
 
 
-def count_sql(select: exp.Select, target: Target) -> str:
+def count_select(select: exp.Select, target: Target) -> exp.Select:
     """Distinct rows of a query with their multiplicity."""
     columns = [column(name) for name in target.columns]
-    counted = (
+    return (
         exp.select(*columns, named(call("count", number(1)), COUNT))
         .from_(select.subquery("query"))
         .group_by(*[c.copy() for c in columns])
     )
-    return pretty(counted)
 
 
-def net(names: tuple[str, ...]) -> exp.Select:
+def net(names: tuple[str, ...], path_rows: str = PATH_ROWS) -> exp.Select:
     """Path rows with their weights summed by full row, zeros dropped."""
     columns = [column(name) for name in names]
     weight = call("sum", column(WEIGHT))
     return (
         exp.select(*columns, named(weight, WEIGHT))
-        .from_(table(PATH_ROWS))
+        .from_(table(path_rows))
         .group_by(*[c.copy() for c in columns])
         .having(exp.NEQ(this=weight.copy(), expression=number(0)))
     )

@@ -1,7 +1,7 @@
 """One run inside Spark: read the changes, evaluate, net, the one commit, verify.
 
     full         key check -> one overwrite
-    incremental  changes -> union of live paths -> net and fold -> one MERGE
+    incremental  changes -> derived sources -> union of live paths -> net and fold -> one MERGE
     shadow       as incremental; before the MERGE its outcome is compared with the whole query
 
 The commit carries model and epoch as Delta's transaction id, so a second commit of the epoch can't
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime import target as targets
+from deltajoin.runtime.derived import derive
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.own_session import commit_marks, own_session, read_settings
@@ -61,6 +62,7 @@ class _Run:
         self.run_id = uuid.uuid4().hex
         self.caller = spark
         self.shadow: dict[str, Any] | None = None
+        self.derived: dict[str, dict[str, Any]] = {}
         self.spark = own_session(spark, self.plan["settings"])
 
     def execute(self) -> dict[str, Any]:
@@ -126,6 +128,7 @@ class _Run:
     def _merge(self) -> None:
         open_scans(self.spark, self.program["scans"])
         change_rows = materialise_changes(self.spark, self.program["feeds"])
+        self.derived = derive(self.spark, self.program.get("derived", []), change_rows)
         self.on_step("changes_materialised", {"rows": change_rows})
         with explained("lookup paths"):
             paths, shared = self.program["paths"], self.program["shared"]
@@ -225,9 +228,22 @@ class _Run:
             "started_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
             "seconds": round(time.time() - self.started, 3),
         }
+        if plan.get("derived"):
+            record["derived"] = [self._derived_record(one) for one in plan["derived"]]
         if self.shadow is not None:
             record["shadow"] = self.shadow
         return json.dumps({METADATA_KEY: record}, sort_keys=True, ensure_ascii=False)
+
+    def _derived_record(self, derived: dict[str, Any]) -> dict[str, Any]:
+        found = self.derived.get(derived["source"], {})
+        reports = found.get("reports") or [None] * len(derived["paths"])
+        pairs = zip(derived["paths"], reports, strict=True)
+        return {
+            "source": derived["source"],
+            "touched": found.get("touched"),
+            "change_rows": found.get("change_rows"),
+            "paths": [_path_record(*pair) for pair in pairs],
+        }
 
     def _verify(self) -> dict[str, Any]:
         table = targets.by_location(self.target["location"])

@@ -1,8 +1,9 @@
 """SQL text -> JoinGraph: resolve names, inline subqueries, split conjuncts, classify them.
 
 A CTE, a derived table and a parenthesised join that are plain select-project-join blocks dissolve
-into their relations; each reference to a CTE is an occurrence of its own. EXISTS and IN become semi
-joins, NOT EXISTS an anti join. What remains is one tree of blocks, one list of projections.
+into their relations; each reference to a CTE is an occurrence of its own. One that makes groups is
+a relation over a derived source. EXISTS and IN become semi joins, NOT EXISTS an anti join. What
+remains is one tree of blocks, one list of projections.
 Anything that does not dissolve makes the query *opaque*: the text stays as it is and only full
 recomputation is possible.
 
@@ -12,12 +13,12 @@ Caller: gives the columns of every source; gets a `BoundQuery` or a `DeltaJoinEr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.graph import Grouping, JoinGraph
+from deltajoin.graph import Derived, Grouping, JoinGraph
 from deltajoin.names import UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.dialect import parse, place, text
@@ -76,13 +77,7 @@ def bind(sql: str, columns: Columns) -> BoundQuery:
     check_deterministic(query)
     canonical = text(query)
     try:
-        binder = _Binder(columns)
-        select = check_shape(query, grouped=True)
-        if is_grouped(select):
-            block, grouping = binder.grouped(select)
-            graph = build_graph(binder.relations, block, columns, grouping)
-        else:
-            graph = build_graph(binder.relations, binder.block(select), columns)
+        graph = _Binder(columns, _Registry(UniqueNames(tuple(columns)))).graph(query)
     except Unsupported as stop:
         check_bare_functions(query)
         message = f"{stop.message} is not kept incrementally"
@@ -91,21 +86,74 @@ def bind(sql: str, columns: Columns) -> BoundQuery:
     return BoundQuery(sql, tables, graph, None, canonical)
 
 
+@dataclass(frozen=True)
+class _Registry:
+    """The derived sources of a whole query, by the SELECT that each comes from; their names."""
+
+    names: UniqueNames
+    derived: dict[int, Derived] = field(default_factory=dict)
+
+
 class _Binder:
-    def __init__(self, columns: Columns) -> None:
+    """Binds one query; one more binds each subquery that makes groups."""
+
+    def __init__(self, tables: Columns, registry: _Registry) -> None:
         self.relations: list[tuple[str, str]] = []
-        self._columns = columns
+        self._columns = tables
+        self._registry = registry
+        self._derived: dict[str, Derived] = {}
         self._names = UniqueNames()
 
-    def block(self, query: exp.Query, outer: Scope | None = None) -> Block:
-        """Bind one SELECT with everything below it; `outer` is the scope around a subquery."""
+    def graph(self, query: exp.Query) -> JoinGraph:
+        """The join graph of a query, with GROUP BY on top or without."""
+        select = check_shape(query)
+        grouping = None
+        if is_grouped(select):
+            block, grouping = self.grouped(select)
+        else:
+            block = self.block(select)
+        derived = tuple(self._derived[name] for name in sorted(self._derived))
+        columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
+        return build_graph(self.relations, block, columns, grouping, derived)
+
+    def block(self, query: exp.Query, outer: Scope | None = None, name: str = "") -> Block:
+        """Bind one SELECT with everything below it.
+
+        Args:
+            outer: the scope around a subquery.
+            name: what the subquery is called.
+        """
         while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
             query = query.this
         select = check_shape(query)
+        if is_grouped(select):
+            return self._groups(select, name or "groups", outer)
         block, scope = self._rows(select, outer)
         for projection in select.expressions:
             self._project(projection, block, scope)
         return block
+
+    def _groups(self, select: exp.Select, name: str, outer: Scope | None) -> Block:
+        """One relation for a subquery that makes groups; a CTE read twice is one source."""
+        known = self._registry.derived
+        if id(select) not in known:
+            try:
+                graph = _Binder(self._columns, self._registry).graph(select)
+            except DeltaJoinError as error:
+                if outer is None or error.code != "UNKNOWN_COLUMN":
+                    raise
+                remedy = "Group in a subquery of FROM and join it."
+                raise Unsupported("SUBQUERY", "a correlated aggregate", select, remedy) from error
+            known[id(select)] = Derived(self._registry.names.take(name), graph)
+        derived = known[id(select)]
+        self._derived[derived.name] = derived
+        relation = self._names.take(name)
+        self.relations.append((relation, derived.name))
+        outputs = [
+            (output, exp.column(output, table=relation, quoted=True), select)
+            for output in derived.graph.output_names
+        ]
+        return Block(items=[relation], outputs=list(outputs))
 
     def grouped(self, select: exp.Select) -> tuple[Block, Grouping]:
         """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""
@@ -174,13 +222,13 @@ class _Binder:
         return Item(qualifiers, _named(expressions, node))
 
     def _inline(self, query: exp.Query, node: exp.Expr, block: Block) -> Item:
-        inner = self.block(query)
+        alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
+        inner = self.block(query, name=alias)
         block.add(inner)
         outputs = [(name, expression) for name, expression, _ in inner.outputs]
         cte = find_cte(node) if isinstance(node, exp.Table) else None
         if cte is not None and cte.args["alias"].args.get("columns"):
             outputs = _renamed(outputs, cte.args["alias"])
-        alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
         return Item(((alias.lower(),),) if alias else (), _named(outputs, node))
 
     def _join(self, join: exp.Join, block: Block, scope: Scope) -> None:
@@ -272,6 +320,7 @@ class _Binder:
         if isinstance(query, exp.Subquery):
             query = query.this
         assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
+        query.set("distinct", None)  # a match is a match
         inner = self.block(query, outer=scope)
         below = frozenset(inner.relations)
         on = [c for c in inner.conjuncts if not _relations(c) <= below]

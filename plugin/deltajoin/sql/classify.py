@@ -17,6 +17,7 @@ from deltajoin.graph import (
     Block,
     ColumnRef,
     Core,
+    Derived,
     Grouping,
     Join,
     JoinGraph,
@@ -38,6 +39,7 @@ def build_graph(
     block: bound.Block,
     columns: Mapping[str, tuple[str, ...]],
     grouping: Grouping | None = None,
+    derived: tuple[Derived, ...] = (),
 ) -> JoinGraph:
     """Assemble and check the join graph.
 
@@ -66,6 +68,7 @@ def build_graph(
         joins=tuple(item for item in root.items if not isinstance(item, str)),
         cores=() if flat else cores,
         grouping=grouping,
+        derived=derived,
     )
     for name in graph.output_names:
         check_name(name, f"column {name}")
@@ -141,10 +144,10 @@ def _check_outputs(
 
 def _check_connected(graph: JoinGraph) -> None:
     for core in graph.branches:
-        _check_core(core)
+        _check_core(core, core.nulls)
 
 
-def _check_core(core: Core) -> None:
+def _check_core(core: Core, nulls: tuple[str, ...] = ()) -> None:
     links = [predicate.relations for predicate in core.predicates]
     hanging = [frozenset(a.core.everything) for a in core.attachments]
     for attachment, below in zip(core.attachments, hanging, strict=True):
@@ -153,6 +156,9 @@ def _check_core(core: Core) -> None:
         links += [below | core.inner] if attachment.kind != "left" else []
         _check_core(attachment.core)
     groups = components((*core.relations, *(n for below in hanging for n in below)), links)
+    if len(groups) > 1 and nulls:
+        what = f"a join on {', '.join(nulls)} after the full join that leaves it NULL"
+        raise Unsupported("OUTER_JOIN", what, None, "Move the join before the full join.")
     if len(groups) > 1:
         shown = " and ".join("{" + ", ".join(group) + "}" for group in groups)
         raise DeltaJoinError(

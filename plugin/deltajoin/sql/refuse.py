@@ -128,16 +128,13 @@ def name_units(query: exp.Query) -> None:
                 unit.replace(exp.Var(this=unit.name.upper()))
 
 
-def check_shape(select: exp.Query, grouped: bool = False) -> exp.Select:
-    """The select itself when it is a plain select-project-join block, else `Unsupported`.
-
-    With `grouped`, GROUP BY, HAVING and DISTINCT may stand on top.
-    """
+def check_shape(select: exp.Query) -> exp.Select:
+    """The select itself when it is a select-project-join block, grouped or not; `Unsupported`."""
     if isinstance(select, exp.SetOperation):
         raise Unsupported("SET_OPERATION", "set operations", select, _remedy("UNION"))
     if not isinstance(select, exp.Select):
         raise Unsupported("NOT_A_SELECT", type(select).__name__, select, _remedy("this"))
-    for argument, code, what in _CLAUSES[3 if grouped else 0 :]:
+    for argument, code, what in _CLAUSES:
         if value := select.args.get(argument):
             node = value[0] if isinstance(value, list) else value
             raise Unsupported(code, what, node if place(node) else select, _remedy(what))
@@ -177,9 +174,6 @@ def join_kind(join: exp.Join) -> str:
 _KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
 _CLAUSES = (
-    ("group", "AGGREGATE", "GROUP BY"),
-    ("having", "AGGREGATE", "HAVING"),
-    ("distinct", "DISTINCT", "DISTINCT"),
     ("qualify", "WINDOW", "QUALIFY"),
     ("windows", "WINDOW", "WINDOW"),
     ("limit", "LIMIT", "LIMIT"),

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.audit.render import path_lines, render_text
+from deltajoin.audit.render import derived_lines, path_lines, render_text
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -36,9 +36,11 @@ def attach_audit(
     record: Mapping[str, Any], context: Context, outlets: Sequence[Any], log: logging.Logger
 ) -> str:
     """Attach the record (as plain values); gives the one-paragraph summary."""
-    for path in record["paths"]:
-        log.info("::group::lookup path %s", path["text"])
-        for line in path_lines(path):
+    groups = [(f"derived source {d['source']}", derived_lines(d)) for d in record["derived"]]
+    groups += [(f"lookup path {path['text']}", path_lines(path)) for path in record["paths"]]
+    for head, lines in groups:
+        log.info("::group::%s", head)
+        for line in lines:
             log.info("%s", line)
         log.info("::endgroup::")
     told = tell(record)
@@ -63,4 +65,4 @@ def summarise(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def tell(record: Mapping[str, Any]) -> str:
     """The record without its paths, in a few lines for people."""
-    return f"deltajoin {render_text({**record, 'paths': ()})}"
+    return f"deltajoin {render_text({**record, 'paths': (), 'derived': ()})}"

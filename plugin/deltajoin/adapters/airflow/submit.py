@@ -155,14 +155,5 @@ def show_plan(plan: Plan) -> tuple[str, str]:
 
     if plan.strategy == "noop":
         return "", ""
-    program = build_program(plan)
-    parts = [(feed.view, feed.sql) for feed in program.feeds]
-    parts += [(part.view, part.sql) for path in program.paths for part in path.statements]
-    for shared in program.shared:
-        parts.append((shared.view, shared.sql))
-        parts += [(part.view, part.sql) for part in shared.statements]
-    ends = {"to_write": program.fold, "merge": program.merge, "full": program.full}
-    if program.shadow is not None:
-        ends |= {"shadow_full": program.shadow.full, "shadow": program.shadow.compare}
-    parts += [(name, sql) for name, sql in ends.items() if sql is not None]
-    return "\n\n".join(f"-- {name}\n{sql};" for name, sql in parts), job_source(plan)
+    texts = (f"-- {name}\n{sql};" for name, sql in build_program(plan).texts())
+    return "\n\n".join(texts), job_source(plan)

@@ -1,0 +1,269 @@
+"""Derived sources: subqueries that make groups, kept as sources among the others.
+
+    versions     1 is the subquery over this epoch's tables, 0 over those of the previous epoch
+    change       groups that the subquery's own lookup paths touch: computed anew over both epochs,
+                 one subtracted from the other
+
+So a join with groups is a join with one more source, and groups of groups come of themselves. The
+groups before are computed again, not read from anywhere: figures that depend on the order of rows
+(sums of floats) may come out another way than the target holds them. They may travel to a keyed
+target, whose rows are found by key, but decide nothing (`ORDER_DEPENDENT`).
+
+Caller: everything about the tables is known; plans the query on what comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from deltajoin.delta.epoch_order import epoch_order
+from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
+from deltajoin.delta.pinning import Pins
+from deltajoin.delta.route import NoScope, regroup, routes
+from deltajoin.delta.strategy import Obstacle
+from deltajoin.graph import ColumnRef, Core, Derived, Grouping, JoinGraph, Predicate
+from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
+from deltajoin.planner.solver import COST, Strategy
+from deltajoin.planner.statistics import Statistics
+from deltajoin.sql.dialect import Verbatim
+from deltajoin.sql.exact import aggregate_type, depends_on_order
+
+Pinned = frozenset[tuple[str, int]]
+Keys = Mapping[str, tuple[str, ...]]
+Types = Mapping[tuple[str, str], str]
+
+
+@dataclass(frozen=True)
+class Described:
+    """Keys by source and types by (source, column), derived sources among them; their columns whose
+    values may depend on the order of rows."""
+
+    keys: Keys
+    types: Types
+    inexact: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Known:
+    """What planning knows of all sources."""
+
+    described: Described
+    statistics: Statistics
+    versions: Mapping[str, SourceVersion]
+
+
+@dataclass(frozen=True)
+class DerivedPlan:
+    """How a derived source is read and how its change is found.
+
+    `after` and `before`: from touched groups to their rows at either epoch, for each branch.
+    """
+
+    source: SourceVersion
+    graph: JoinGraph
+    key: tuple[str, ...]
+    versions: tuple[SourceVersion, ...]
+    full_query: FullQuery
+    paths: tuple[LookupPath, ...]
+    after: tuple[tuple[LookupStep, ...], ...]
+    before: tuple[tuple[LookupStep, ...], ...]
+    untraced: Obstacle | None = None
+
+    @property
+    def grouping(self) -> Grouping:
+        """How its groups are made."""
+        assert self.graph.grouping is not None  # noqa: S101 - what a derived source is
+        return self.graph.grouping
+
+    @property
+    def at_rest(self) -> DerivedPlan:
+        """The same without what finds its change."""
+        return replace(self, paths=(), after=(), before=())
+
+    @property
+    def reads(self) -> Pinned:
+        """What finding its change reads, as (source, version)."""
+        chains = (*(path.steps for path in self.paths), *self.after, *self.before)
+        return frozenset(pinned for steps in chains for pinned in reads(steps))
+
+    def below(self, version: int) -> Pinned:
+        """What one of its versions reads, as (source, version)."""
+        epoch = "this" if version == self.source.version else "previous"
+        return frozenset((s.source, s.at(epoch)) for s in self.versions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan of the source as plain values."""
+        return {
+            "source": self.source.source,
+            "changed": self.source.changed,
+            "key": list(self.key),
+            "full_query": self.full_query.to_dict(),
+            "paths": [path.to_dict() for path in self.paths],
+            "after": [[step.to_dict() for step in steps] for steps in self.after],
+            "before": [[step.to_dict() for step in steps] for steps in self.before],
+        }
+
+
+def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
+    """Keys, types and exactness of the derived sources beside those of the tables."""
+    keys, types, inexact = dict(keys), dict(types), set[tuple[str, str]]()
+    for derived in graph.all_derived if graph else ():
+        name, grouping = derived.name, _grouping(derived)
+        keys[name] = grouping.key_outputs
+        below = {
+            p.name: types.get((derived.graph.by_name[p.column[0]].source, p.column[1]), "")
+            for p in derived.graph.projections
+            if p.column
+        }
+        for output, sql in grouping.outputs:
+            node = sqlglot.parse_one(sql, dialect=Verbatim)
+            plain = below.get(node.name, "") if isinstance(node, exp.Column) else ""
+            known = plain or aggregate_type(node, below)
+            types[name, output] = known or f"unknown type of {name}.{output}"
+            if depends_on_order(node, below):
+                inexact.add((name, output))
+    return Described(keys, types, frozenset(inexact))
+
+
+def _grouping(derived: Derived) -> Grouping:
+    assert derived.graph.grouping is not None  # noqa: S101 - what a derived source is
+    return derived.graph.grouping
+
+
+def plan_derived(
+    graph: JoinGraph | None,
+    known: Known,
+    strategy: Strategy = COST,
+    choice: Choice | None = None,
+) -> tuple[tuple[DerivedPlan, ...], Known]:
+    """The plans of all derived sources, each after those that it reads; what is known with them."""
+    plans = []
+    for derived in graph.all_derived if graph else ():
+        assert graph is not None  # noqa: S101 - it has derived sources
+        plan = _plan(derived, graph.used_columns(derived.name), known, strategy, choice)
+        plans.append(plan)
+        known = _with(known, plan)
+    return tuple(plans), known
+
+
+def _plan(
+    derived: Derived, used: tuple[str, ...], known: Known, strategy: Strategy, choice: Choice | None
+) -> DerivedPlan:
+    graph, statistics, versions = derived.graph, known.statistics, known.versions
+    described, grouping = known.described, _grouping(derived)
+    order = epoch_order(graph, statistics, versions, strategy)
+    full = plan_full_query(graph, statistics, described.types, choice)
+    below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
+    rows = _groups(graph, grouping, statistics, full.plan.rows)
+    changed = any(source.changed for source in below)
+    paths, untraced = traced(graph, statistics, order, versions, strategy)
+    source = SourceVersion(
+        source=derived.name,
+        location="",
+        table_id="",
+        version=1,
+        previous=None if any(s.previous is None for s in below) else int(not changed),
+        columns=tuple((name, described.types[derived.name, name]) for name in used),
+        rows=rows,
+        change_rows=min(rows, sum(s.estimated_change for s in below if s.changed)),
+        method="derived",
+    )
+    return DerivedPlan(
+        source=source,
+        graph=graph,
+        key=grouping.key_outputs,
+        versions=below,
+        full_query=full,
+        paths=paths,
+        after=regroup(graph, statistics, order, versions) if changed else (),
+        before=regroup(graph, statistics, order, versions, before=True) if changed else (),
+        untraced=untraced,
+    )
+
+
+def traced(
+    graph: JoinGraph,
+    statistics: Statistics,
+    order: tuple[str, ...],
+    versions: Mapping[str, SourceVersion],
+    strategy: Strategy,
+    pins: Pins | None = None,
+) -> tuple[tuple[LookupPath, ...], Obstacle | None]:
+    """The lookup paths, or the join through which a change can't be traced."""
+    try:
+        return routes(graph, statistics, order, versions, strategy, pins), None
+    except NoScope as stop:
+        message = f"no equality leads from a change of {stop} to the rows that it is joined to"
+        remedy = "Join on at least one equality between a column of each side."
+        return (), Obstacle("NO_SCOPE", message, str(stop), remedy)
+
+
+def _groups(graph: JoinGraph, grouping: Grouping, statistics: Statistics, rows: float) -> int:
+    """About how many groups there are: the product of the keys' distinct values, or 3/4 power."""
+    found = {p.name: p.column for p in graph.projections}
+    columns = [found[key] for key in grouping.keys]
+    most = max(1.0, min(rows, 1e18))
+    if not columns or any(column is None for column in columns):
+        return int(most**0.75)
+    sources = [(graph.by_name[c[0]].source, c[1]) for c in columns if c]
+    distinct = prod(statistics.distinct(*source).value for source in sources)
+    return int(min(most, max(1.0, distinct)))
+
+
+def _with(known: Known, plan: DerivedPlan) -> Known:
+    name, statistics = plan.source.source, known.statistics
+    return replace(
+        known,
+        statistics=replace(
+            statistics,
+            rows={**statistics.rows, name: plan.source.rows},
+            keys={**statistics.keys, name: plan.key},
+        ),
+        versions={**known.versions, name: plan.source},
+    )
+
+
+def order_dependent(graph: JoinGraph | None, described: Described, kind: str) -> Obstacle | None:
+    """What stands against keeping the query: a figure that the order of rows may change, and that
+    decides which rows there are.
+
+    Args:
+        kind: the target's; a bag finds its rows by all their columns.
+    """
+    for part in graph.parts if graph and described.inexact else ():
+        source = {relation.name: relation.source for relation in part.relations}
+        for what, ref in _deciding(part, bag=kind == "bag" and part is graph):
+            if (source[ref[0]], ref[1]) in described.inexact:
+                message = f"{what} on {ref[0]}.{ref[1]}, whose last digits depend on row order,"
+                return Obstacle(
+                    "ORDER_DEPENDENT",
+                    f"{message} is not kept incrementally",
+                    f"{ref[0]}.{ref[1]}",
+                    "Aggregate integers or decimals (cast first), or declare keys for the target.",
+                )
+    return None
+
+
+def _deciding(graph: JoinGraph, *, bag: bool) -> Iterator[tuple[str, ColumnRef]]:
+    """Columns that decide which rows there are: of predicates, group keys, all of a bag."""
+    for core in graph.branches:
+        yield from (("a condition", ref) for p in _predicates(core) for ref in p.refs)
+    keys = graph.grouping.keys if graph.grouping else ()
+    for projection in graph.projections:
+        if projection.name in keys:
+            yield from (("a group key", ref) for ref in projection.refs)
+        elif bag and graph.grouping is None:
+            yield from (("a target without key", ref) for ref in projection.refs)
+
+
+def _predicates(core: Core) -> Iterator[Predicate]:
+    yield from core.predicates
+    for attachment in core.attachments:
+        yield from attachment.on
+        yield from _predicates(attachment.core)

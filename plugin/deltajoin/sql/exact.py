@@ -1,0 +1,95 @@
+"""Which aggregates give the same value however their rows are ordered, and of which type.
+
+Integers and decimals add up exactly; floating-point sums differ in their last digits with the order
+of rows, which Spark doesn't fix. Only what is certain counts as exact: an expression of a kind or a
+function outside the lists makes its sum order-dependent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from deltajoin.sql.functions import AGGREGATES
+
+_WHOLE = re.compile(r"^(tinyint|smallint|int|bigint|decimal\(\d+,\d+\))$")
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+#: The same value in any order, whatever the type.
+_ANY_ORDER = frozenset(
+    """
+    any approx_count_distinct bit_and bit_or bit_xor bool_and bool_or count count_if every max min
+    some
+    """.split()
+)
+_SUMS = frozenset({"sum", "avg", "mean"})
+_CHOOSING = frozenset({"coalesce", "ifnull", "nvl", "nullif", "abs", "greatest", "least"})
+
+Types = Mapping[str, str]
+
+
+def depends_on_order(node: exp.Expr, types: Types) -> bool:
+    """True unless every aggregate in an expression is the same in any order of rows.
+
+    Args:
+        types: column of the grouped rows -> Spark type; "" or anything else that is no type name
+            where it is not known.
+    """
+    calls = [
+        part
+        for part in node.walk()
+        if isinstance(part, exp.Anonymous) and str(part.this).lower() in AGGREGATES
+    ]
+    return not all(_any_order(call, types) for call in calls)
+
+
+def _any_order(call: exp.Anonymous, types: Types) -> bool:
+    name = str(call.this).lower()
+    if name in _ANY_ORDER:
+        return True
+    return name in _SUMS and all(is_exact(_argument(a), types) for a in call.expressions)
+
+
+def _argument(node: exp.Expr) -> exp.Expr:
+    return node.expressions[0] if isinstance(node, exp.Distinct) else node
+
+
+def is_exact(node: exp.Expr, types: Types) -> bool:
+    """True for a number that is certainly an integer or a decimal."""
+    match node:
+        case exp.Column():
+            return bool(_WHOLE.match(types.get(node.name, "")))
+        case exp.Literal():
+            return not node.is_string and "e" not in node.this.lower()
+        case exp.Null():
+            return True
+        case exp.Paren() | exp.Neg():
+            return is_exact(node.this, types)
+        case exp.Add() | exp.Sub() | exp.Mul():
+            return is_exact(node.this, types) and is_exact(node.expression, types)
+        case exp.Case():
+            results = [part.args["true"] for part in node.args["ifs"]]
+            results += [node.args["default"]] if node.args.get("default") else []
+            return all(is_exact(result, types) for result in results)
+        case exp.Cast():
+            return bool(_WHOLE.match(node.to.sql(dialect="spark").lower().replace(" ", "")))
+        case exp.Anonymous():
+            known = str(node.this).lower() in _CHOOSING
+            return known and all(is_exact(part, types) for part in node.expressions)
+    return False
+
+
+def aggregate_type(node: exp.Expr, types: Types) -> str:
+    """The type of one aggregate call over typed columns, "" where it is not certain."""
+    if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
+        return ""
+    name, argument = str(node.this).lower(), node.expressions[0]
+    if name in ("count", "count_if"):
+        return "bigint"
+    kind = types.get(argument.name, "") if isinstance(argument, exp.Column) else ""
+    if name in ("min", "max"):
+        return kind
+    if name == "sum" and kind in _INTEGERS:
+        return "bigint"
+    return ""

@@ -1,0 +1,99 @@
+"""Subqueries that make groups, as sources among others: kept by the groups that are touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltajoin
+from deltajoin.audit.render import render_plan, render_text
+from tests.spark.shop import Shop, assert_right, open_shop
+
+OF_CUSTOMERS = """
+WITH per_customer AS (
+  SELECT customer_id, count(*) AS orders, sum(amount) AS total, max(amount) AS largest
+  FROM orders WHERE amount >= 0 GROUP BY customer_id
+)
+SELECT c.customer_id, c.name, p.orders, coalesce(p.total, 0) AS total
+FROM customers AS c LEFT JOIN per_customer AS p ON c.customer_id = p.customer_id
+"""
+SHARES = """
+WITH per_customer AS (SELECT customer_id, sum(amount) AS total FROM orders GROUP BY customer_id),
+named AS (
+  SELECT c.name, count(*) AS customers, sum(p.total) AS total
+  FROM per_customer AS p JOIN customers AS c ON p.customer_id = c.customer_id
+  GROUP BY c.name HAVING count(*) > 0
+)
+SELECT o.order_id, o.amount, p.total AS of_customer, n.total AS of_name, n.customers
+FROM orders AS o
+JOIN per_customer AS p ON o.customer_id = p.customer_id
+JOIN customers AS c ON o.customer_id = c.customer_id
+JOIN named AS n ON n.name = c.name
+WHERE o.customer_id IN (SELECT DISTINCT customer_id FROM customers WHERE name <> 'nobody')
+"""
+
+
+@pytest.mark.parametrize("sql", [OF_CUSTOMERS, SHARES], ids=["a left join", "groups of groups"])
+def test_groups_below_joins_follow_every_change(sql: str, spark: Any, tmp_path: Path) -> None:
+    shop = open_shop(tmp_path)
+    model = shop.model(sql=sql, mode="incremental_strict")
+    changes = (
+        lambda: shop.append("orders", (100, 1, 5), (101, 7, 9)),
+        lambda: shop.update("orders", "order_id = 3", amount="amount + 1", customer_id="2"),
+        lambda: shop.delete("orders", "customer_id = 4"),
+        lambda: (shop.append("orders", (102, 4, 3)), shop.update("customers", "true", name="'x'")),
+        lambda: (
+            shop.delete("customers", "customer_id < 3"),
+            shop.delete("orders", "amount > 200"),
+        ),
+    )
+    assert deltajoin.run(model, spark).strategy == "full"
+    for epoch, change in enumerate(changes, start=2):
+        change()
+        record = deltajoin.run(model, spark)
+        assert record.strategy == "incremental"
+        assert_right(shop, epoch, sql)
+    assert deltajoin.run(model, spark).strategy == "noop"
+
+
+def test_the_audit_tells_of_groups_touched(spark: Any, tmp_path: Path) -> None:
+    shop = open_shop(tmp_path)
+    model = shop.model(sql=OF_CUSTOMERS)
+    deltajoin.run(model, spark)
+    shop.append("orders", (100, 1, 5), (101, 7, 9), (102, 7, -1))
+    planned = deltajoin.plan(model)
+    assert planned.target.key == ("customer_id",)
+    assert "per_customer, by touched groups" in render_plan(planned.to_dict())
+    record = deltajoin.run(model, spark).to_dict()
+    (derived,) = record["derived"]
+    assert (derived["source"], derived["touched"], derived["change_rows"]) == ("per_customer", 2, 3)
+    assert [path["driver"] for path in derived["paths"]] == ["orders"]
+    assert derived["paths"][0]["change_rows"] == 3
+    assert [(p["driver"], p["rows_out"]) for p in record["paths"]] == [("p", 4)]
+    assert record["rows"] == {"inserted": 0, "updated": 2, "deleted": 0}
+    assert "groups touched 2 → rows 3" in render_text(record)
+
+
+def test_a_change_that_groups_do_not_show_ends_there(spark: Any, tmp_path: Path) -> None:
+    """A filtered row, and an update that changes no sum: nothing is written."""
+    shop = open_shop(tmp_path)
+    model = shop.model(sql=OF_CUSTOMERS)
+    deltajoin.run(model, spark)
+    shop.append("orders", (100, 1, -5))
+    shop.update("orders", "order_id = 1", order_id="1001")
+    record = deltajoin.run(model, spark).to_dict()
+    assert record["rows"] == {"inserted": 0, "updated": 0, "deleted": 0}
+    assert record["derived"][0]["touched"] == 0
+    assert_right(shop, 2, OF_CUSTOMERS)
+
+
+def test_what_row_order_may_change_decides_nothing(tmp_path: Path) -> None:
+    shop: Shop = open_shop(tmp_path)
+    sums = OF_CUSTOMERS.replace("sum(amount)", "sum(amount / 3)")
+    assert deltajoin.plan(shop.model(sql=sums)).rebuilt_because is None
+    for wrong in (sums + "WHERE p.total > 1", sums.replace("c.customer_id, c.name", "c.name")):
+        stop = deltajoin.plan(shop.model(sql=wrong)).rebuilt_because
+        assert stop is not None
+        assert stop.code == "ORDER_DEPENDENT"
