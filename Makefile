@@ -16,7 +16,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
 
-.PHONY: help env demo test trust check accept bench bench-planner bench-orders clean
+.PHONY: help env demo test trust lint check accept bench bench-planner bench-orders clean
 
 help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
@@ -55,16 +55,19 @@ demo: env
 
 test: env
 	@$(PY) -m pytest -q --durations=15 --cases 1000
+	@$(PY) -m pytest -q --doctest-modules $(PURE)
 
 trust: env
 	@$(PY) -m pytest -q -s tests/property/test_oracle.py tests/property/test_trees.py --cases 10000 -k random
 	@$(PY) -m pytest -q -s tests/spark/test_oracle.py --models 200
 
-check: env
+lint: env
 	@$(VENV)/bin/ruff check
 	@$(VENV)/bin/ruff format --check
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
+
+check: lint
 	@$(PY) -m pytest -q -m 'not spark' --cases 100 tests/unit $(wildcard tests/property)
 	@$(PY) -m pytest -q --doctest-modules $(PURE)
 

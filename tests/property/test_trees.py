@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 
 import pytest
 
+from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.epochs import LookupStep
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.errors import DeltaJoinError
@@ -145,6 +146,24 @@ def _groups_of_first_key(plan: DeltaPlan) -> DeltaPlan | None:
     return None if regroup == plan.regroup else replace(plan, regroup=regroup)
 
 
+def _below(change: Callable[[DerivedPlan], DerivedPlan]) -> Callable[..., DeltaPlan | None]:
+    """A mistake in how derived sources find their change."""
+
+    def mutate(plan: DeltaPlan) -> DeltaPlan | None:
+        derived = tuple(change(one) if one.source.changed else one for one in plan.derived)
+        return None if derived == plan.derived else replace(plan, derived=derived)
+
+    return mutate
+
+
+def _one_path_less(derived: DerivedPlan) -> DerivedPlan:
+    return replace(derived, paths=derived.paths[1:]) if len(derived.paths) > 1 else derived
+
+
+def _groups_before_as_after(derived: DerivedPlan) -> DerivedPlan:
+    return replace(derived, before=derived.after)
+
+
 MUTANTS = (
     _mutant("rows before the change are not taken back", _only_after),
     _mutant("both sides of the difference after the change", _both_after),
@@ -153,6 +172,8 @@ MUTANTS = (
     _mutant("late predicates dropped", _unfiltered),
     _mutant("touched rows read at this epoch only", _entered_now),
     Mutant("groups read at the previous epoch", plan=_groups_of_first_key),
+    Mutant("a derived source loses a path", plan=_below(_one_path_less)),
+    Mutant("a derived source is read after its change only", plan=_below(_groups_before_as_after)),
 )
 
 
