@@ -89,6 +89,7 @@ COSMETIC = {
     "comma join": "SELECT o.order_id, o.amount, c.name FROM orders o, customers c "
     "WHERE o.customer_id = c.customer_id",
     "quotes": SQL.replace("c.name", "`c`.`name`"),
+    "sides": SQL.replace("o.customer_id = c.customer_id", "c.customer_id = o.customer_id"),
     "CTE": "WITH k AS (SELECT * FROM customers AS c) SELECT o.order_id, o.amount, k.name "
     "FROM orders AS o JOIN k ON o.customer_id = k.customer_id",
 }

@@ -14,7 +14,7 @@ from typing import Any
 from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.strategy import Obstacle
-from deltajoin.graph import JoinGraph
+from deltajoin.graph import Core, JoinGraph, Predicate
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.planner.statistics import Statistics
 
@@ -174,17 +174,34 @@ def fingerprint(
     graph: JoinGraph | None, canonical_sql: str, key: tuple[str, ...], kind: str
 ) -> str:
     """Identity of the model's meaning: differs when the target's rows or shape could differ."""
-    meaning: Any = canonical_sql
-    if graph is not None:
-        meaning = {
-            "relations": sorted((r.name, r.source) for r in graph.relations),
-            "predicates": sorted(p.sql for p in graph.predicates),
-            "projections": [(p.name, p.sql) for p in graph.projections],
-        }
-        if graph.cores:
-            meaning["cores"] = [asdict(core) for core in graph.cores]
-        if graph.grouping:
-            meaning["grouping"] = asdict(graph.grouping)
-        if graph.derived:
-            meaning["derived"] = [asdict(derived) for derived in graph.derived]
+    meaning = canonical_sql if graph is None else _meaning(graph)
     return digest({"format": FORMAT, "meaning": meaning, "key": key, "kind": kind})
+
+
+def _meaning(graph: JoinGraph) -> dict[str, Any]:
+    meaning: dict[str, Any] = {
+        "relations": sorted((r.name, r.source) for r in graph.relations),
+        "predicates": _conditions(graph.predicates),
+        "projections": [(p.name, p.sql) for p in graph.projections],
+    }
+    if graph.cores:
+        meaning["cores"] = [_core(core) for core in graph.cores]
+    if graph.grouping:
+        meaning["grouping"] = asdict(graph.grouping)
+    if graph.derived:
+        meaning["derived"] = [(derived.name, _meaning(derived.graph)) for derived in graph.derived]
+    return meaning
+
+
+def _core(core: Core) -> dict[str, Any]:
+    return {
+        "relations": sorted(core.relations),
+        "predicates": _conditions(core.predicates),
+        "attachments": [(a.kind, _core(a.core), _conditions(a.on)) for a in core.attachments],
+        "nulls": sorted(core.nulls),
+    }
+
+
+def _conditions(predicates: tuple[Predicate, ...]) -> list[str]:
+    """Conjuncts in no order; which side of an equality stands first says nothing."""
+    return sorted(p.sql if p.left is None else f"{p.left} = {p.right}" for p in predicates)

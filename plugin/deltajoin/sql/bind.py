@@ -121,7 +121,8 @@ class _Binder:
 
         Args:
             outer: the scope around a subquery.
-            name: what the subquery is called.
+            name: what the subquery is called here; a CTE that makes groups is a source of its own
+                name.
         """
         while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
             query = query.this
@@ -144,7 +145,9 @@ class _Binder:
                     raise
                 remedy = "Group in a subquery of FROM and join it."
                 raise Unsupported("SUBQUERY", "a correlated aggregate", select, remedy) from error
-            known[id(select)] = Derived(self._registry.names.take(name), graph)
+            cte = select.parent
+            source = cte.alias if isinstance(cte, exp.CTE) else name
+            known[id(select)] = Derived(self._registry.names.take(source), graph)
         derived = known[id(select)]
         self._derived[derived.name] = derived
         relation = self._names.take(name)
