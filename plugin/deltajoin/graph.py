@@ -29,6 +29,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from deltajoin.layers import Generation, Windowing
+
 ColumnRef = tuple[str, str]
 
 
@@ -190,18 +192,37 @@ class JoinGraph:
     cores: tuple[Core, ...] = ()
     grouping: Grouping | None = None
     derived: tuple[Derived, ...] = ()
+    generation: Generation | None = None
+    windowing: Windowing | None = None
 
     @property
     def is_plain(self) -> bool:
-        """True for inner joins without grouping."""
-        return not self.cores and self.grouping is None
+        """True for inner joins with nothing made of their rows."""
+        made = (self.grouping, self.generation, self.windowing)
+        return not self.cores and not any(made)
 
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the columns that the query gives out."""
         if self.grouping is not None:
             return tuple(name for name, _ in self.grouping.outputs)
-        return tuple(p.name for p in self.projections)
+        made = self.windowing or self.generation
+        return tuple(p.name for p in (made.outputs if made else self.projections))
+
+    @property
+    def part_keys(self) -> tuple[str, ...]:
+        """Columns whose values tell which rows are computed together: in a group, a partition."""
+        made = self.grouping or self.windowing
+        return made.keys if made else ()
+
+    @property
+    def part_entries(self) -> tuple[tuple[str, Projection], ...]:
+        """The part keys that the joined rows give out themselves."""
+        by_name = {p.name: p for p in self.projections}
+        below = {name: name for name in by_name}
+        if self.generation is not None:
+            below = {o.name: o.column for o in self.generation.outputs if o.column}
+        return tuple((key, by_name[below[key]]) for key in self.part_keys if key in below)
 
     @property
     def branches(self) -> tuple[Core, ...]:

@@ -21,7 +21,7 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.bind import bind
 from tests.property.cases import Case, to_json
-from tests.property.oracle import Mutant, check, draw
+from tests.property.oracle import Make, Mutant, check, draw
 from tests.property.shrink import failure, keep, shrink
 from tests.property.trees import generate_tree
 
@@ -56,11 +56,13 @@ def test_random_trees(request: pytest.FixtureRequest, processes: ProcessPoolExec
     assert incremental >= LEAST_INCREMENTAL
 
 
-def run_chunk(seeds: range) -> tuple[Counter[str], tuple[int, str, str] | None]:
+def run_chunk(
+    seeds: range, make: Make = generate_tree
+) -> tuple[Counter[str], tuple[int, str, str] | None]:
     """Counts over the epochs of some seeds, and the first failure: seed, sort, text."""
     seen: Counter[str] = Counter()
     for seed in seeds:
-        case = draw(seed, make=generate_tree)
+        case = draw(seed, make=make)
         try:
             query = bind(case.query, {t.name: t.names for t in case.tables})
         except DeltaJoinError as error:
@@ -71,7 +73,9 @@ def run_chunk(seeds: range) -> tuple[Counter[str], tuple[int, str, str] | None]:
         if query.graph is None:
             seen["rebuilt"] += 1
             continue
-        seen += Counter(kept=1, grouped=query.graph.grouping is not None)
+        graph = query.graph
+        seen += Counter(kept=1, grouped=graph.grouping is not None)
+        seen += Counter(windows=graph.windowing is not None, views=graph.generation is not None)
         try:
             for outcome in check(case):
                 seen += Counter(epochs=1, changed=outcome.changed)
@@ -83,12 +87,12 @@ def run_chunk(seeds: range) -> tuple[Counter[str], tuple[int, str, str] | None]:
     return seen, None
 
 
-def report(seed: int, sort: str, text: str) -> None:
+def report(seed: int, sort: str, text: str, make: Make = generate_tree) -> None:
     """Shrink the case of a seed, keep it, and fail with all that is needed to see it again."""
-    case = draw(seed, make=generate_tree)
+    case, name = draw(seed, make=make), make.__name__.removeprefix("generate_")
     small = shrink(case, lambda c: failure(c)[0] == sort)
-    file = keep(small, f"tree {seed}: {sort}")
-    pytest.fail(f"tree {seed}: {sort}: {text}\n{case.query}\n{file.name}", pytrace=False)
+    file = keep(small, f"{name} {seed}: {sort}")
+    pytest.fail(f"{name} {seed}: {sort}: {text}\n{case.query}\n{file.name}", pytrace=False)
 
 
 # known mistakes -----------------------------------------------------------------------------------

@@ -350,8 +350,29 @@ UNSUPPORTED = {
     "intersect": (f"SELECT a.k {JOIN}\nINTERSECT SELECT c.k FROM c", "SET_OPERATION"),
     "limit": (f"SELECT a.k {JOIN}\nORDER BY a.k LIMIT 3", "LIMIT"),
     "offset": (f"SELECT a.k {JOIN}\nORDER BY a.k OFFSET 3", "LIMIT"),
-    "explode": (f"SELECT a.k,\nexplode(a.list) AS x {JOIN}", "GENERATOR"),
-    "lateral view": (f"SELECT a.k, x {JOIN}\nLATERAL VIEW explode(a.list) e AS x", "GENERATOR"),
+    "hidden partition": (
+        f"SELECT a.v,\nrank() OVER (PARTITION BY a.k ORDER BY b.v) AS r {JOIN}",
+        "WINDOW",
+    ),
+    "no common partition": (
+        "SELECT a.k, b.v,\nrank() OVER (PARTITION BY a.k ORDER BY b.v) AS r, "
+        f"count(*) OVER (PARTITION BY b.v) AS n {JOIN}",
+        "WINDOW",
+    ),
+    "window over groups": (
+        f"SELECT a.k,\nrank() OVER (PARTITION BY a.k ORDER BY sum(b.v)) AS r {JOIN} GROUP BY a.k",
+        "WINDOW",
+    ),
+    "window below": (
+        "SELECT s.k, b.v FROM (SELECT k,\nrank() OVER (PARTITION BY k ORDER BY v) AS r FROM a) s "
+        "JOIN b ON s.k = b.k",
+        "WINDOW",
+    ),
+    "generator below": (
+        "SELECT s.x, b.v FROM (SELECT k, x FROM a\nLATERAL VIEW explode(list) e AS x) s "
+        "JOIN b ON s.x = b.k",
+        "GENERATOR",
+    ),
     "lateral join": ("SELECT a.k, s.v FROM a,\nLATERAL (SELECT b.v FROM b) s", None),
     "range": ("SELECT a.k, r.id FROM a JOIN\nrange(3) r ON a.k = r.id", "TABLE_FUNCTION"),
     "values": ("SELECT a.k, r.x FROM a JOIN\n(VALUES (1)) AS r(x) ON a.k = r.x", "TABLE_FUNCTION"),

@@ -3,7 +3,9 @@
     inner join                 lookup paths: the change travels through the other tables
     left, semi, anti join      scope: the join keys that the change touches, both versions
     full join                  two branches: the left join, and the right rows without a match
+    LATERAL VIEW, explode      row by row: the change itself goes through the generator
     GROUP BY, DISTINCT         the groups that the change touches; below a join, as a source
+    windows                    the partitions that the change touches
     anything else              rebuilt: code, message, place, what to change
 
 Caller: gives a plan just made, which still knows what stood against keeping it.
@@ -16,6 +18,7 @@ from typing import Any
 
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.graph import Block, Grouping, Join, JoinGraph
+from deltajoin.layers import Generator
 
 _KEPT = {
     "left": "by scope: rows of the join keys that a change touches are compared before and after",
@@ -24,6 +27,10 @@ _KEPT = {
     "full": "in two branches: the left join, and rows of the right side without a match",
 }
 _INNER = "by lookup paths: a change travels through the other tables"
+_ROWS = "row by row: each changed row gives its generated rows, with its weight"
+_PARTITIONS = (
+    "by touched partitions: partitions that a change reaches are computed anew from their rows"
+)
 _GROUPS = "by touched groups: groups that a change reaches are computed anew from their rows"
 
 _DERIVED = "as a source: groups that a change reaches are computed before and after it"
@@ -69,6 +76,11 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
 
 def _operators(graph: JoinGraph, groups: str) -> list[dict[str, Any]]:
     found = list(_block(graph.root))
+    if graph.generation is not None:
+        found += [_generator(each) for each in graph.generation.generators]
+    if graph.windowing is not None:
+        keys = ", ".join(graph.windowing.key_outputs)
+        found.append({"operator": "window", "over": keys, "kept": _PARTITIONS})
     return [*found, _grouped(graph.grouping, groups)] if graph.grouping else found
 
 
@@ -90,6 +102,11 @@ def _block(block: Block) -> Iterator[dict[str, Any]]:
     if len(block.items) > 1:
         over = ", ".join(block.relations)
         yield {"operator": "inner join", "over": over, "kept": _INNER}
+
+
+def _generator(generator: Generator) -> dict[str, Any]:
+    call = generator.call.partition("(")[0]
+    return {"operator": "generator", "over": call, "kept": _ROWS}
 
 
 def _grouped(grouping: Grouping, how: str) -> dict[str, Any]:

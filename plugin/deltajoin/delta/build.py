@@ -21,8 +21,8 @@ from deltajoin.delta.derived import (
 )
 from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.history import Record, last_epoch
-from deltajoin.delta.identity import target_key
 from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
+from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
 from deltajoin.delta.route import regroup
@@ -63,6 +63,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     keys = resolve_keys(model, tables)
     graph, operator = _groupable(query, tables)
     described = describe(graph, keys, _types(tables))
+    if ties := ambiguous_order(graph, described.keys, described.types):
+        graph, operator = None, ties
     target = _target(model, inputs, graph, described)
     mark = fingerprint(graph, query.canonical, target.key, target.kind)
     last = last_epoch(inputs.target, model)
@@ -199,10 +201,7 @@ def _target(
                 where=model.target,
                 remedy="Choose another target.",
             )
-    key: tuple[str, ...] = ()
-    if graph is not None:
-        rows = graph.grouping
-        key = rows.key_outputs if rows else target_key(graph, described.keys, described.types)
+    key = () if graph is None else row_key(graph, described.keys, described.types)
     kind = "plain" if graph is None else "keyed" if key else "bag"
     parts = () if is_path(model.target) else split_dotted(model.target)
     if parts and inputs.target is not None and inputs.backing != (kind == "bag"):

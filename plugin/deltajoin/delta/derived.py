@@ -255,9 +255,12 @@ def _deciding(graph: JoinGraph, *, bag: bool) -> Iterator[tuple[str, ColumnRef]]
     for core in graph.branches:
         yield from (("a condition", ref) for p in _predicates(core) for ref in p.refs)
     keys = graph.grouping.keys if graph.grouping else ()
+    above = graph.generation or graph.windowing
     for projection in graph.projections:
         if projection.name in keys:
             yield from (("a group key", ref) for ref in projection.refs)
+        elif above is not None:
+            yield from (("a window or generator", ref) for ref in projection.refs)
         elif bag and graph.grouping is None:
             yield from (("a target without key", ref) for ref in projection.refs)
 

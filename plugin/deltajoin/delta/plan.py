@@ -163,11 +163,12 @@ class DeltaPlan:
         return value
 
 
+_LAYERS = ("derived", "generation", "windowing")
+
+
 def _graph(graph: JoinGraph) -> dict[str, Any]:
-    found = asdict(graph)
-    if not graph.derived:
-        del found["derived"]
-    return found
+    """The graph as plain values; what few queries have is left out."""
+    return {name: value for name, value in asdict(graph).items() if value or name not in _LAYERS}
 
 
 def fingerprint(
@@ -186,8 +187,9 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
     }
     if graph.cores:
         meaning["cores"] = [_core(core) for core in graph.cores]
-    if graph.grouping:
-        meaning["grouping"] = asdict(graph.grouping)
+    for name in ("grouping", "generation", "windowing"):
+        if made := getattr(graph, name):
+            meaning[name] = asdict(made)
     if graph.derived:
         meaning["derived"] = [(derived.name, _meaning(derived.graph)) for derived in graph.derived]
     return meaning

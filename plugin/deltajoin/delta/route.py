@@ -83,22 +83,21 @@ def regroup(
     *,
     before: bool = False,
 ) -> tuple[tuple[LookupStep, ...], ...]:
-    """For each branch, the steps from touched group keys to all rows of those groups.
+    """For each branch, the steps from touched keys to all rows of those groups or partitions.
 
     Everything is read at this epoch, or all as it was `before`. The keys enter by the inner
     relation that holds most of them; without one, everything is read whole.
     """
-    grouping = graph.grouping
-    if grouping is None:
+    if not graph.part_keys:
         return ()
     router = Router(graph, statistics, order, versions, "", before)
     found = []
     for core in graph.branches:
         by_entry: dict[str, list[tuple[str, str, str]]] = {}
-        for p in graph.projections:
+        for key, p in graph.part_entries:
             relations = sorted({relation for relation, _ in p.refs})
-            if p.name in grouping.keys and len(relations) == 1 and relations[0] in core.inner:
-                pair = (f"`{TOUCHED}`.`{p.name}`", p.sql, "<=>")
+            if len(relations) == 1 and relations[0] in core.inner:
+                pair = (f"`{TOUCHED}`.`{key}`", p.sql, "<=>")
                 by_entry.setdefault(relations[0], []).append(pair)
         found.append(router.entered(core, by_entry))
     return tuple(found)

@@ -20,12 +20,13 @@ from deltajoin.delta.derived import DerivedPlan
 from deltajoin.emit.ast import column, named, number, pretty, table
 from deltajoin.emit.change import consolidated
 from deltajoin.emit.group import touched_groups, touched_sql
+from deltajoin.emit.layers import made_rows, net_change
 from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
 from deltajoin.emit.query import query_rows
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.views import Views
+from deltajoin.layers import INPUT
 from deltajoin.names import WEIGHT
-from deltajoin.sql.group import INPUT
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
         paths=paths,
         shared=shared,
         rows=inner.path_rows,
-        touched=Statement(inner.touched, touched_sql(graph, inner.path_rows)),
+        touched=Statement(inner.touched, touched_sql(graph, net_change(graph, inner.path_rows))),
         regroup=regroup,
         change=Statement(views.changes(name), _change(plan, inner, before, after)),
     )
@@ -87,7 +88,8 @@ def _change(plan: DerivedPlan, views: Views, before: str, after: str) -> str:
     used = tuple(name for name, _ in plan.source.columns)
     sides = []
     for view, sign in ((before, -1), (after, 1)):
-        groups = touched_groups(table(view, INPUT), plan.grouping, views.touched)
+        rows = made_rows(plan.graph, table(view, INPUT))
+        groups = touched_groups(rows, plan.grouping, views.touched)
         select = exp.select(*(column(name) for name in used), named(number(sign), WEIGHT))
         sides.append(select.from_(groups.subquery("groups")))
     union = exp.union(*sides, distinct=False).subquery("sides")

@@ -16,25 +16,26 @@ from sqlglot import exp
 from deltajoin.delta.plan import Target
 from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import column, expression, named, number, pretty, string, table
-from deltajoin.emit.write import PATH_ROWS, net
 from deltajoin.graph import Grouping, JoinGraph
+from deltajoin.layers import INPUT
 from deltajoin.names import OPERATION
-from deltajoin.sql.group import INPUT
 
 REGROUPED, TARGET_ROWS = "regrouped", "target_rows"
 _THERE = "__deltajoin_there"
 
 
-def touched_sql(graph: JoinGraph, path_rows: str = PATH_ROWS) -> str:
-    """Distinct group keys of the net change."""
-    keys = graph.grouping.keys if graph.grouping else ()
-    rows = net(tuple(p.name for p in graph.projections), path_rows).subquery("net")
-    return pretty(exp.select(*(column(key) for key in keys)).distinct().from_(rows))
+def touched_sql(graph: JoinGraph, rows: exp.Select) -> str:
+    """Distinct keys of groups or partitions in the net change."""
+    keys = [column(key) for key in graph.part_keys]
+    return pretty(exp.select(*keys).distinct().from_(rows.subquery("net")))
 
 
-def group_sql(target: Target, grouping: Grouping) -> str:
-    """Rows to write: every touched group whose row came, went or changed, with an operation."""
-    new = touched_groups(table(REGROUPED, INPUT), grouping, TOUCHED)
+def group_sql(target: Target, grouping: Grouping, rows: exp.Expr) -> str:
+    """Rows to write: every touched group whose row came, went or changed, with an operation.
+
+    `rows`: all input rows of the touched groups, under the alias INPUT.
+    """
+    new = touched_groups(rows, grouping, TOUCHED)
     new = new.select(named(number(1), _THERE))
     old = exp.select(*(column(name, "t") for name in target.columns), named(number(1), _THERE))
     names = dict(zip(grouping.keys, grouping.key_outputs, strict=True))

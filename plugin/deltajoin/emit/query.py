@@ -9,12 +9,13 @@ from sqlglot import exp
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import expression, named, pretty, table
 from deltajoin.emit.group import grouped
+from deltajoin.emit.layers import generated, windowed
 from deltajoin.emit.nesting import Arms, add_from
 from deltajoin.emit.views import Views
 from deltajoin.emit.write import count_select
 from deltajoin.graph import JoinGraph
+from deltajoin.layers import INPUT
 from deltajoin.planner.full_query import FullQuery
-from deltajoin.sql.group import INPUT
 from deltajoin.sql.tables import replace_tables
 
 
@@ -30,6 +31,10 @@ def query_rows(
     rows = exp.select(*(named(expression(p.sql), p.name) for p in graph.projections))
     columns = {relation.name: relation.columns for relation in graph.relations}
     rows = add_from(rows, query.hypergraph, query.plan, scan, Arms(query.broadcast, columns))
+    if graph.generation:
+        rows = generated(rows.subquery(INPUT), graph.generation)
+    if graph.windowing:
+        return windowed(rows.subquery(INPUT), graph.windowing)
     return grouped(rows.subquery(INPUT), graph.grouping) if graph.grouping else rows
 
 

@@ -86,7 +86,7 @@ class _Route:
 
     def rows_of_groups(self, steps: Sequence[LookupStep]) -> list[Statement]:
         """From the touched keys, or from a whole relation, to input rows."""
-        keys = self._graph.grouping.keys if self._graph.grouping else ()
+        keys = self._graph.part_keys
         self._names |= {(TOUCHED, key): key for key in keys}
         stream = _Stream(self._views.touched, frozenset((TOUCHED, key) for key in keys))
         self._project(self._chain(steps, stream, self._end(), nested=True))

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.delta.epochs import SourceVersion, reads
-from deltajoin.delta.identity import independent_relations
-from deltajoin.delta.plan import DeltaPlan
+from deltajoin.delta.partition import identifying_relations
+from deltajoin.delta.plan import DeltaPlan, Target
 from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table
 from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.derived import DerivedProgram, derived_program
-from deltajoin.emit.group import group_sql, touched_sql
+from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
+from deltajoin.emit.layers import PARTITION_ROWS, made_rows, net_change, partition_statement
 from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
 from deltajoin.emit.query import full_sql
 from deltajoin.emit.route import all_paths, regroup_statements
@@ -32,6 +33,7 @@ from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
+from deltajoin.layers import INPUT
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,6 @@ def build_program(plan: DeltaPlan) -> Program:
         read |= {pinned for version in versions for pinned in below.below(version)}
         derived.insert(0, derived_program(below, views, versions))
     read = {(source, version) for source, version in read if not views.is_derived(source)}
-    grouping = plan.graph.grouping
     changed = [s for s in plan.sources if s.changed]
     paths, shared = all_paths(plan.graph, plan.paths, views)
     for source in changed:
@@ -95,15 +96,33 @@ def build_program(plan: DeltaPlan) -> Program:
         feeds=tuple(_feed(plan.graph, source, views) for source in changed),
         paths=paths,
         shared=shared,
-        fold=group_sql(plan.target, grouping) if grouping else fold_sql(plan.target),
+        fold=_fold(plan.graph, plan.target),
         merge=merge_sql(plan.target),
         full=None,
         key_check=None,
-        touched=touched_sql(plan.graph) if grouping else None,
-        regroup=regroup_statements(plan.graph, plan.regroup, views),
+        touched=touched_sql(plan.graph, net_change(plan.graph)) if plan.graph.part_keys else None,
+        regroup=_regroup(plan, plan.graph, views),
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
     )
+
+
+def _fold(graph: JoinGraph, target: Target) -> str:
+    """From path rows, or what was made of them, to rows to write."""
+    if graph.grouping:
+        return group_sql(target, graph.grouping, made_rows(graph, table(REGROUPED, INPUT)))
+    if graph.windowing:
+        return fold_sql(target, table(PARTITION_ROWS))
+    if graph.generation:
+        return fold_sql(target, net_change(graph).subquery("generated"))
+    return fold_sql(target)
+
+
+def _regroup(plan: DeltaPlan, graph: JoinGraph, views: Views) -> tuple[Statement, ...]:
+    statements = regroup_statements(graph, plan.regroup, views)
+    if graph.windowing is None:
+        return statements
+    return (*statements, partition_statement(graph, plan.target))
 
 
 def _shadow(
@@ -131,11 +150,11 @@ def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
 def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     """Sources whose key is part of the target's; a NULL in another one's key matches nothing."""
     graph = plan.graph
-    if graph is None or graph.grouping or plan.target.kind != "keyed":
+    if graph is None:
         return frozenset()
     types = {(s.source, name): kind for s in plan.all_sources for name, kind in s.columns}
     keys = dict(plan.keys) | {derived.source.source: derived.key for derived in plan.derived}
-    relations = independent_relations(graph, keys, types)
+    relations = identifying_relations(graph, keys, types, plan.target.kind == "keyed")
     return frozenset(graph.by_name[name].source for name in relations)
 
 

@@ -28,22 +28,23 @@ def count_select(select: exp.Select, target: Target) -> exp.Select:
     )
 
 
-def net(names: tuple[str, ...], path_rows: str = PATH_ROWS) -> exp.Select:
-    """Path rows with their weights summed by full row, zeros dropped."""
+def net(names: tuple[str, ...], rows: exp.Expr | None = None) -> exp.Select:
+    """Rows, those of the paths by default, with weights summed by full row, zeros dropped."""
     columns = [column(name) for name in names]
     weight = call("sum", column(WEIGHT))
     return (
         exp.select(*columns, named(weight, WEIGHT))
-        .from_(table(path_rows))
+        .from_(rows or table(PATH_ROWS))
         .group_by(*[c.copy() for c in columns])
         .having(exp.NEQ(this=weight.copy(), expression=number(0)))
     )
 
 
-def fold_sql(target: Target) -> str:
-    """Path rows -> rows to write: per key with an operation, or per distinct row with a weight."""
+def fold_sql(target: Target, rows: exp.Expr | None = None) -> str:
+    """Weighted rows, those of the paths by default -> rows to write: per key with an operation, or
+    per distinct row with a weight."""
     if target.kind == "bag":
-        return pretty(net(target.columns))
+        return pretty(net(target.columns, rows))
     key = [column(name) for name in target.key]
     rest = [name for name in target.columns if name not in target.key]
     weight = column(WEIGHT)
@@ -55,7 +56,9 @@ def fold_sql(target: Target) -> str:
         row = call("struct", *[column(name) for name in rest])
         new = exp.Filter(this=call("any_value", row), expression=exp.Where(this=positive))
         folded = folded.select(named(new, "new"))
-    folded = folded.from_(net(target.columns).subquery("net")).group_by(*[k.copy() for k in key])
+    folded = folded.from_(net(target.columns, rows).subquery("net")).group_by(
+        *[k.copy() for k in key]
+    )
     operation = (
         exp.case()
         .when(exp.GT(this=column("plus"), expression=number(1)), fail("KEY_VIOLATED"))

@@ -23,6 +23,7 @@ from deltajoin.names import UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.dialect import parse, place, text
 from deltajoin.sql.group import group_rows, is_grouped, own_name
+from deltajoin.sql.layers import is_layered, layered
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.refuse import (
     Unsupported,
@@ -106,15 +107,19 @@ class _Binder:
 
     def graph(self, query: exp.Query) -> JoinGraph:
         """The join graph of a query, with GROUP BY on top or without."""
-        select = check_shape(query)
-        grouping = None
-        if is_grouped(select):
+        grouping = generation = windowing = None
+        if is_layered(query):
+            made = layered(query, self)
+            block, grouping = made.block, made.grouping
+            generation, windowing = made.generation, made.windowing
+        elif is_grouped(select := check_shape(query)):
             block, grouping = self.grouped(select)
         else:
             block = self.block(select)
         derived = tuple(self._derived[name] for name in sorted(self._derived))
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
-        return build_graph(self.relations, block, columns, grouping, derived)
+        layers = (generation, windowing)
+        return build_graph(self.relations, block, columns, grouping, derived, *layers)
 
     def block(self, query: exp.Query, outer: Scope | None = None, name: str = "") -> Block:
         """Bind one SELECT with everything below it.
@@ -145,6 +150,9 @@ class _Binder:
                     raise
                 remedy = "Group in a subquery of FROM and join it."
                 raise Unsupported("SUBQUERY", "a correlated aggregate", select, remedy) from error
+            if graph.grouping is None:
+                what = "Compute the window downstream."
+                raise Unsupported("WINDOW", "a window below a join", select, what)
             cte = select.parent
             source = cte.alias if isinstance(cte, exp.CTE) else name
             known[id(select)] = Derived(self._registry.names.take(source), graph)
@@ -165,6 +173,13 @@ class _Binder:
         return block, grouping
 
     def _rows(self, select: exp.Select, outer: Scope | None) -> tuple[Block, Scope]:
+        block, scope = self.joined(select, outer)
+        if where := select.args.get("where"):
+            self.where(where.this, block, scope)
+        return block, scope
+
+    def joined(self, select: exp.Select, outer: Scope | None = None) -> tuple[Block, Scope]:
+        """Bind the FROM clause of a SELECT, without its WHERE."""
         block, scope = Block(), Scope(outer=outer)
         source = select.args.get("from_")
         if source is None:
@@ -172,8 +187,6 @@ class _Binder:
         self._join_item(source.this, block, scope)
         for join in select.args.get("joins") or []:
             self._join(join, block, scope)
-        if where := select.args.get("where"):
-            self._where(where.this, block, scope)
         return block, scope
 
     def _join_item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
@@ -228,10 +241,15 @@ class _Binder:
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
         inner = self.block(query, name=alias)
         block.add(inner)
-        outputs = [(name, expression) for name, expression, _ in inner.outputs]
+        return self.given_out([(name, e) for name, e, _ in inner.outputs], node)
+
+    @staticmethod
+    def given_out(outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> Item:
+        """The FROM item of a subquery or CTE that gives out these columns."""
         cte = find_cte(node) if isinstance(node, exp.Table) else None
         if cte is not None and cte.args["alias"].args.get("columns"):
             outputs = _renamed(outputs, cte.args["alias"])
+        alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
         return Item(((alias.lower(),),) if alias else (), _named(outputs, node))
 
     def _join(self, join: exp.Join, block: Block, scope: Scope) -> None:
@@ -300,7 +318,16 @@ class _Binder:
             check_expression(conjunct)
         return [_bound(conjunct, scope) for conjunct in conjuncts]
 
-    def _where(self, condition: exp.Expr, block: Block, scope: Scope) -> None:
+    def bound(self, node: exp.Expr, scope: Scope) -> exp.Expr:
+        """An expression with its columns resolved."""
+        return _bound(node, scope)
+
+    def take_name(self, wanted: str) -> str:
+        """A name that no relation has."""
+        return self._names.take(wanted)
+
+    def where(self, condition: exp.Expr, block: Block, scope: Scope) -> None:
+        """Put a condition into a block: its conjuncts, and joins for EXISTS and IN."""
         for conjunct in _flatten(condition):
             kind, node = "semi", conjunct
             while isinstance(node, (exp.Not, exp.Paren)):

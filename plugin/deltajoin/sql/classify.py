@@ -27,6 +27,7 @@ from deltajoin.graph import (
     components,
     refs_of,
 )
+from deltajoin.layers import Generation, Windowing
 from deltajoin.names import check_name
 from deltajoin.sql import scope as bound
 from deltajoin.sql.dialect import place, text
@@ -40,6 +41,8 @@ def build_graph(
     columns: Mapping[str, tuple[str, ...]],
     grouping: Grouping | None = None,
     derived: tuple[Derived, ...] = (),
+    generation: Generation | None = None,
+    windowing: Windowing | None = None,
 ) -> JoinGraph:
     """Assemble and check the join graph.
 
@@ -69,6 +72,8 @@ def build_graph(
         cores=() if flat else cores,
         grouping=grouping,
         derived=derived,
+        generation=generation,
+        windowing=windowing,
     )
     for name in graph.output_names:
         check_name(name, f"column {name}")

@@ -65,6 +65,23 @@ GENERATORS = frozenset(
     """.split()
 )
 
+#: Those of them that make no rows of one row.
+TIME_GROUPS = frozenset(("session_window", "window"))
+
+#: Window functions that give all rows which tie in the window's order the same.
+EQUAL_FOR_PEERS = frozenset(("rank", "dense_rank", "percent_rank", "cume_dist"))
+
+#: Aggregates whose result over a window does not depend on the order of the rows in its frame.
+ORDER_FREE = frozenset(
+    """
+    any approx_count_distinct avg bit_and bit_or bit_xor bool_and bool_or corr count count_if
+    covar_pop covar_samp every kurtosis max mean median min percentile percentile_cont
+    percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
+    regr_sxy regr_syy skewness some std stddev stddev_pop stddev_samp sum try_avg try_sum var_pop
+    var_samp variance
+    """.split()
+)
+
 SCALARS = frozenset(
     """
     abs acos acosh add_months aes_decrypt aggregate and approx_top_k_estimate array

@@ -13,12 +13,12 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Grouping
+from deltajoin.layers import INPUT
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import place, text
 from deltajoin.sql.refuse import Unsupported, check_expression
 from deltajoin.sql.scope import Block, Scope
 
-INPUT = "input"
 Bind = Callable[[exp.Expr], exp.Expr]
 _REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the aggregate downstream."
 
@@ -66,7 +66,7 @@ def group_rows(select: exp.Select, block: Block, bind: Bind, scope: Scope) -> Gr
     condition = ""
     if having := select.args.get("having"):
         condition = text(maker.over_input(bound(_unaliased(having.this, outputs, scope))))
-    _check_names(made)
+    check_names(made)
     block.outputs = [(f"g{i}", key, key) for i, key in enumerate(keys)]
     block.outputs += [(name, column, column) for name, column in maker.columns()]
     shown = {node.name: name for name, node, _ in reversed(made) if isinstance(node, exp.Column)}
@@ -159,7 +159,7 @@ class _Maker:
     """Rewrites bound expressions over relations to expressions over the grouped rows."""
 
     def __init__(self, keys: list[exp.Expr]) -> None:
-        self._keys = {_plain(key): f"g{i}" for i, key in reversed(list(enumerate(keys)))}
+        self._keys = {plain(key): f"g{i}" for i, key in reversed(list(enumerate(keys)))}
         self._columns: dict[str, tuple[str, exp.Expr]] = {}
 
     def columns(self) -> list[tuple[str, exp.Expr]]:
@@ -173,12 +173,12 @@ class _Maker:
         return made
 
     def _rewrite(self, node: exp.Expr) -> None:
-        key = self._keys.get(_plain(node))
+        key = self._keys.get(plain(node))
         if key is not None:
-            node.replace(_input(key))
+            node.replace(input_column(key))
         elif _is_aggregate(node) or isinstance(node, (exp.Filter, exp.WithinGroup)):
             for column in list(node.find_all(exp.Column)):
-                column.replace(_input(self._column(column)))
+                column.replace(input_column(self._column(column)))
         elif isinstance(node, exp.Column):
             shown = f"{node.table}.{node.name}"
             raise Unsupported(
@@ -189,23 +189,24 @@ class _Maker:
                 self._rewrite(child)
 
     def _column(self, column: exp.Column) -> str:
-        name, _ = self._columns.setdefault(
-            _plain(column), (f"c{len(self._columns)}", column.copy())
-        )
+        name, _ = self._columns.setdefault(plain(column), (f"c{len(self._columns)}", column.copy()))
         return name
 
 
-def _input(name: str) -> exp.Column:
+def input_column(name: str) -> exp.Column:
+    """A column of the rows below."""
     return exp.column(name, table=INPUT, quoted=True)
 
 
-def _plain(node: exp.Expr) -> str:
+def plain(node: exp.Expr) -> str:
+    """Text of an expression without the parentheses around it."""
     while isinstance(node, exp.Paren):
         node = node.this
     return text(node)
 
 
-def _check_names(made: list[tuple[str, exp.Expr, exp.Expr]]) -> None:
+def check_names(made: list[tuple[str, exp.Expr, exp.Expr]]) -> None:
+    """Refuse output columns (name, value, origin) without a name, or with one name."""
     seen: set[str] = set()
     for name, _, origin in made:
         if not name:

@@ -128,13 +128,18 @@ def name_units(query: exp.Query) -> None:
                 unit.replace(exp.Var(this=unit.name.upper()))
 
 
-def check_shape(select: exp.Query) -> exp.Select:
-    """The select itself when it is a select-project-join block, grouped or not; `Unsupported`."""
+def check_shape(select: exp.Query, *, layered: bool = False) -> exp.Select:
+    """The select itself when it is a select-project-join block, grouped or not; `Unsupported`.
+
+    With `layered`, QUALIFY, WINDOW and LATERAL VIEW may stand in it.
+    """
     if isinstance(select, exp.SetOperation):
         raise Unsupported("SET_OPERATION", "set operations", select, _remedy("UNION"))
     if not isinstance(select, exp.Select):
         raise Unsupported("NOT_A_SELECT", type(select).__name__, select, _remedy("this"))
     for argument, code, what in _CLAUSES:
+        if layered and argument in _LAYERS:
+            continue
         if value := select.args.get(argument):
             node = value[0] if isinstance(value, list) else value
             raise Unsupported(code, what, node if place(node) else select, _remedy(what))
@@ -181,6 +186,7 @@ _CLAUSES = (
     ("laterals", "GENERATOR", "LATERAL VIEW"),
     ("pivots", "PIVOT", "PIVOT"),
 )
+_LAYERS = ("qualify", "windows", "laterals")
 
 
 def _remedy(what: str) -> str:

@@ -1,0 +1,102 @@
+"""Generators and windows over the joined rows, in full and for the parts that a change touches.
+
+    partition_rows   rows of the touched partitions: as they are now with weight +1, as the target
+                     holds them with weight -1
+
+A generator is row-wise: it takes the rows of a change with their weights. Windows are computed anew
+for all rows of every touched partition; what is then the same in the target cancels.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from deltajoin.delta.plan import Target
+from deltajoin.delta.route import TOUCHED
+from deltajoin.emit.ast import column, expression, fail, named, number, pretty, table
+from deltajoin.emit.group import REGROUPED, TARGET_ROWS
+from deltajoin.emit.paths import Statement
+from deltajoin.emit.write import PATH_ROWS, net
+from deltajoin.graph import JoinGraph
+from deltajoin.layers import INPUT, Generation, Windowing
+from deltajoin.names import WEIGHT
+
+PARTITION_ROWS = "partition_rows"
+_PEERS = "__deltajoin_peers"
+
+
+def generated(rows: exp.Expr, generation: Generation, carried: tuple[str, ...] = ()) -> exp.Select:
+    """The generators' rows of rows under the alias INPUT; `carried` columns go through."""
+    select = exp.select(*(named(expression(o.sql), o.name) for o in generation.outputs))
+    select = select.select(*(column(name, INPUT) for name in carried)).from_(rows)
+    for generator in generation.generators:
+        names = [exp.to_identifier(name, quoted=True) for name in generator.columns]
+        alias = exp.TableAlias(this=exp.to_identifier(generator.alias), columns=names)
+        view = exp.Lateral(
+            this=expression(generator.call), view=True, outer=generator.outer, alias=alias
+        )
+        select.append("laterals", view)
+    conditions = [expression(sql) for sql in generation.conditions]
+    return select.where(*conditions) if conditions else select
+
+
+def made_rows(graph: JoinGraph, rows: exp.Expr) -> exp.Expr:
+    """What groups or windows read, of joined rows under the alias INPUT."""
+    if graph.generation is None:
+        return rows
+    return generated(rows, graph.generation).subquery(INPUT)
+
+
+def net_change(graph: JoinGraph, path_rows: str = PATH_ROWS) -> exp.Select:
+    """The net change of what groups, windows or the target read, as weighted rows."""
+    rows = net(tuple(p.name for p in graph.projections), table(path_rows))
+    if graph.generation is None:
+        return rows
+    return generated(rows.subquery(INPUT), graph.generation, (WEIGHT,))
+
+
+def windowed(rows: exp.Expr, windowing: Windowing) -> exp.Select:
+    """The query's rows of all rows of some partitions, which stand under the alias INPUT."""
+    calls = [named(expression(sql), name) for name, sql in windowing.windows]
+    peers = [f"{_PEERS}_{i}" for i in range(len(windowing.orders))]
+    calls += [
+        named(expression(order.peers), name)
+        for order, name in zip(windowing.orders, peers, strict=True)
+    ]
+    inner = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(INPUT, quoted=True)))
+    inner = inner.select(*calls).from_(rows)
+    select = exp.select(*(named(expression(o.sql), o.name) for o in windowing.outputs))
+    select = select.from_(inner.subquery(exp.to_identifier(INPUT, quoted=True)))
+    conditions = [_no_ties(peers)] if peers else []
+    conditions += [expression(sql) for sql in windowing.conditions]
+    return select.where(*conditions) if conditions else select
+
+
+def _no_ties(peers: list[str]) -> exp.Expr:
+    """Stops the statement where rows tie, which a declared key rules out."""
+    tied = [exp.GT(this=column(name, INPUT), expression=number(1)) for name in peers]
+    return exp.case().when(exp.or_(*tied), fail("KEY_VIOLATED")).else_(exp.true())
+
+
+def partition_statement(graph: JoinGraph, target: Target) -> Statement:
+    """The rows of the touched partitions, now and in the target."""
+    windowing = graph.windowing
+    assert windowing is not None  # noqa: S101 - the caller's promise
+    rows = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(INPUT, quoted=True)))
+    rows = rows.from_(made_rows(graph, table(REGROUPED, INPUT)))
+    rows = _touched(rows, INPUT, dict(zip(windowing.keys, windowing.keys, strict=True)))
+    new = exp.select(*(column(name) for name in target.columns), named(number(1), WEIGHT))
+    new = new.from_(windowed(rows.subquery(INPUT), windowing).subquery("new"))
+    minus = named(exp.Neg(this=number(1)), WEIGHT)
+    old = exp.select(*(column(name, "t") for name in target.columns), minus)
+    names = dict(zip(windowing.keys, windowing.key_outputs, strict=True))
+    old = _touched(old.from_(table(TARGET_ROWS, "t")), "t", names)
+    return Statement(PARTITION_ROWS, pretty(exp.union(new, old, distinct=False)))
+
+
+def _touched(select: exp.Select, alias: str, names: dict[str, str]) -> exp.Select:
+    on = [
+        exp.NullSafeEQ(this=column(key, TOUCHED), expression=column(name, alias))
+        for key, name in names.items()
+    ]
+    return select.join(table(TOUCHED), on=exp.and_(*on), join_type="left semi")

@@ -1,0 +1,69 @@
+"""What is made of the joined rows besides groups: rows of generators, values of windows.
+
+    joined rows (projections) -> generators -> GROUP BY or windows -> outputs
+
+Each layer reads the columns of the one below as `input`.`column`. Caller: build with `sql.layers`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INPUT = "input"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column over the rows below; `column` is set when it is one of theirs as it is."""
+
+    name: str
+    sql: str
+    column: str | None = None
+
+
+@dataclass(frozen=True)
+class Generator:
+    """One LATERAL VIEW; `call` may read the columns of generators before it."""
+
+    call: str
+    outer: bool
+    alias: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Row-wise generators on the joined rows, and filters that read what they give."""
+
+    generators: tuple[Generator, ...]
+    outputs: tuple[Output, ...]
+    conditions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Order:
+    """The partition and order of a window whose result depends on the order of ties.
+
+    `columns` are its plain columns, which must identify a row; `peers` counts rows that tie.
+    """
+
+    columns: tuple[str, ...]
+    peers: str
+
+
+@dataclass(frozen=True)
+class Windowing:
+    """Window functions with partitions in common.
+
+    `keys` are the columns below that every window is partitioned by, `key_outputs` the names under
+    which they are given out. `outputs` and `conditions` read columns below and `windows`, which are
+    (name, call). `first_of`: outputs of which each value has one row, by `row_number() = 1`.
+    """
+
+    keys: tuple[str, ...]
+    key_outputs: tuple[str, ...]
+    windows: tuple[tuple[str, str], ...]
+    orders: tuple[Order, ...]
+    outputs: tuple[Output, ...]
+    conditions: tuple[str, ...]
+    first_of: tuple[str, ...] = ()

@@ -1,0 +1,370 @@
+"""Generators and windows on top of the joins -> one stack of layers.
+
+    SELECT ... FROM (SELECT ..., row_number() OVER (...) AS n FROM a JOIN b ...) WHERE n = 1
+
+A subquery or CTE with such a layer that stands alone in FROM dissolves: its columns stand for
+expressions, a window's call among them. The layers, from below:
+
+    joins, filters | generators, filters on them | GROUP BY, or windows and filters on them
+
+A generator's column is bound as a column of a relation that no table has (`_View`). Anything in
+another order is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeGuard
+
+from sqlglot import exp
+
+from deltajoin.graph import Grouping
+from deltajoin.layers import Generation, Generator, Output, Windowing
+from deltajoin.sql import functions
+from deltajoin.sql.dialect import text
+from deltajoin.sql.group import check_names, group_rows, input_column, own_name, plain
+from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
+from deltajoin.sql.scope import Block, Item, Scope
+from deltajoin.sql.tables import find_cte
+from deltajoin.sql.windows import call_of, make_windowing, windows_of, with_specs
+
+Named = tuple[str, exp.Expr, exp.Expr]
+_REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move {} downstream."
+
+
+class Binder(Protocol):
+    """What binds the joins below; see `sql.bind`."""
+
+    def joined(self, select: exp.Select, outer: Scope | None = None) -> tuple[Block, Scope]: ...
+
+    def where(self, condition: exp.Expr, block: Block, scope: Scope) -> None: ...
+
+    def bound(self, node: exp.Expr, scope: Scope) -> exp.Expr: ...
+
+    def given_out(self, outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> Item: ...
+
+    def take_name(self, wanted: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class Layered:
+    """A bound query with layers: the joins, and what is made of their rows."""
+
+    block: Block
+    grouping: Grouping | None
+    generation: Generation | None
+    windowing: Windowing | None
+
+
+@dataclass(frozen=True)
+class _View:
+    """A generator: `relation` is what its columns are bound to."""
+
+    relation: str
+    call: exp.Expr
+    outer: bool
+    columns: tuple[str, ...]
+
+    def column(self, name: str) -> exp.Expr:
+        return exp.column(name, table=self.relation, quoted=True)
+
+
+@dataclass
+class _Rows:
+    """A select while its layers are bound; `after` are the filters on windows."""
+
+    block: Block
+    scope: Scope
+    views: list[_View] = field(default_factory=list)
+    conditions: list[exp.Expr] = field(default_factory=list)
+    outputs: list[Named] = field(default_factory=list)
+    after: list[exp.Expr] = field(default_factory=list)
+
+    @property
+    def windowed(self) -> bool:
+        """True when windows have been seen below or in the select itself."""
+        return any(windows_of(e) for _, e, _ in self.outputs) or bool(self.after)
+
+    def filter(self, conjuncts: list[exp.Expr]) -> None:
+        """Put filters below the generators where they can be, else above."""
+        self.conditions += [c for c in conjuncts if self.reads_views(c)]
+        self.block.conjuncts += [c for c in conjuncts if not self.reads_views(c)]
+
+    def reads_views(self, node: exp.Expr) -> bool:
+        """True for an expression over a generator's column."""
+        names = {view.relation for view in self.views}
+        return any(column.table in names for column in node.find_all(exp.Column))
+
+
+def is_layered(query: exp.Expr) -> TypeGuard[exp.Select]:
+    """True for a select with windows or generators, or over nothing but such a one."""
+    if not isinstance(query, exp.Select):
+        return False
+    if query.args.get("laterals") or query.args.get("qualify") or query.args.get("windows"):
+        return True
+    if any(windows_of(e) or _generator(e) is not None for e in query.expressions):
+        return True
+    return _nested(query) is not None
+
+
+def layered(query: exp.Select, binder: Binder) -> Layered:
+    """Bind a query for which `is_layered` holds.
+
+    Raises:
+        Unsupported: WINDOW, GENERATOR, and what the joins below raise.
+        DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN.
+    """
+    select = check_shape(query, layered=True)
+    stack = _Stack(binder)
+    grouping = windowing = None
+    if _is_grouped(select):
+        if select.args.get("qualify") or any(windows_of(e) for e in select.expressions):
+            raise _window("a window over groups", select)
+        rows = stack.below(select)
+        if stack.windowed_below:
+            raise _window("an aggregate over a window", select)
+        grouping = group_rows(select, rows.block, lambda e: binder.bound(e, rows.scope), rows.scope)
+    else:
+        rows = stack.level(select)
+        check_names(rows.outputs)
+        rows.block.outputs = rows.outputs
+        if any(windows_of(e) for e in (*(e for _, e, _ in rows.outputs), *rows.after)):
+            windowing, rows.block.outputs = make_windowing(rows.outputs, rows.after, select)
+        else:  # windows below that nothing reads
+            rows.filter(rows.after)
+    generation = _generation(rows) if rows.views else None
+    return Layered(rows.block, grouping, generation, windowing)
+
+
+def _nested(select: exp.Select) -> exp.Select | None:
+    """The select with layers that alone stands in FROM."""
+    source = select.args.get("from_")
+    if source is None or select.args.get("joins"):
+        return None
+    node = source.this
+    if node.args.get("joins") or node.args.get("pivots"):
+        return None
+    if isinstance(node, exp.Table):
+        cte = find_cte(node)
+        below = cte.this if cte is not None else None
+    else:
+        below = node.this if isinstance(node, exp.Subquery) else None
+    while isinstance(below, exp.Subquery) and not below.args.get("joins"):
+        below = below.this
+    return below if isinstance(below, exp.Select) and is_layered(below) else None
+
+
+def _is_grouped(select: exp.Select) -> bool:
+    if any(select.args.get(name) for name in ("group", "having", "distinct")):
+        return True
+    windowed = {id(call_of(w)) for e in select.expressions for w in windows_of(e)}
+    return any(
+        str(node.this).lower() in functions.AGGREGATES and id(node) not in windowed
+        for e in select.expressions
+        for node in e.find_all(exp.Anonymous)
+    )
+
+
+class _Stack:
+    def __init__(self, binder: Binder) -> None:
+        self._binder = binder
+        self.windowed_below = False
+
+    def level(self, select: exp.Select) -> _Rows:
+        """A select without groups: what stands below, and its outputs."""
+        rows = self.below(select)
+        specs = {w.name.lower(): w for w in select.args.get("windows") or []}
+        for node in select.expressions:
+            self._project(node, rows, specs)
+        if qualify := select.args.get("qualify"):
+            rows.after += self._conjuncts(with_specs(qualify.this, specs), rows.scope)
+        own = [w for e in select.expressions for w in windows_of(e)]
+        if own and self.windowed_below and rows.after:
+            raise _window("a window over filtered windows", own[0])
+        self.windowed_below = self.windowed_below or rows.windowed
+        return rows
+
+    def below(self, select: exp.Select) -> _Rows:
+        """FROM, LATERAL VIEW and WHERE."""
+        nested = _nested(select)
+        if nested is None:
+            rows = _Rows(*self._binder.joined(select))
+        else:
+            if _is_grouped(nested):
+                raise _window("a filter on groups over windows or generators", nested)
+            rows = self.level(check_shape(nested, layered=True))
+            outputs = [(name, e) for name, e, _ in rows.outputs]
+            item = self._binder.given_out(outputs, select.args["from_"].this)
+            rows.scope, rows.outputs = Scope([item]), []
+        for lateral in select.args.get("laterals") or []:
+            self._lateral(lateral, rows)
+        if where := select.args.get("where"):
+            self._where(where.this, rows)
+        return rows
+
+    def _where(self, condition: exp.Expr, rows: _Rows) -> None:
+        if self.windowed_below:
+            rows.after += self._conjuncts(condition, rows.scope)
+            return
+        self._binder.where(condition, rows.block, rows.scope)
+        own, rows.block.conjuncts = rows.block.conjuncts, []
+        rows.filter(own)
+        if any(rows.reads_views(c) for c in rows.block.all_conjuncts()):
+            raise _generated("a subquery beside a generated column", condition)
+
+    def _conjuncts(self, condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
+        found = [condition]
+        while any(isinstance(c, (exp.And, exp.Paren)) for c in found):
+            found = [
+                part
+                for c in found
+                for part in (
+                    (c.this, c.expression)
+                    if isinstance(c, exp.And)
+                    else (c.this,)
+                    if isinstance(c, exp.Paren)
+                    else (c,)
+                )
+            ]
+        for conjunct in found:
+            _check(conjunct)
+        return [self._binder.bound(conjunct, scope) for conjunct in found]
+
+    def _lateral(self, node: exp.Lateral, rows: _Rows) -> None:
+        if self.windowed_below:
+            raise _generated("a generator over windows", node)
+        call, alias = node.this, node.args.get("alias") or exp.TableAlias()
+        names = [c.name for c in alias.args.get("columns") or []]
+        if not node.args.get("view") or _generator(call) is None or not names:
+            raise _generated("LATERAL VIEW without names for its columns", node)
+        view = self._view(call, bool(node.args.get("outer")), names, rows)
+        columns = {name.lower(): (name, view.column(name)) for name in names}
+        rows.scope.items.append(Item(((alias.name.lower(),),) if alias.name else (), columns))
+
+    def _view(self, call: exp.Expr, outer: bool, names: list[str], rows: _Rows) -> _View:
+        for argument in call.expressions:
+            check_expression(argument)
+        bound = self._binder.bound(call, rows.scope)
+        view = _View(self._binder.take_name("view"), bound, outer, tuple(names))
+        rows.views.append(view)
+        return view
+
+    def _project(self, node: exp.Expr, rows: _Rows, specs: Mapping[str, exp.Window]) -> None:
+        scope = rows.scope
+        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
+            _check_star(node, scope)
+            rows.outputs += [(name, e, node) for name, e in scope.expand_star(node)]
+            return
+        if (call := _generator(node)) is not None:
+            names = [i.name for i in node.expressions] if isinstance(node, exp.Aliases) else []
+            names = [node.alias] if isinstance(node, exp.Alias) else names
+            parent = node.parent
+            several = [e for e in parent.expressions if _generator(e)] if parent else []
+            if not names or len(several) > 1 or self.windowed_below or windows_of(parent or node):
+                raise _generated(f"{call.this}() beside windows or without a name", node)
+            view = self._view(call, False, names, rows)
+            rows.outputs += [(name, view.column(name), node) for name in names]
+            return
+        value = with_specs(node.this if isinstance(node, exp.Alias) else node, specs)
+        _check(value)
+        expression = self._binder.bound(value, scope)
+        name = node.alias if isinstance(node, exp.Alias) else own_name(value)
+        rows.outputs.append((name, expression, node))
+        if isinstance(node, exp.Alias):
+            scope.aliases[name.lower()] = exp.paren(expression.copy())
+
+
+def _check(node: exp.Expr) -> None:
+    """An expression that may hold windows, whose parts are plain."""
+    holder = exp.Paren(this=node.copy())
+    for window in windows_of(holder):
+        beside = [f.expression for f in window.find_all(exp.Filter)]
+        for part in (*call_of(window).expressions, *beside, *window.iter_expressions()):
+            if part is not window.this:
+                check_expression(part)
+        window.replace(exp.Null())
+    check_expression(holder.this)
+
+
+def _generation(rows: _Rows) -> Generation:
+    """Put the rows that the generators read into the block's outputs; give what is made of them."""
+    maker = _Maker(rows.views)
+    outputs = tuple(maker.output(name, node) for name, node, _ in rows.block.outputs)
+    generators = tuple(
+        Generator(text(maker.over(view.call)), view.outer, f"v{i}", maker.names(i))
+        for i, view in enumerate(rows.views)
+    )
+    conditions = tuple(text(exp.paren(maker.over(c))) for c in rows.conditions)
+    rows.block.outputs = maker.projections()
+    return Generation(generators, outputs, conditions)
+
+
+class _Maker:
+    """Rewrites expressions over relations and generators to such over the joined rows."""
+
+    def __init__(self, views: list[_View]) -> None:
+        self._views = views
+        self._generated = {
+            (view.relation, name): (f"v{i}", f"v{i}_{j}")
+            for i, view in enumerate(views)
+            for j, name in enumerate(view.columns)
+        }
+        self._rows: dict[str, tuple[str, exp.Expr]] = {}
+
+    def names(self, number: int) -> tuple[str, ...]:
+        return tuple(f"v{number}_{j}" for j in range(len(self._views[number].columns)))
+
+    def projections(self) -> list[Named]:
+        """What is read of the joined rows; at least one column."""
+        if not self._rows:
+            self._row(exp.true())
+        return [(name, value, value) for name, value in self._rows.values()]
+
+    def output(self, name: str, node: exp.Expr) -> Output:
+        if any((c.table, c.name) in self._generated for c in node.find_all(exp.Column)):
+            return Output(name, text(self.over(node)))
+        row = self._row(node)
+        return Output(name, text(input_column(row)), row)
+
+    def over(self, node: exp.Expr) -> exp.Expr:
+        holder = exp.Paren(this=node.copy())
+        for column in list(holder.find_all(exp.Column)):
+            made = self._generated.get((column.table, column.name))
+            if made is None:
+                column.replace(input_column(self._row(column)))
+            else:
+                column.replace(exp.column(made[1], table=made[0], quoted=True))
+        found: exp.Expr = holder.this
+        return found
+
+    def _row(self, node: exp.Expr) -> str:
+        name, _ = self._rows.setdefault(plain(node), (f"r{len(self._rows)}", node.copy()))
+        return name
+
+
+def _generator(node: exp.Expr) -> exp.Anonymous | None:
+    """The generator that a projection is a call of; json_tuple of one field gives a value."""
+    value = node.this if isinstance(node, (exp.Alias, exp.Aliases)) else node
+    if not isinstance(value, exp.Anonymous):
+        return None
+    name = str(value.this).lower()
+    known = name in functions.GENERATORS - functions.TIME_GROUPS
+    return value if known or (name == "json_tuple" and not isinstance(node, exp.Alias)) else None
+
+
+def _check_star(star: exp.Star | exp.Column, scope: Scope) -> None:
+    """Refuse `item.*` over a struct, whose fields are not known here."""
+    if isinstance(star, exp.Column) and len(star.parts) == 2:
+        name = star.parts[0].name.lower()
+        taken = any((name,) in item.qualifiers for item in scope.items)
+        if not taken and any(name in item.columns for item in scope.items):
+            raise Unsupported("STAR", f"{name}.* over a struct", star, "List the fields.")
+
+
+def _window(what: str, node: exp.Expr) -> Unsupported:
+    return Unsupported("WINDOW", what, node, _REMEDY.format("the window"))
+
+
+def _generated(what: str, node: exp.Expr) -> Unsupported:
+    return Unsupported("GENERATOR", what, node, _REMEDY.format("the generator"))

@@ -1,0 +1,305 @@
+"""Windows and generators bound: what is read below, what is made above, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltajoin.audit.explain import explanation
+from deltajoin.delta.partition import ambiguous_order, row_key
+from deltajoin.errors import DeltaJoinError
+from deltajoin.graph import JoinGraph
+from deltajoin.sql.bind import bind
+from tests.unit import flights
+
+COLUMNS = {"f": ("id", "k", "x", "day", "items", "at"), "w": ("k", "y", "at")}
+KEYS = {"f": ("id",), "w": ("k",)}
+TYPES = {(table, name): "bigint" for table, names in COLUMNS.items() for name in names}
+JOIN = "FROM f LEFT JOIN w ON w.k = f.k"
+INNER = "FROM f JOIN w ON w.k = f.k"
+
+
+def graph(sql: str) -> JoinGraph:
+    bound = bind(sql, COLUMNS)
+    assert bound.graph is not None, bound.reason
+    return bound.graph
+
+
+def refusal(sql: str) -> tuple[str, str]:
+    bound = bind(sql, COLUMNS)
+    assert bound.reason is not None
+    return bound.reason.code, bound.reason.message
+
+
+def test_a_window_reads_columns_below_and_gives_out_its_partition() -> None:
+    found = graph(f"SELECT f.k AS part, f.id, sum(w.y) OVER (PARTITION BY f.k) + 1 AS s {JOIN}")
+    assert [(p.name, p.sql) for p in found.projections] == [
+        ("g0", "`f`.`k`"),
+        ("c0", "`f`.`id`"),
+        ("c1", "`w`.`y`"),
+    ]
+    windowing = found.windowing
+    assert windowing is not None
+    assert windowing.windows == (("w0", "sum(`input`.`c1`) OVER (PARTITION BY `input`.`g0`)"),)
+    assert [(o.name, o.sql) for o in windowing.outputs] == [
+        ("part", "`input`.`g0`"),
+        ("id", "`input`.`c0`"),
+        ("s", "`input`.`w0` + 1"),
+    ]
+    assert (windowing.key_outputs, windowing.orders) == (("part",), ())
+    assert found.output_names == ("part", "id", "s")
+
+
+def test_a_named_window_is_written_out() -> None:
+    one = graph(f"SELECT f.k, count(*) OVER w AS n {JOIN} WINDOW v AS (PARTITION BY f.k), w AS v")
+    other = graph(f"SELECT f.k, count(1) OVER (PARTITION BY f.k) AS n {JOIN}")
+    assert one == other
+
+
+SUBQUERY = (
+    "SELECT f.k, f.x, row_number() OVER (PARTITION BY f.k ORDER BY f.x DESC, f.id) AS rn "
+    f"{INNER} WHERE w.y > 1"
+)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT k, x FROM ({SUBQUERY}) AS q WHERE q.rn = 1",
+        f"SELECT * EXCEPT (rn) FROM ({SUBQUERY}) WHERE 1 = rn",
+        f"WITH q AS ({SUBQUERY}), r AS (SELECT * FROM q WHERE rn = 1) SELECT k, x FROM r",
+        f"SELECT f.k, f.x {INNER} WHERE w.y > 1 "
+        "QUALIFY row_number() OVER (PARTITION BY f.k ORDER BY f.x DESC, f.id) = 1",
+    ],
+)
+def test_the_first_row_of_a_partition_has_its_key(sql: str) -> None:
+    found = graph(sql)
+    assert [p.sql for p in found.predicates] == ["`w`.`k` = `f`.`k`", "`w`.`y` > 1"]
+    assert found.windowing is not None
+    assert len(found.windowing.conditions) == 1
+    assert row_key(found, KEYS, TYPES) == ("k",)
+
+
+def test_filters_stay_above_a_window_and_the_row_key_is_given_out() -> None:
+    inner = f"SELECT f.id AS n, f.k, f.x, rank() OVER (PARTITION BY f.k ORDER BY f.x) AS r {JOIN}"
+    found = graph(f"SELECT n, k, r FROM ({inner}) AS q WHERE x > 3 AND r < 9")
+    assert [p.sql for p in found.predicates] == []
+    assert found.windowing is not None
+    assert found.windowing.conditions == ("(`input`.`c1` > 3)", "((`input`.`w0`) < 9)")
+    assert row_key(found, KEYS, TYPES) == ("n",)
+    without = graph(f"SELECT k, r FROM ({inner}) AS q")
+    assert row_key(without, KEYS, TYPES) == ()
+
+
+def test_a_window_that_nothing_reads_leaves_no_trace() -> None:
+    assert graph(f"SELECT k FROM ({SUBQUERY}) AS q WHERE x > 3") == graph(
+        f"SELECT f.k {INNER} WHERE w.y > 1 AND f.x > 3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "unique"),
+    [
+        ("rank() OVER (PARTITION BY f.k ORDER BY f.x)", True),
+        ("sum(f.x) OVER (PARTITION BY f.k ORDER BY f.x)", True),
+        ("sum(f.x) OVER (PARTITION BY f.k ORDER BY f.x RANGE 3 PRECEDING)", True),
+        ("count(*) OVER (PARTITION BY f.k)", True),
+        (
+            "max(f.x) OVER (PARTITION BY f.k ORDER BY f.x ROWS BETWEEN UNBOUNDED PRECEDING "
+            "AND UNBOUNDED FOLLOWING)",
+            True,
+        ),
+        ("row_number() OVER (PARTITION BY f.k ORDER BY f.x)", False),
+        ("row_number() OVER (PARTITION BY f.k ORDER BY f.x, f.id DESC)", True),
+        ("row_number() OVER (PARTITION BY f.k, f.id ORDER BY f.x)", True),
+        ("row_number() OVER (PARTITION BY f.k ORDER BY f.x, f.id + 1)", False),
+        ("lag(f.x) OVER (PARTITION BY f.k ORDER BY f.x)", False),
+        ("first_value(f.x) IGNORE NULLS OVER (PARTITION BY f.k ORDER BY f.day)", False),
+        ("collect_list(f.x) OVER (PARTITION BY f.k)", False),
+        ("sum(f.x) OVER (PARTITION BY f.k ORDER BY f.x ROWS 3 PRECEDING)", False),
+        ("sum(f.x) FILTER (WHERE f.x > 1) OVER (PARTITION BY f.k ORDER BY f.x)", True),
+    ],
+)
+def test_what_depends_on_ties_needs_an_order_by_the_key(call: str, unique: bool) -> None:
+    found = graph(f"SELECT f.k, {call} AS v {JOIN}")
+    stop = ambiguous_order(found, KEYS, TYPES)
+    assert (stop is None) == unique
+    if stop is not None:
+        assert (stop.code, bool(stop.remedy)) == ("WINDOW_TIES", True)
+    one_more = found.windowing is not None and bool(found.windowing.orders)
+    assert bool(ambiguous_order(found, {"w": ("k",)}, TYPES)) == one_more
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (f"SELECT f.id, rank() OVER (PARTITION BY f.k ORDER BY f.x) AS r {JOIN}", "not selected"),
+        (f"SELECT f.id, rank() OVER (ORDER BY f.x) AS r {JOIN}", "without a common"),
+        (f"SELECT f.id, rank() OVER (PARTITION BY 1 ORDER BY f.x) AS r {JOIN}", "without a common"),
+        (f"SELECT f.k, count(*) OVER nowhere AS r {JOIN}", "the window nowhere"),
+        (f"SELECT f.k, upper(f.x) OVER (PARTITION BY f.k) AS r {JOIN}", "upper over a window"),
+        (
+            "SELECT k, count(*) OVER (PARTITION BY k) AS n FROM (SELECT k, rank() OVER "
+            "(PARTITION BY k ORDER BY x) AS r FROM f) AS q WHERE r = 1",
+            "over filtered windows",
+        ),
+        (
+            "SELECT k, sum(r) OVER (PARTITION BY k) AS n FROM (SELECT k, rank() OVER "
+            "(PARTITION BY k ORDER BY x) AS r FROM f) AS q",
+            "a window over a window",
+        ),
+        (
+            "SELECT k, max(r) AS n FROM (SELECT k, rank() OVER (PARTITION BY k ORDER BY x) AS r "
+            "FROM f) AS q GROUP BY k",
+            "an aggregate over a window",
+        ),
+        ("SELECT DISTINCT k, count(*) OVER (PARTITION BY k) AS n FROM f", "over groups"),
+    ],
+)
+def test_windows_that_are_rebuilt(sql: str, message: str) -> None:
+    code, text = refusal(sql)
+    assert code == "WINDOW"
+    assert message in text
+
+
+# generators ---------------------------------------------------------------------------------------
+
+
+def test_a_view_reads_joined_rows_and_filters_go_where_they_can() -> None:
+    found = graph(
+        f"SELECT f.id, i.sku, i.n * w.y AS total {JOIN} LATERAL VIEW OUTER explode(f.items) e AS i "
+        "WHERE w.y > 1 AND i.n > 2"
+    )
+    assert [(p.name, p.sql) for p in found.projections] == [
+        ("r0", "`f`.`id`"),
+        ("r1", "`w`.`y`"),
+        ("r2", "`f`.`items`"),
+    ]
+    made = found.generation
+    assert made is not None
+    assert [(g.call, g.outer) for g in made.generators] == [("explode(`input`.`r2`)", True)]
+    assert [o.sql for o in made.outputs] == [
+        "`input`.`r0`",
+        "`v0`.`v0_0`.`sku`",
+        "`v0`.`v0_0`.`n` * `input`.`r1`",
+    ]
+    assert made.conditions == ("(`v0`.`v0_0`.`n` > 2)",)
+    assert "`w`.`y` > 1" in [p.sql for p in found.predicates]
+    assert row_key(found, KEYS, TYPES) == ()
+
+
+def test_explode_in_select_is_a_view() -> None:
+    one = graph(f"SELECT f.id, explode(f.items) AS i {JOIN}")
+    other = graph(f"SELECT f.id, i {JOIN} LATERAL VIEW explode(f.items) e AS i")
+    assert one == other
+    both = graph(f"SELECT posexplode(f.items) AS (p, i), f.* {JOIN}")
+    assert both.output_names == ("p", "i", "id", "k", "x", "day", "items", "at")
+
+
+def test_groups_over_a_view_enter_by_their_plain_keys() -> None:
+    found = graph(
+        "WITH lines AS (SELECT f.k, upper(w.y) AS y, i "
+        f"{JOIN} LATERAL VIEW explode(f.items) e AS i) "
+        "SELECT k, i, y, count(*) AS n FROM lines WHERE i > 0 GROUP BY k, i, y"
+    )
+    assert found.part_keys == ("g0", "g1", "g2")
+    assert [(key, p.sql) for key, p in found.part_entries] == [
+        ("g0", "`f`.`k`"),
+        ("g2", "(upper(`w`.`y`))"),
+    ]
+    assert row_key(found, KEYS, TYPES) == ("k", "i", "y")
+
+
+def test_windows_over_a_view_must_not_depend_on_ties() -> None:
+    inner = f"SELECT f.id, f.k, i {JOIN} LATERAL VIEW explode(f.items) e AS i"
+    ranks = graph(f"SELECT k, i, rank() OVER (PARTITION BY k ORDER BY i) AS r FROM ({inner}) AS q")
+    assert ambiguous_order(ranks, KEYS, TYPES) is None
+    numbers = graph(
+        f"SELECT k, row_number() OVER (PARTITION BY k ORDER BY id) AS r FROM ({inner}) AS q"
+    )
+    stop = ambiguous_order(numbers, KEYS, TYPES)
+    assert stop is not None
+    assert stop.code == "WINDOW_TIES"
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        (f"SELECT f.id {JOIN} LATERAL VIEW explode(f.items) e", "GENERATOR"),
+        (f"SELECT f.id, explode(f.items) {JOIN}", "GENERATOR"),
+        (f"SELECT explode(f.items) AS a, explode(f.items) AS b {JOIN}", "GENERATOR"),
+        (f"SELECT size(explode(f.items)) AS a {JOIN}", "GENERATOR"),
+        (f"SELECT f.id, i.* {JOIN} LATERAL VIEW explode(f.items) e AS i", "STAR"),
+        (
+            f"SELECT f.id, i {JOIN} LATERAL VIEW explode(f.items) e AS i "
+            "WHERE EXISTS (SELECT 1 FROM w AS v WHERE v.k = i)",
+            "GENERATOR",
+        ),
+        (
+            "SELECT k, i FROM (SELECT k, items, rank() OVER (PARTITION BY k ORDER BY x) AS r "
+            "FROM f) AS q LATERAL VIEW explode(items) e AS i",
+            "GENERATOR",
+        ),
+        (
+            "SELECT q.id, w.y FROM (SELECT id, i FROM f LATERAL VIEW explode(items) e AS i) AS q "
+            "JOIN w ON w.k = q.i",
+            "GENERATOR",
+        ),
+    ],
+)
+def test_generators_that_are_rebuilt(sql: str, code: str) -> None:
+    assert refusal(sql)[0] == code
+
+
+def test_one_field_of_json_is_a_value() -> None:
+    found = graph(f"SELECT f.id, json_tuple(f.x, 'a') AS a {JOIN}")
+    assert found.generation is None
+    assert row_key(found, KEYS, TYPES) == ("id",)
+
+
+def test_columns_without_a_name_are_refused() -> None:
+    with pytest.raises(DeltaJoinError) as caught:
+        bind(f"SELECT f.k, rank() OVER (PARTITION BY f.k ORDER BY f.x) {JOIN}", COLUMNS)
+    assert caught.value.code == "UNNAMED_COLUMN"
+
+
+# fields and elements --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("f.items[0].sku", "`f`.`items`[0].`sku`"),
+        ("items[f.x]", "`f`.`items`[`f`.`x`]"),
+        ("f.day.start.hour", "`f`.`day`.`start`.`hour`"),
+        ("day.start", "`f`.`day`.`start`"),
+        ("element_at(items, 1).sku", "element_at(`f`.`items`, 1).`sku`"),
+        (
+            "CASE WHEN day.a > 1 THEN CAST(x AS int) ELSE items[0].n END",
+            "CASE WHEN `f`.`day`.`a` > 1 THEN CAST(`f`.`x` AS INT) ELSE `f`.`items`[0].`n` END",
+        ),
+        (
+            "size(filter(items, i -> i.n > x))",
+            "size(filter(`f`.`items`, `i` -> `i`.`n` > `f`.`x`))",
+        ),
+    ],
+)
+def test_fields_elements_and_cases_are_expressions_like_others(written: str, meant: str) -> None:
+    found = graph(f"SELECT f.id, {written} AS v {INNER} WHERE {written} IS NOT NULL")
+    assert found.projections[1].sql == meant
+    (predicate,) = [p for p in found.predicates if p.kind == "filter"]
+    assert predicate.sql.endswith("IS NULL")
+    assert meant in predicate.sql
+
+
+def test_explain_says_how_layers_are_kept() -> None:
+    sql = "SELECT origin, rank() OVER (PARTITION BY origin ORDER BY d) AS r FROM (SELECT f.origin, "
+    sql += "explode(split(f.dest, '')) AS d FROM flights AS f JOIN planes USING (tailnum)) AS q"
+    plan = flights.first_plan(flights.model(sql))
+    found = [
+        (o["operator"], o["over"], o["kept"].split(":")[0]) for o in explanation(plan)["operators"]
+    ]
+    assert found == [
+        ("inner join", "f, planes", "by lookup paths"),
+        ("generator", "explode", "row by row"),
+        ("window", "origin", "by touched partitions"),
+    ]
