@@ -104,7 +104,8 @@ def sales(spark: SparkSession, tmp_path: Path) -> Sales:
 
 QUERIES = {
     "numbers": (
-        "SELECT s.id, t.region, lag(s.price) OVER w AS before, sum(s.price) OVER w AS so_far, "
+        "SELECT s.id, t.region, sum(s.price) OVER w AS so_far, "
+        "lag(s.price) OVER (PARTITION BY t.region ORDER BY s.id) AS before, "
         f"percent_rank() OVER (PARTITION BY t.region ORDER BY s.day) AS share {JOIN} "
         "WINDOW w AS (PARTITION BY t.region ORDER BY s.day DESC, s.id "
         "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",

@@ -6,9 +6,12 @@ import pytest
 
 from deltajoin.audit.explain import explanation
 from deltajoin.delta.partition import ambiguous_order, row_key
+from deltajoin.emit.ast import column, expression
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.bind import bind
+from deltajoin.sql.dialect import text
+from deltajoin.sql.keys import join_keys
 from tests.unit import flights
 
 COLUMNS = {"f": ("id", "k", "x", "day", "items", "at"), "w": ("k", "y", "at")}
@@ -289,6 +292,16 @@ def test_fields_elements_and_cases_are_expressions_like_others(written: str, mea
     (predicate,) = [p for p in found.predicates if p.kind == "filter"]
     assert predicate.sql.endswith("IS NULL")
     assert meant in predicate.sql
+
+
+def test_fields_travel_with_their_column() -> None:
+    """`relation`.`column`.`field` is no column of a table in a schema."""
+    moved = expression("`f`.`at`.`x`.`y` + `f`.`at`", {("f", "at"): column("f.at", "stream")})
+    assert text(moved) == "`stream`.`f.at`.`x`.`y` + `stream`.`f.at`"
+    found = graph(f"SELECT f.id {INNER} AND f.at.x = w.at.x.y")
+    (residual,) = [p for p in found.predicates if p.kind == "residual"]
+    (key,) = join_keys(residual, "w", frozenset("f"))
+    assert (key.mine, key.other) == ("`w`.`at`.`x`.`y`", "`f`.`at`.`x`")
 
 
 def test_explain_says_how_layers_are_kept() -> None:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-import sqlglot
 from sqlglot import exp
 
 from deltajoin.delta.epoch_order import epoch_order
@@ -31,7 +30,7 @@ from deltajoin.graph import ColumnRef, Core, Derived, Grouping, JoinGraph, Predi
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import COST, Strategy
 from deltajoin.planner.statistics import Statistics
-from deltajoin.sql.dialect import Verbatim
+from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.exact import aggregate_type, depends_on_order
 
 Pinned = frozenset[tuple[str, int]]
@@ -122,7 +121,7 @@ def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
             if p.column
         }
         for output, sql in grouping.outputs:
-            node = sqlglot.parse_one(sql, dialect=Verbatim)
+            node = parse_expression(sql)
             plain = below.get(node.name, "") if isinstance(node, exp.Column) else ""
             known = plain or aggregate_type(node, below)
             types[name, output] = known or f"unknown type of {name}.{output}"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import sqlglot
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef
-from deltajoin.sql.dialect import Verbatim
+from deltajoin.sql.dialect import Verbatim, parse_expression
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
@@ -63,7 +62,7 @@ def expression(
     sql: str, rename: Mapping[ColumnRef, tuple[str, str] | exp.Expr] | None = None
 ) -> exp.Expr:
     """Parse an expression of the graph; `rename` moves columns to (table, column) or a value."""
-    holder = exp.Paren(this=sqlglot.parse_one(sql, dialect=Verbatim))
+    holder = exp.Paren(this=parse_expression(sql))
     for node in list(holder.find_all(exp.Column)):
         to = rename.get((node.table, node.name)) if rename else None
         if to is not None:

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from deltajoin.graph import ColumnRef
-from deltajoin.sql.dialect import Verbatim
+from deltajoin.sql.dialect import parse_expression
 
 OTHER, INEQUALITY, LIKE, HALF, TWO_SIDED, EQUAL = 0.25, 1 / 3, 0.1, 0.5, 0.1, 0.1
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -82,7 +81,7 @@ def kept_share(predicates: Iterable[str], facts: Facts) -> float:
 def shape_of(sql: str) -> Shape:
     """The shape of a predicate in Spark SQL."""
     try:
-        return _shape(sqlglot.parse_one(sql, dialect=Verbatim))
+        return _shape(parse_expression(sql))
     except (SqlglotError, RecursionError, ValueError):
         return _fixed(OTHER)
 

@@ -70,6 +70,25 @@ def _unparsable(message: str, where: str | None) -> DeltaJoinError:
     return DeltaJoinError("SQL_PARSE_ERROR", message, where=where, remedy="Write Spark SQL.")
 
 
+def parse_expression(sql: str) -> exp.Expr:
+    """An expression over `relation`.`column`; what follows these two names are fields of a struct.
+
+    Example:
+        >>> found = parse_expression("`a`.`b`.`c` + `d`.`e`").find_all(exp.Column)
+        >>> sorted((c.table, c.name) for c in found)
+        [('a', 'b'), ('d', 'e')]
+    """
+    holder = exp.Paren(this=sqlglot.parse_one(sql, dialect=Verbatim))
+    for column in [c for c in holder.find_all(exp.Column) if len(c.parts) > 2]:
+        relation, name, *fields = column.parts
+        value: exp.Expr = exp.Column(this=name.copy(), table=relation.copy())
+        for field in fields:
+            value = exp.Dot(this=value, expression=field.copy())
+        column.replace(value)
+    parsed: exp.Expr = holder.this
+    return parsed
+
+
 def text(node: exp.Expr) -> str:
     """Spark SQL of a node on one line, every identifier in backticks."""
     return node.sql(dialect=Verbatim, identify=True, normalize_functions=False, comments=False)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import exp
 
 from deltajoin.graph import Predicate
-from deltajoin.sql.dialect import Verbatim, text
+from deltajoin.sql.dialect import parse_expression, text
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ def join_keys(predicate: Predicate, relation: str, others: frozenset[str]) -> li
         >>> [(k.mine, k.other) for k in join_keys(p, "a", frozenset("b"))]
         [('`a`.`x`', 'upper(`b`.`y`)')]
     """
-    node = sqlglot.parse_one(predicate.sql, dialect=Verbatim)
+    node = parse_expression(predicate.sql)
     if not isinstance(node, (exp.EQ, exp.NullSafeEQ)):
         return []
     for mine, other in ((node.this, node.expression), (node.expression, node.this)):

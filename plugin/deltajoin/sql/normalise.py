@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-import sqlglot
 from sqlglot import exp
 
 from deltajoin.graph import Attachment, Block, Core, Join, Predicate, refs_of
-from deltajoin.sql.dialect import Verbatim, text
+from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.nulls import rejects_nulls
 from deltajoin.sql.refuse import Unsupported
 
@@ -91,7 +90,7 @@ def _without(predicate: Predicate, missing: frozenset[str]) -> Predicate:
     """The predicate with NULL for the columns of missing relations."""
     if not predicate.relations & missing:
         return predicate
-    holder = exp.Paren(this=sqlglot.parse_one(predicate.sql, dialect=Verbatim))
+    holder = exp.Paren(this=parse_expression(predicate.sql))
     for column in list(holder.find_all(exp.Column)):
         if column.table in missing:
             column.replace(exp.Null())

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import sqlglot
 from sqlglot import exp
 
-from deltajoin.sql.dialect import Verbatim
+from deltajoin.sql.dialect import parse_expression
 
 Outcomes = frozenset[str]
 
@@ -65,7 +64,7 @@ def is_null_without(node: exp.Expr, relations: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _parsed(sql: str) -> exp.Expr:
-    return sqlglot.parse_one(sql, dialect=Verbatim)
+    return parse_expression(sql)
 
 
 def _outcomes(node: exp.Expr, nulls: frozenset[str]) -> Outcomes:  # noqa: C901 - one case a kind
