@@ -62,6 +62,10 @@ class _Layers(_Trees):
             return f"WITH q AS ({text}) SELECT * FROM q WHERE {condition}"
         return f"SELECT {name}, q.* EXCEPT ({name}) FROM ({text}) AS q WHERE {condition}"
 
+    def below_groups(self) -> Tree:
+        tree = super().below_groups()
+        return self.exploded(tree) if self.chance(0.4) else tree
+
     # generators ----------------------------------------------------------------------------------
 
     def array(self, tree: Tree) -> tuple[str, str]:

@@ -126,7 +126,7 @@ class _Trees(_Generator):
     def groups_of(self, alias: str) -> Tree:
         """A derived table with GROUP BY or DISTINCT over a tree of one or two relations."""
         self.nested -= 1
-        below = self.tree(self.random.choice((1, 1, 2)))
+        below = self.below_groups()
         keys = self.random.sample(below.columns, min(len(below.columns), 1 + self.chance(0.3)))
         shown = [f"{name} AS k{number}" for number, (name, _) in enumerate(keys)]
         columns = [(f"{alias}.k{number}", sort) for number, (_, sort) in enumerate(keys)]
@@ -144,6 +144,9 @@ class _Trees(_Generator):
         if self.chance(0.2):
             text += f" HAVING {self.random.choice(('count(*) > 1', 'count(*) < 3'))}"
         return Tree(f"({text}) AS {alias}", columns, (), True)
+
+    def below_groups(self) -> Tree:
+        return self.tree(self.random.choice((1, 1, 2)))
 
     def join(self, left: Tree, right: Tree) -> Tree:
         names, weights = zip(*KINDS, strict=True)

@@ -205,8 +205,8 @@ def traced(
 
 def _groups(graph: JoinGraph, grouping: Grouping, statistics: Statistics, rows: float) -> int:
     """About how many groups there are: the product of the keys' distinct values, or 3/4 power."""
-    found = {p.name: p.column for p in graph.projections}
-    columns = [found[key] for key in grouping.keys]
+    found = {key: p.column for key, p in graph.part_entries}
+    columns = [found.get(key) for key in grouping.keys]
     most = max(1.0, min(rows, 1e18))
     if not columns or any(column is None for column in columns):
         return int(most**0.75)

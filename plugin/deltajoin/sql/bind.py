@@ -131,6 +131,8 @@ class _Binder:
         """
         while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
             query = query.this
+        if is_layered(query) and is_grouped(query):
+            return self._groups(query, name or "groups", outer)
         select = check_shape(query)
         if is_grouped(select):
             return self._groups(select, name or "groups", outer)
