@@ -239,7 +239,7 @@ class _PlanMaker:
     def is_ambiguous(self) -> bool:
         """True for windows whose result depends on how rows that tie are ordered."""
         known = self.described
-        return ambiguous_order(self.graph, known.keys, known.types) is not None
+        return any(ambiguous_order(part, known.keys, known.types) for part in self.graph.parts)
 
     def program(self, plan: DeltaPlan) -> Program:
         """The plan's statements, which depend on nothing but which sources changed."""
@@ -362,10 +362,11 @@ def _applied(program: Program, target: Target, old: Bag) -> Bag:
     views = [(feed.view, to_duckdb(feed.sql)) for feed in program.feeds]
     for derived in program.derived:
         views += _texts(derived.scans)
-        if derived.change is None or derived.touched is None:
+        if derived.change is None:
             continue
         views += _path_views(derived, derived.rows)
-        views += _texts((derived.touched, *derived.regroup, derived.change))
+        views += _texts([derived.touched] if derived.touched else [])
+        views += _texts((*derived.regroup, derived.change))
     found = _path_views(program, "path_rows")
     if not found:  # a no-op, or every path dropped
         return old

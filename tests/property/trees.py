@@ -109,8 +109,8 @@ class _Trees(_Generator):
         if self.chance(0.12):
             text, extra = self.derived(table, alias)
             columns += extra
-        if self.nested and self.chance(0.12):
-            return self.groups_of(alias)
+        if self.nested and self.chance(0.15):
+            return self.groups_of(alias) if self.chance(0.7) else self.layer_of(alias)
         return Tree(text, columns, keys, True)
 
     def derived(self, table: Table, alias: str) -> tuple[str, Columns]:
@@ -147,6 +147,29 @@ class _Trees(_Generator):
 
     def below_groups(self) -> Tree:
         return self.tree(self.random.choice((1, 1, 2)))
+
+    def layer_of(self, alias: str) -> Tree:
+        """A derived table with a window, in part filtered by it, or with a generator."""
+        self.nested -= 1
+        table, below = self.random.choice(self.tables), next(self.aliases)
+        names = [f"{below}.{quote(name)}" for name in table.names]
+        shown = ", ".join(f"{name} AS c{n}" for n, name in enumerate(names))
+        columns = [(f"{alias}.c{n}", _sort(k)) for n, (_, k) in enumerate(table.columns)]
+        source = f"{quote(table.name)} AS {below}"
+        one, two = self.random.choice(names), self.random.choice(names)
+        if not table.key or self.chance(0.4):
+            text = f"SELECT {shown}, v.e AS e FROM {source} LATERAL VIEW OUTER "
+            text += f"explode(CASE WHEN {one} IS NOT NULL THEN array({two}, {two}) END) v AS e"
+            sort = columns[names.index(two)][1]
+            return Tree(f"({text}) AS {alias}", [*columns, (f"{alias}.e", sort)], (), True)
+        order = ", ".join([two, *(f"{below}.{quote(name)}" for name in table.key)])
+        call = self.random.choice(("row_number()", "row_number()", "rank()", f"count({two})"))
+        text = (
+            f"SELECT {shown}, {call} OVER (PARTITION BY {one} ORDER BY {order}) AS n FROM {source}"
+        )
+        if self.chance(0.6):
+            text = f"SELECT * FROM ({text}) AS q WHERE n = 1"
+        return Tree(f"({text}) AS {alias}", [*columns, (f"{alias}.n", "number")], (), True)
 
     def join(self, left: Tree, right: Tree) -> Tree:
         names, weights = zip(*KINDS, strict=True)

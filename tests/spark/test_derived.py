@@ -65,7 +65,7 @@ def test_the_audit_tells_of_groups_touched(spark: Any, tmp_path: Path) -> None:
     shop.append("orders", (100, 1, 5), (101, 7, 9), (102, 7, -1))
     planned = deltajoin.plan(model)
     assert planned.target.key == ("customer_id",)
-    assert "per_customer, by touched groups" in render_plan(planned.to_dict())
+    assert "per_customer, a derived source" in render_plan(planned.to_dict())
     record = deltajoin.run(model, spark).to_dict()
     (derived,) = record["derived"]
     assert (derived["source"], derived["touched"], derived["change_rows"]) == ("per_customer", 2, 3)
@@ -73,7 +73,7 @@ def test_the_audit_tells_of_groups_touched(spark: Any, tmp_path: Path) -> None:
     assert derived["paths"][0]["change_rows"] == 3
     assert [(p["driver"], p["rows_out"]) for p in record["paths"]] == [("p", 4)]
     assert record["rows"] == {"inserted": 0, "updated": 2, "deleted": 0}
-    assert "groups touched 2 → rows 3" in render_text(record)
+    assert "parts touched 2 → rows 3" in render_text(record)
 
 
 def test_a_change_that_groups_do_not_show_ends_there(spark: Any, tmp_path: Path) -> None:

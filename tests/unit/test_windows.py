@@ -242,11 +242,6 @@ def test_windows_over_a_view_must_not_depend_on_ties() -> None:
             "FROM f) AS q LATERAL VIEW explode(items) e AS i",
             "GENERATOR",
         ),
-        (
-            "SELECT q.id, w.y FROM (SELECT id, i FROM f LATERAL VIEW explode(items) e AS i) AS q "
-            "JOIN w ON w.k = q.i",
-            "GENERATOR",
-        ),
     ],
 )
 def test_generators_that_are_rebuilt(sql: str, code: str) -> None:
@@ -316,3 +311,19 @@ def test_explain_says_how_layers_are_kept() -> None:
         ("generator", "explode", "row by row"),
         ("window", "origin", "by touched partitions"),
     ]
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "SELECT id, i AS k FROM f LATERAL VIEW explode(items) e AS i",
+        "SELECT * FROM (SELECT id, k, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM f) "
+        "AS r WHERE n = 1",
+    ],
+)
+def test_a_layer_below_a_join_is_a_derived_source(below: str) -> None:
+    bound = bind(f"SELECT q.id, w.y FROM ({below}) AS q JOIN w ON w.k = q.k", COLUMNS)
+    assert bound.graph is not None
+    (derived,) = bound.graph.derived
+    assert derived.name == "q"
+    assert derived.graph.generation or derived.graph.windowing

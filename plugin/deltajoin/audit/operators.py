@@ -33,7 +33,7 @@ _PARTITIONS = (
 )
 _GROUPS = "by touched groups: groups that a change reaches are computed anew from their rows"
 
-_DERIVED = "as a source: groups that a change reaches are computed before and after it"
+_DERIVED = "as a source: what a change reaches is computed before and after it"
 
 
 def operators(planned: DeltaPlan) -> list[dict[str, Any]]:

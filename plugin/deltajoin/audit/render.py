@@ -46,12 +46,14 @@ def derived_lines(derived: Mapping[str, Any]) -> list[str]:
     """A derived source: what came of its change, and the lookup paths within.
 
     Example:
-        by_customer, by touched groups: groups touched 3 → rows 6
+        by_customer, a derived source: parts touched 3 → rows 6
           Δorders → customers*    change 4 → rows 4
     """
-    head = f"{derived['source']}, by touched groups"
+    head = f"{derived['source']}, a derived source"
     if derived.get("touched") is not None:
-        head += f": groups touched {derived['touched']:,} → rows {derived['change_rows']:,}"
+        head += f": parts touched {derived['touched']:,}"
+    if derived.get("change_rows") is not None:
+        head += f" → rows {derived['change_rows']:,}"
     return [head, *("  " + line for path in derived["paths"] for line in path_lines(path))]
 
 
@@ -60,7 +62,7 @@ def _reading(path: Mapping[str, Any]) -> str:
     first, last = path["first_version"], path["last_version"]
     method = path.get("method", "feed")
     if method == "derived":
-        return "its groups after minus its groups before"
+        return "its rows after minus its rows before"
     if method == "feed":
         return f"change feed {first}..{last}"
     how = "files that changed" if method == "files" else "difference"

@@ -63,8 +63,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     keys = resolve_keys(model, tables)
     graph, operator = _groupable(query, tables)
     described = describe(graph, keys, _types(tables))
-    if ties := ambiguous_order(graph, described.keys, described.types):
-        graph, operator = None, ties
+    for part in graph.parts if graph else ():
+        if ties := ambiguous_order(part, described.keys, described.types):
+            graph, operator = None, ties
+            break
     target = _target(model, inputs, graph, described)
     mark = fingerprint(graph, query.canonical, target.key, target.kind)
     last = last_epoch(inputs.target, model)

@@ -1,8 +1,8 @@
-"""Derived sources: subqueries that make groups, kept as sources among the others.
+"""Derived sources: subqueries with groups, windows or generators, as sources among the others.
 
     versions     1 is the subquery over this epoch's tables, 0 over those of the previous epoch
-    change       groups that the subquery's own lookup paths touch: computed anew over both epochs,
-                 one subtracted from the other
+    change       groups or partitions that the subquery's own lookup paths touch: computed anew over
+                 both epochs, one subtracted from the other; of generators what the paths give
 
 So a join with groups is a join with one more source, and groups of groups come of themselves. The
 groups before are computed again, not read from anywhere: figures that depend on the order of rows
@@ -22,11 +22,12 @@ from typing import Any
 from sqlglot import exp
 
 from deltajoin.delta.epoch_order import epoch_order
+from deltajoin.delta.partition import row_key
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.route import NoScope, regroup, routes
 from deltajoin.delta.strategy import Obstacle
-from deltajoin.graph import ColumnRef, Core, Derived, Grouping, JoinGraph, Predicate
+from deltajoin.graph import ColumnRef, Core, Derived, JoinGraph, Predicate
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import COST, Strategy
 from deltajoin.planner.statistics import Statistics
@@ -75,12 +76,6 @@ class DerivedPlan:
     untraced: Obstacle | None = None
 
     @property
-    def grouping(self) -> Grouping:
-        """How its groups are made."""
-        assert self.graph.grouping is not None  # noqa: S101 - what a derived source is
-        return self.graph.grouping
-
-    @property
     def at_rest(self) -> DerivedPlan:
         """The same without what finds its change."""
         return replace(self, paths=(), after=(), before=())
@@ -113,26 +108,42 @@ def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
     """Keys, types and exactness of the derived sources beside those of the tables."""
     keys, types, inexact = dict(keys), dict(types), set[tuple[str, str]]()
     for derived in graph.all_derived if graph else ():
-        name, grouping = derived.name, _grouping(derived)
-        keys[name] = grouping.key_outputs
-        below = {
-            p.name: types.get((derived.graph.by_name[p.column[0]].source, p.column[1]), "")
-            for p in derived.graph.projections
-            if p.column
-        }
-        for output, sql in grouping.outputs:
-            node = parse_expression(sql)
-            plain = below.get(node.name, "") if isinstance(node, exp.Column) else ""
-            known = plain or aggregate_type(node, below)
-            types[name, output] = known or f"unknown type of {name}.{output}"
-            if depends_on_order(node, below):
+        name = derived.name
+        for output, (kind, order) in _outputs(derived.graph, types).items():
+            types[name, output] = kind or f"unknown type of {name}.{output}"
+            if order:
                 inexact.add((name, output))
+        keys |= {name: key} if (key := row_key(derived.graph, keys, types)) else {}
     return Described(keys, types, frozenset(inexact))
 
 
-def _grouping(derived: Derived) -> Grouping:
-    assert derived.graph.grouping is not None  # noqa: S101 - what a derived source is
-    return derived.graph.grouping
+def _outputs(graph: JoinGraph, types: Types) -> dict[str, tuple[str, bool]]:
+    """Output -> its type, "" where it is not certain; True where row order may change the value."""
+    below = {
+        p.name: types.get((graph.by_name[p.column[0]].source, p.column[1]), "")
+        for p in graph.projections
+        if p.column
+    }
+    if graph.generation is not None:
+        below = {o.name: below.get(o.column or "", "") for o in graph.generation.outputs}
+    if graph.grouping is not None:
+        return {name: _made(sql, below) for name, sql in graph.grouping.outputs}
+    if graph.windowing is None:
+        return {name: (below.get(name, ""), False) for name in graph.output_names}
+    windows = {name: _made(sql, below)[1] for name, sql in graph.windowing.windows}
+    return {
+        o.name: (
+            below.get(o.column or "", ""),
+            any(windows.get(c.name, False) for c in parse_expression(o.sql).find_all(exp.Column)),
+        )
+        for o in graph.windowing.outputs
+    }
+
+
+def _made(sql: str, below: Mapping[str, str]) -> tuple[str, bool]:
+    node = parse_expression(sql)
+    plain = below.get(node.name, "") if isinstance(node, exp.Column) else ""
+    return plain or aggregate_type(node, below), depends_on_order(node, below)
 
 
 def plan_derived(
@@ -155,11 +166,11 @@ def _plan(
     derived: Derived, used: tuple[str, ...], known: Known, strategy: Strategy, choice: Choice | None
 ) -> DerivedPlan:
     graph, statistics, versions = derived.graph, known.statistics, known.versions
-    described, grouping = known.described, _grouping(derived)
+    described = known.described
     order = epoch_order(graph, statistics, versions, strategy)
     full = plan_full_query(graph, statistics, described.types, choice)
     below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
-    rows = _groups(graph, grouping, statistics, full.plan.rows)
+    rows = _rows(graph, statistics, full.plan.rows)
     changed = any(source.changed for source in below)
     paths, untraced = traced(graph, statistics, order, versions, strategy)
     source = SourceVersion(
@@ -176,7 +187,7 @@ def _plan(
     return DerivedPlan(
         source=source,
         graph=graph,
-        key=grouping.key_outputs,
+        key=described.keys.get(derived.name, ()),
         versions=below,
         full_query=full,
         paths=paths,
@@ -203,11 +214,14 @@ def traced(
         return (), Obstacle("NO_SCOPE", message, str(stop), remedy)
 
 
-def _groups(graph: JoinGraph, grouping: Grouping, statistics: Statistics, rows: float) -> int:
-    """About how many groups there are: the product of the keys' distinct values, or 3/4 power."""
-    found = {key: p.column for key, p in graph.part_entries}
-    columns = [found.get(key) for key in grouping.keys]
+def _rows(graph: JoinGraph, statistics: Statistics, rows: float) -> int:
+    """About how many rows there are; of groups the product of the keys' distinct values, or the
+    power of 3/4."""
     most = max(1.0, min(rows, 1e18))
+    if graph.grouping is None:
+        return int(most)
+    found = {key: p.column for key, p in graph.part_entries}
+    columns = [found.get(key) for key in graph.grouping.keys]
     if not columns or any(column is None for column in columns):
         return int(most**0.75)
     sources = [(graph.by_name[c[0]].source, c[1]) for c in columns if c]
@@ -222,7 +236,7 @@ def _with(known: Known, plan: DerivedPlan) -> Known:
         statistics=replace(
             statistics,
             rows={**statistics.rows, name: plan.source.rows},
-            keys={**statistics.keys, name: plan.key},
+            keys={**statistics.keys, **({name: plan.key} if plan.key else {})},
         ),
         versions={**known.versions, name: plan.source},
     )

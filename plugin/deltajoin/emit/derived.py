@@ -1,10 +1,12 @@
-"""A derived source as views: its rows at both epochs, and its change by touched groups.
+"""A derived source as views: its rows at both epochs, and its change by what is touched.
 
     <source>_v<n>               the subquery over the versions of that epoch
     path_rows_<source>          what its own lookup paths give
-    touched_<source>            distinct group keys of that
-    before_<source>, after_<source>     all rows of those groups at either epoch
-    <source>_changes            its groups after minus its groups before
+    touched_<source>            distinct keys of its groups or partitions in that
+    before_<source>, after_<source>     all rows of those at either epoch
+    <source>_changes            what is made of the rows after, minus what was made of them before
+
+What generators alone make needs no look at other rows: its change is the net of the paths.
 
 Caller: base tables and their changes are open; derived sources below this one have been put up.
 """
@@ -12,20 +14,19 @@ Caller: base tables and their changes are open; derived sources below this one h
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from deltajoin.delta.derived import DerivedPlan
-from deltajoin.emit.ast import column, named, number, pretty, table
+from deltajoin.emit.ast import column, named, number, pretty
 from deltajoin.emit.change import consolidated
-from deltajoin.emit.group import touched_groups, touched_sql
-from deltajoin.emit.layers import made_rows, net_change
+from deltajoin.emit.group import touched_sql
+from deltajoin.emit.layers import net_change, touched_parts
 from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
 from deltajoin.emit.query import query_rows
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.views import Views
-from deltajoin.layers import INPUT
 from deltajoin.names import WEIGHT
 
 
@@ -33,7 +34,8 @@ from deltajoin.names import WEIGHT
 class DerivedProgram:
     """The statements of a derived source; without a change, its rows alone.
 
-    `rows` is the view of all path rows, `regroup` what leads from touched keys to rows.
+    `rows` is the view of all path rows, `regroup` what leads from touched keys to rows; `touched`
+    is None where rows stand for themselves.
     """
 
     source: str
@@ -57,25 +59,25 @@ class DerivedProgram:
 def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> DerivedProgram:
     """The statements of one derived source; `read`: the versions of it that are read."""
     name, graph = plan.source.source, plan.graph
-    scans = tuple(_scan(plan, views, version) for version in sorted(read))
+    program = DerivedProgram(name, tuple(_scan(plan, views, version) for version in sorted(read)))
     if not plan.source.changed:
-        return DerivedProgram(name, scans)
+        return program
     inner = views.within(name)
     paths, shared = all_paths(graph, plan.paths, inner)
+    program = replace(program, paths=paths, shared=shared, rows=inner.path_rows)
+    net = net_change(graph, inner.path_rows)
+    if not graph.part_keys:
+        change = Statement(views.changes(name), _net(plan, net, column(WEIGHT)))
+        return replace(program, change=change)
     before, after = inner.named("before"), inner.named("after")
-    regroup = (
-        *regroup_statements(graph, plan.before, inner, before),
-        *regroup_statements(graph, plan.after, inner, after),
-    )
-    return DerivedProgram(
-        source=name,
-        scans=scans,
-        paths=paths,
-        shared=shared,
-        rows=inner.path_rows,
-        touched=Statement(inner.touched, touched_sql(graph, net_change(graph, inner.path_rows))),
-        regroup=regroup,
-        change=Statement(views.changes(name), _change(plan, inner, before, after)),
+    return replace(
+        program,
+        touched=Statement(inner.touched, touched_sql(graph, net)),
+        regroup=(
+            *regroup_statements(graph, plan.before, inner, before),
+            *regroup_statements(graph, plan.after, inner, after),
+        ),
+        change=Statement(views.changes(name), _difference(plan, inner, before, after)),
     )
 
 
@@ -84,13 +86,19 @@ def _scan(plan: DerivedPlan, views: Views, version: int) -> Statement:
     return Statement(views.scan(plan.source.source, version).view, pretty(rows))
 
 
-def _change(plan: DerivedPlan, views: Views, before: str, after: str) -> str:
-    used = tuple(name for name, _ in plan.source.columns)
+def _difference(plan: DerivedPlan, views: Views, before: str, after: str) -> str:
+    """Touched groups or partitions after, minus those before."""
     sides = []
     for view, sign in ((before, -1), (after, 1)):
-        rows = made_rows(plan.graph, table(view, INPUT))
-        groups = touched_groups(rows, plan.grouping, views.touched)
-        select = exp.select(*(column(name) for name in used), named(number(sign), WEIGHT))
-        sides.append(select.from_(groups.subquery("groups")))
-    union = exp.union(*sides, distinct=False).subquery("sides")
-    return consolidated(used, union, column(WEIGHT))
+        made = touched_parts(plan.graph, view, views.touched).subquery("made")
+        select = exp.select(*(column(name) for name in _used(plan)), named(number(sign), WEIGHT))
+        sides.append(select.from_(made))
+    return _net(plan, exp.union(*sides, distinct=False), column(WEIGHT))
+
+
+def _net(plan: DerivedPlan, rows: exp.Query, weight: exp.Expr) -> str:
+    return consolidated(_used(plan), rows.subquery("rows"), weight)
+
+
+def _used(plan: DerivedPlan) -> tuple[str, ...]:
+    return tuple(name for name, _ in plan.source.columns)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from deltajoin.delta.plan import Target
 from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import column, expression, fail, named, number, pretty, table
-from deltajoin.emit.group import REGROUPED, TARGET_ROWS
+from deltajoin.emit.group import REGROUPED, TARGET_ROWS, touched_groups
 from deltajoin.emit.paths import Statement
 from deltajoin.emit.write import PATH_ROWS, net
 from deltajoin.graph import JoinGraph
@@ -78,25 +78,38 @@ def _no_ties(peers: list[str]) -> exp.Expr:
     return exp.case().when(exp.or_(*tied), fail("KEY_VIOLATED")).else_(exp.true())
 
 
+def touched_parts(graph: JoinGraph, view: str, touched: str) -> exp.Select:
+    """The groups, or rows of the partitions, whose keys stand in the view `touched`.
+
+    `view`: all joined rows of at least these.
+    """
+    rows = made_rows(graph, table(view, INPUT))
+    if graph.grouping is not None:
+        return touched_groups(rows, graph.grouping, touched)
+    windowing = graph.windowing
+    assert windowing is not None  # noqa: S101 - the caller's promise
+    inner = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(INPUT, quoted=True)))
+    keys = dict(zip(windowing.keys, windowing.keys, strict=True))
+    inner = _touched(inner.from_(rows), INPUT, keys, touched)
+    return windowed(inner.subquery(INPUT), windowing)
+
+
 def partition_statement(graph: JoinGraph, target: Target) -> Statement:
     """The rows of the touched partitions, now and in the target."""
     windowing = graph.windowing
     assert windowing is not None  # noqa: S101 - the caller's promise
-    rows = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(INPUT, quoted=True)))
-    rows = rows.from_(made_rows(graph, table(REGROUPED, INPUT)))
-    rows = _touched(rows, INPUT, dict(zip(windowing.keys, windowing.keys, strict=True)))
     new = exp.select(*(column(name) for name in target.columns), named(number(1), WEIGHT))
-    new = new.from_(windowed(rows.subquery(INPUT), windowing).subquery("new"))
+    new = new.from_(touched_parts(graph, REGROUPED, TOUCHED).subquery("new"))
     minus = named(exp.Neg(this=number(1)), WEIGHT)
     old = exp.select(*(column(name, "t") for name in target.columns), minus)
     names = dict(zip(windowing.keys, windowing.key_outputs, strict=True))
-    old = _touched(old.from_(table(TARGET_ROWS, "t")), "t", names)
+    old = _touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)
     return Statement(PARTITION_ROWS, pretty(exp.union(new, old, distinct=False)))
 
 
-def _touched(select: exp.Select, alias: str, names: dict[str, str]) -> exp.Select:
+def _touched(select: exp.Select, alias: str, names: dict[str, str], view: str) -> exp.Select:
     on = [
-        exp.NullSafeEQ(this=column(key, TOUCHED), expression=column(name, alias))
+        exp.NullSafeEQ(this=column(key, view), expression=column(name, alias))
         for key, name in names.items()
     ]
-    return select.join(table(TOUCHED), on=exp.and_(*on), join_type="left semi")
+    return select.join(table(view), on=exp.and_(*on), join_type="left semi")

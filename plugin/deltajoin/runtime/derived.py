@@ -21,8 +21,8 @@ def derive(
         change_rows: view -> rows of the changes at hand; those of derived sources are added.
 
     Returns:
-        source -> {"touched": groups, "change_rows": rows, "reports": of its paths}; sources without
-        a change are left out.
+        source -> {"touched": groups or partitions, None for generators, "change_rows": rows,
+        "reports": of its paths}; sources without a change are left out.
     """
     found = {}
     for program in programs:
@@ -37,15 +37,17 @@ def _change(
     spark: SparkSession, program: dict[str, Any], change_rows: dict[str, int]
 ) -> dict[str, Any]:
     lookups = start_lookups(spark, program["paths"], program["shared"], change_rows)
-    view, touched = program["change"]["view"], 0
+    view: str = program["change"]["view"]
+    touched: int | None = 0
     change_rows[view] = 0
     rows = lookups.union()
     if rows is not None:
         rows.createOrReplaceTempView(_quoted(program["rows"]))
-        touched = _materialised(spark, program["touched"])
-    if touched:
-        _open(spark, program["regroup"])
-        change_rows[view] = _materialised(spark, program["change"])
+        keyed = program["touched"] is not None
+        touched = _materialised(spark, program["touched"]) if keyed else None
+        if touched is None or touched:
+            _open(spark, program["regroup"])
+            change_rows[view] = _materialised(spark, program["change"])
     return {"touched": touched, "change_rows": change_rows[view], "reports": _reports(lookups)}
 
 

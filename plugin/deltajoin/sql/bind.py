@@ -1,9 +1,9 @@
 """SQL text -> JoinGraph: resolve names, inline subqueries, split conjuncts, classify them.
 
 A CTE, a derived table and a parenthesised join that are plain select-project-join blocks dissolve
-into their relations; each reference to a CTE is an occurrence of its own. One that makes groups is
-a relation over a derived source. EXISTS and IN become semi joins, NOT EXISTS an anti join. What
-remains is one tree of blocks, one list of projections.
+into their relations; each reference to a CTE is an occurrence of its own. One with groups, windows
+or generators is a relation over a derived source. EXISTS and IN become semi joins, NOT EXISTS an
+anti join. What remains is one tree of blocks, one list of projections.
 Anything that does not dissolve makes the query *opaque*: the text stays as it is and only full
 recomputation is possible.
 
@@ -96,7 +96,7 @@ class _Registry:
 
 
 class _Binder:
-    """Binds one query; one more binds each subquery that makes groups."""
+    """Binds one query; one more binds each subquery with a layer: groups, windows, generators."""
 
     def __init__(self, tables: Columns, registry: _Registry) -> None:
         self.relations: list[tuple[str, str]] = []
@@ -126,23 +126,20 @@ class _Binder:
 
         Args:
             outer: the scope around a subquery.
-            name: what the subquery is called here; a CTE that makes groups is a source of its own
-                name.
+            name: what the subquery is called here; a CTE that is a source has its own name.
         """
         while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
             query = query.this
-        if is_layered(query) and is_grouped(query):
-            return self._groups(query, name or "groups", outer)
+        if is_layered(query) or is_grouped(check_shape(query)):
+            return self._source(query, name or "groups", outer)
         select = check_shape(query)
-        if is_grouped(select):
-            return self._groups(select, name or "groups", outer)
         block, scope = self._rows(select, outer)
         for projection in select.expressions:
             self._project(projection, block, scope)
         return block
 
-    def _groups(self, select: exp.Select, name: str, outer: Scope | None) -> Block:
-        """One relation for a subquery that makes groups; a CTE read twice is one source."""
+    def _source(self, select: exp.Query, name: str, outer: Scope | None) -> Block:
+        """One relation for a subquery with a layer of its own; a CTE read twice is one source."""
         known = self._registry.derived
         if id(select) not in known:
             try:
@@ -152,9 +149,6 @@ class _Binder:
                     raise
                 remedy = "Group in a subquery of FROM and join it."
                 raise Unsupported("SUBQUERY", "a correlated aggregate", select, remedy) from error
-            if graph.grouping is None:
-                what = "Compute the window downstream."
-                raise Unsupported("WINDOW", "a window below a join", select, what)
             cte = select.parent
             source = cte.alias if isinstance(cte, exp.CTE) else name
             known[id(select)] = Derived(self._registry.names.take(source), graph)
