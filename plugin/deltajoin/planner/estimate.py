@@ -197,8 +197,9 @@ class SetEstimator:
         ]
         return max(found, key=lambda edge: len(edge.predicates), default=None)
 
-    def _order(self, mask: int) -> tuple[int, ...]:
-        return tuple(sorted(self._rank[number] for number in bits(mask)))
+    def _order(self, mask: int) -> tuple[tuple[int, ...], int]:
+        """By figures; what they leave alike, by canonical number."""
+        return tuple(sorted(self._rank[number] for number in bits(mask))), mask
 
 
 def _matched(values: float, matches: float, rest: float) -> float:
