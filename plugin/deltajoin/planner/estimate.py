@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from deltajoin.graph import Block, Join, JoinGraph, Predicate
-from deltajoin.planner.classes import bits
+from deltajoin.planner.classes import LEAST, bits
 from deltajoin.planner.hypergraph import Edge, Hypergraph
-from deltajoin.planner.matching import LEAST, Matching
+from deltajoin.planner.matching import Matching
 from deltajoin.planner.statistics import TRUST, Statistics
 
 _MOST = 1e100
@@ -111,7 +111,10 @@ class SetEstimator:
         rows = self._rows(last, part)
         if not rest:
             return rows
-        share = self._matching.pairs(rest, part & last.mask).share
+        if last.number >= 0:
+            share = self._matching.lookup(rest, last.number)[0]
+        else:
+            share = self._matching.pairs(rest, part & last.mask).share
         return self._rows(node, rest) * rows * share
 
     def _join(self, node: _Node, on: Matching, part: int) -> float:
