@@ -108,11 +108,15 @@ class Matching:
 
         The share is that of `pairs`; this is for those who ask it of thousands of sets.
         """
-        known = self._partners[new]
+        return self.of(new).match(bound)
+
+    def of(self, number: int) -> Partners:
+        """The predicates between a relation and others."""
+        known = self._partners[number]
         if known is None:
-            residuals = ((needs, share) for _, needs, share in self._residuals[new])
-            known = self._partners[new] = Partners(self._classes, new, residuals)
-        return known.match(bound)
+            residuals = ((needs, share) for _, needs, share in self._residuals[number])
+            known = self._partners[number] = Partners(self._classes, number, residuals)
+        return known
 
     def pairs(self, one: int, other: int) -> Pairs:
         """How the rows of two disjoint sets match."""

@@ -12,6 +12,7 @@ Caller: `Matching.lookup`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -27,13 +28,25 @@ _Part = tuple[int, float, float, float, float, float, float]
 _NOTHING: _Part = (0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 
 
+class _Side(NamedTuple):
+    """A wide class on a set's side: fewest values, what makes up for members that only meet by the
+    relation, share of values that are not null."""
+
+    distinct: float
+    apart: float
+    present: float
+
+
 class _Wide(NamedTuple):
-    """A class of several partners: its bit, the relation's links by it, its distinct values."""
+    """A class of several partners: its bit, the relation's links by it, all its relations; the
+    relation's distinct values and share not null; what it is on the sets that were asked for."""
 
     number: int
     links: int
+    span: int
     distinct: float
     present: float
+    sides: dict[int, _Side]
 
 
 class Partners:
@@ -48,13 +61,12 @@ class Partners:
         self._rows = classes.rows[number]
         self._keyed = classes.may_cover(number)
         self._wide = tuple(
-            _Wide(c, links[number], members[number].distinct, members[number].present)
+            _Wide(c, classes.links[c][number], classes.spans[c], own.distinct, own.present, {})
             for c in bits(classes.of[number])
-            if len(members := classes.members[c]) > 2
-            for links in (classes.links[c],)
+            if len(classes.members[c]) > 2
+            for own in (classes.members[c][number],)
         )
-        own = 1 << number
-        together = [(needs & ~own, share) for needs, share in residuals]
+        together = [(needs & ~(1 << number), share) for needs, share in residuals]
         self._residuals = tuple((n, share) for n, share in together if n & (n - 1))
         #: Partners whose joint values depend on which wide classes meet.
         self._crossing = 0
@@ -77,47 +89,54 @@ class Partners:
         if not classes:
             return max(residual, LEAST), 0
         if classes & (classes - 1):
-            here *= self._joint(classes, here)
-            for partner in bits(self._crossing & bound):
-                own = classes & self._classes.of[partner]
-                factor = self._classes.factor(partner, own)[0]
-                least, most = min(least, factor), max(most, factor)
+            if self._keyed:
+                here *= self._classes.factor(self._number, classes)[0]
+            elif here > self._rows:
+                here = self._rows
+            if self._crossing & bound:
+                least, most = self._crossed(classes, bound, least, most)
             there *= least if least < 1.0 else most
-        distinct = min(max(there, here, 1.0) * apart, _MOST)
-        return max(max(present, LEAST) * residual / distinct, FLOOR), classes
+        distinct = there if there > here else here
+        distinct = min(distinct * apart, _MOST) if distinct > 1.0 else min(apart, _MOST)
+        share = (present if present > LEAST else LEAST) * residual / distinct
+        return (share if share > FLOOR else FLOOR), classes
+
+    def _crossed(self, classes: int, bound: int, least: float, most: float) -> tuple[float, float]:
+        """The factors of joint values with those of partners that wide classes cross."""
+        for partner in bits(self._crossing & bound):
+            factor = self._classes.factor(partner, classes & self._classes.of[partner])[0]
+            least, most = min(least, factor), max(most, factor)
+        return least, most
 
     def _widened(self, together: _Part, bound: int) -> tuple[_Part, float]:
         """With the wide classes and residuals; and what makes up for members that meet here."""
         classes, there, here, present, residual, least, most = together
         apart = 1.0
-        for number, links, distinct, nonnull in self._wide:
-            met = links & bound
-            if met:
+        for number, links, span, distinct, nonnull, sides in self._wide:
+            if links & bound:
+                within = span & bound
+                side = sides.get(within)
+                if side is None:
+                    side = sides[within] = self._side(number, within, links & within, distinct)
                 classes |= 1 << number
-                value, values, share = self._side(number, bound, met)
-                there, here = min(there * value, _MOST), min(here * distinct, _MOST)
-                present *= share * nonnull
-                if len(values) > 1:
-                    smallest = sorted((*values, distinct))
-                    apart *= product_of(smallest[1:]) / max(value, distinct)
+                there *= side[0]
+                here *= distinct
+                apart *= side[1]
+                present *= side[2] * nonnull
         for needs, share in self._residuals:
             if needs & bound == needs:
                 residual *= share
+        there, here = min(there, _MOST), min(here, _MOST)
         return (classes, there, here, present, residual, least, most), apart
 
-    def _side(self, number: int, bound: int, met: int) -> tuple[float, list[float], float]:
-        """A wide class on the set's side: fewest values, those of each group, share not null."""
-        values, present = [], 1.0
-        for relations, distinct, share in self._classes.groups(number, bound):
-            if relations & met:
-                values.append(distinct)
-                present *= share
-        return min(values), values, present
-
-    def _joint(self, classes: int, product: float) -> float:
-        if self._keyed:
-            return self._classes.factor(self._number, classes)[0]
-        return min(product, self._rows) / product
+    def _side(self, number: int, within: int, met: int, distinct: float) -> _Side:
+        groups = [g for g in self._classes.groups(number, within) if g.relations & met]
+        values = [group.distinct for group in groups]
+        apart = 1.0
+        if len(values) > 1:
+            smallest = sorted((*values, distinct))
+            apart = product_of(smallest[1:]) / max(min(values), distinct)
+        return _Side(min(values), apart, math.prod(group.present for group in groups))
 
     def _parts(self, residuals: Iterable[tuple[int, float]]) -> dict[int, _Part]:
         """What each partner contributes by itself, by its number."""
@@ -144,8 +163,9 @@ class Partners:
             here = product_of(member.distinct for _, member in both)
             present = product_of(m.present * n.present for m, n in both)
             factor = 1.0
-            if (shared | wide & classes.of[partner]).bit_count() > shared.bit_count():
-                self._crossing |= 1 << partner
+            if wide & classes.of[partner]:
+                if self._may_join(partner, shared | wide & classes.of[partner]):
+                    self._crossing |= 1 << partner
             else:
                 factor = classes.factor(partner, shared)[0]
             residual = kept.get(partner, 1.0)
@@ -160,6 +180,11 @@ class Partners:
                     max(factor, 1.0),
                 )
         return parts
+
+    def _may_join(self, number: int, own: int) -> bool:
+        """Whether some of these classes may have fewer values together than their product."""
+        values = product_of(self._classes.members[c][number].distinct for c in bits(own))
+        return values > self._classes.rows[number] or self._classes.may_cover(number)
 
     def _part(self, run: int, parts: dict[int, _Part], part: int) -> _Part:
         """What the partners of a part of a run contribute together."""

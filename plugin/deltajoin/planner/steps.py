@@ -68,15 +68,18 @@ def plain_pricing(steps: Steps) -> Pricing:
     tables = steps.tables
 
     def price(bound: int, new: int, rows_in: float, rows_out: float, placed: bool) -> Priced:
-        return step_price(rows_in, rows_out, tables[new], placed)
+        table = tables[new]
+        if table < LARGE_TABLE_ROWS:
+            return rows_out, KEPT
+        return step_price(rows_in, rows_out, table, placed)
 
     return Pricing(price, 1.0, LOOKUP)
 
 
 #: A step from a bound set: the set after it, the new relation, its fan-out and key.
 Move = tuple[int, int, float, int]
-#: The same without the set: fan-out, new relation, key.
-Step = tuple[float, int, int]
+#: Its fan-out and key alone.
+Step = tuple[float, int]
 
 
 class Steps:
@@ -110,6 +113,7 @@ class Steps:
         self._relevant = tuple(
             self._matching.relevant(number) | near for number, near in enumerate(self.adjacent)
         )
+        self._matches = tuple(self._matching.of(i).match for i in range(len(self.names)))
         self._rows = tuple(self._matching.rows(name) for name in self.names)
         self._fan_outs: tuple[dict[int, Step], ...] = tuple({} for _ in self.names)
         self._carriers: dict[int, int] = {0: 0}
@@ -175,16 +179,20 @@ class Steps:
         if found is None:
             made = []
             size, rest = self.size, self.neighbours(bound)
+            known, relevant = self._fan_outs, self._relevant
             while rest:
                 bit = rest & -rest
                 rest ^= bit
-                fan_out, new, key = size(bound, bit.bit_length() - 1)
-                made.append((bound | bit, new, fan_out, key))
+                new = bit.bit_length() - 1
+                step = known[new].get(bound & relevant[new])
+                if step is None or self._measured:
+                    step = size(bound, new)
+                made.append((bound | bit, new, step[0], step[1]))
             found = self._moves[bound] = tuple(made)
         return found
 
     def size(self, bound: int, new: int) -> Step:
-        """The step from a set to one more relation: fan-out, relation, key.
+        """The step from a set to one more relation: fan-out and key.
 
         The key is the set of equality classes that the step matches on; 0 for none.
         """
@@ -196,12 +204,13 @@ class Steps:
         if self._measured:
             seen = self._measured.get((bound & self._matching.relevant(new), new))
             if seen is not None:
-                return drawn(seen, known[0]), new, known[2]
+                return drawn(seen, known[0]), known[1]
         return known
 
     def _estimated(self, met: int, new: int) -> Step:
-        share, key = self._matching.lookup(met, new)
-        return max(self._rows[new] * share, LEAST), new, key
+        share, key = self._matches[new](met)
+        rows = self._rows[new] * share
+        return (rows if rows > LEAST else LEAST), key
 
     def usable(self, key: int, joined: int) -> bool:
         """True when a relation outside the set might still be looked up by this key."""
