@@ -27,6 +27,7 @@ from deltajoin.planner.cardinality import (
 )
 from deltajoin.planner.estimate import SetEstimator
 from deltajoin.planner.statistics import Measured, measured_steps
+from deltajoin.planner.subsets import every_match
 from tests.unit.joins import graph, hypergraph, join
 
 SALES = Statistics(
@@ -349,12 +350,17 @@ def test_a_lookup_of_one_relation_is_the_general_case_of_two_sets(
             sum_of_two = Predicate("`a`.`v` + `b`.`v` > `c`.`v`", "residual", refs)
             of = replace(of, predicates=(*of.predicates, sum_of_two))
         matching = statistics.matching(of)
-        for new, bound in itertools.product(range(len(of.relations)), range(1, 1 << 7)):
-            if bound >> new & 1 or bound >> len(of.relations):
-                continue
-            share, classes = matching.lookup(bound, new)
-            assert share == pytest.approx(matching.pairs(bound, 1 << new).share, rel=1e-9)
-            several += classes & (classes - 1) != 0
+        for new in range(len(of.relations)):
+            others = (1 << len(of.relations)) - 1 & ~(1 << new)
+            every = dict(zip(*every_match(matching.of(new), others), strict=True))
+            assert len(every) == 1 << len(of.relations) - 1
+            for bound, (found, met) in every.items():
+                share, classes = matching.lookup(bound, new)
+                if bound:
+                    general = matching.pairs(bound, 1 << new).share
+                    assert share == pytest.approx(general, rel=1e-9), (seed, new, bound)
+                assert (found, met) == (pytest.approx(share, rel=1e-9), classes)
+                several += classes & (classes - 1) != 0
     assert several > 1000
 
 

@@ -18,6 +18,7 @@ from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics, drawn
 from deltajoin.planner.classes import LEAST
+from deltajoin.planner.subsets import every_match
 
 #: A travelling change of at most so many rows is broadcast to a table of at least so many; a
 #: smaller table is broadcast itself.
@@ -26,6 +27,8 @@ BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
 EXCHANGE = 0.5
 #: A lookup that nothing passes, as rows: plan, start, and the other side's read take about 0.05 s.
 LOOKUP = 50_000.0
+#: In graphs of up to so many relations, all steps to one are estimated once this many were asked.
+ALL_OF, MANY = 12, 48
 #: Where the stream lies after a step: where it lay, by the step's key, anywhere.
 KEPT, KEYED, LOST = 0, 1, 2
 
@@ -200,7 +203,10 @@ class Steps:
         known = self._fan_outs[new].get(met)
         if known is None:
             self.asked += 1
-            known = self._fan_outs[new][met] = self._estimated(met, new)
+            if len(self._fan_outs[new]) == MANY and len(self.names) <= ALL_OF:
+                self._estimate_all(new)
+            known = self._fan_outs[new].get(met) or self._estimated(met, new)
+            self._fan_outs[new][met] = known
         if self._measured:
             seen = self._measured.get((bound & self._matching.relevant(new), new))
             if seen is not None:
@@ -211,6 +217,13 @@ class Steps:
         share, key = self._matches[new](met)
         rows = self._rows[new] * share
         return (rows if rows > LEAST else LEAST), key
+
+    def _estimate_all(self, new: int) -> None:
+        """All steps to a relation that is asked for from many sets."""
+        sets, matches = every_match(self._matching.of(new), self._relevant[new])
+        rows = self._rows[new]
+        steps = [(max(rows * share, LEAST), key) for share, key in matches]
+        self._fan_outs[new].update(zip(sets, steps, strict=True))
 
     def usable(self, key: int, joined: int) -> bool:
         """True when a relation outside the set might still be looked up by this key."""
