@@ -15,6 +15,7 @@ step of a path, over an `arrange`d table.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -115,6 +116,7 @@ class SparkCost:
         self._widths = [used_bytes(statistics, r.source, r.columns) for r in relations]
         self._width: dict[int, float] = {}
         self._sums: dict[tuple[int, int], float] = {}
+        self._sizes: dict[int, tuple[float, float, bool]] = {}
         self._equated = Equated(graph, hypergraph)
         self._places: dict[str, int] = {}
 
@@ -130,17 +132,16 @@ class SparkCost:
 
     def _way(self, kind: str, left: SubPlan, right: SubPlan) -> tuple[float, bool, bool, bool]:
         """Seconds; whether the right side is broadcast; which sides lie by the join's key."""
-        build = self._bytes(right)
-        if kind in _BUILDS_RIGHT and self._is_small(right):
-            probed = (
-                1.0 if self._equated.key(left.relations, right.relations) else max(right.rows, 1.0)
-            )
+        build, small = self._size(right)
+        if small and kind in _BUILDS_RIGHT:
+            keyed = self._equated.key(left.relations, right.relations)
+            probed = 1.0 if keyed else max(right.rows, 1.0)
             return BROADCAST * build + PROBE * left.rows * probed, True, False, False
         here, there = self._place(left), self._place(right)
         if here or there:
             key = self._equated.key(left.relations, right.relations)
             here, there = here if here == key else 0, there if there == key else 0
-        moved = (0.0 if here else self._bytes(left)) + (0.0 if there else build)
+        moved = (0.0 if here else self._size(left)[0]) + (0.0 if there else build)
         seconds = SHUFFLE * moved + SORT_MERGE * (left.rows + right.rows)
         return seconds, False, here != 0, there != 0
 
@@ -150,7 +151,7 @@ class SparkCost:
             return 0
         found = self._places.get(part.text)
         if found is None:
-            if part.kind in _BUILDS_RIGHT and self._is_small(part.right):
+            if part.kind in _BUILDS_RIGHT and self._size(part.right)[1]:
                 found = self._place(part.left)
             else:
                 found = self._equated.key(part.left.relations, part.right.relations)
@@ -175,15 +176,14 @@ class SparkCost:
         found = self._sums[run, part] = sum(self._widths[run + number] for number in bits(part))
         return found
 
-    def _is_small(self, part: SubPlan) -> bool:
-        """Whether a part may be broadcast: by what is expected, and by what is possible."""
-        if self._bytes(part) > BUILD_LIMIT:
-            return False
-        most = self._bounds.most_rows(part.relations)
-        return most * self.width(part.relations) <= MOST_BUILD
-
-    def _bytes(self, part: SubPlan) -> float:
-        return part.rows * self.width(part.relations)
+    def _size(self, part: SubPlan) -> tuple[float, bool]:
+        """Bytes of a part; whether it may be broadcast by what is expected and what is possible."""
+        known = self._sizes.get(part.relations)
+        if known is None or known[0] != part.rows:
+            size, width = part.rows * self.width(part.relations), self.width(part.relations)
+            most = math.inf if size > BUILD_LIMIT else self._bounds.most_rows(part.relations)
+            known = self._sizes[part.relations] = part.rows, size, most * width <= MOST_BUILD
+        return known[1], known[2]
 
 
 @dataclass(frozen=True)
