@@ -276,7 +276,7 @@ class _PlanMaker:
             keys=tuple(sorted((s, k) for s, k in self.keys.items() if s in versions)),
             graph=self.graph,
             epoch_order=order,
-            full_query=plan_full_query(self.graph, self.statistics, self.types),
+            find_full_query=lambda: plan_full_query(self.graph, self.statistics, self.types),
             paths=routes(self.graph, self.statistics, order, versions, self.strategy),
             settings=None,
             regroup=regroup(self.graph, self.statistics, order, versions),

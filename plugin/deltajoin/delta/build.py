@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
-from deltajoin.delta.epochs import LookupPath, SourceVersion, epoch_order
+from deltajoin.delta.epoch_order import chosen_epoch_order
+from deltajoin.delta.epochs import LookupPath, SourceVersion
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.identity import target_key
-from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
+from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics, last_order
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
 from deltajoin.delta.route import NoScope, regroup, routes
@@ -26,6 +28,7 @@ from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
+from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.solver import Strategy, parse_strategy
 from deltajoin.sql.bind import BoundQuery, bind
 
@@ -60,10 +63,12 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
     statistics = gather_statistics(tables, keys, _declared(model), runs)
-    pins = Pins.of(runs)
+    pins = Pins.of(runs, last_order(inputs.target, mark))
     versions = {s.source: s for s in sources}
     strategy = parse_strategy(model.strategy)
-    order = epoch_order(graph, statistics, versions, strategy, pins) if graph else ()
+    order, note = (
+        chosen_epoch_order(graph, statistics, versions, strategy, pins) if graph else ((), "")
+    )
     paths, untraced = _paths(graph, statistics, order, sources, strategy, pins)
     against = operator or untraced
     decision = decide(
@@ -79,6 +84,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         )
     )
     live = graph is not None and decision.strategy == "incremental"
+    full_query = cache(partial(_full_query, graph, statistics, sources, model, pins.order))
+    if model.order or decision.strategy != "noop":
+        full_query()
     return DeltaPlan(
         model=model.name,
         fingerprint=mark,
@@ -93,7 +101,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
         epoch_order=order,
-        full_query=_full_query(graph, statistics, sources, model),
+        find_full_query=full_query,
         paths=paths if live else (),
         regroup=regroup(graph, statistics, order, {s.source: s for s in sources})
         if graph and live
@@ -102,6 +110,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         warnings=_warnings(tables, statistics, graph),
         statistics=statistics,
         rebuilt_because=against,
+        replanned=(note,) if note and live else (),
     )
 
 
@@ -118,12 +127,13 @@ def _full_query(
     statistics: Statistics,
     sources: tuple[SourceVersion, ...],
     model: Model,
+    last: LastOrder | None,
 ) -> FullQuery | None:
     if graph is None:
         return None
     types = {(s.source, name): kind for s in sources for name, kind in s.columns}
     choice = Choice(model.reorder, tuple(model.order))
-    return plan_full_query(graph, statistics, types, choice)
+    return plan_full_query(graph, statistics, types, choice, last)
 
 
 def _paths(

@@ -205,6 +205,19 @@ class Combiner:
         """The cheaper legal orientation of joining two disjoint sets; None when there is none."""
         return self.better(None, one, other)
 
+    def join_as(self, left: SubPlan, right: SubPlan) -> SubPlan | None:
+        """The join of two disjoint sets in this orientation; None when it is not legal."""
+        kind = (
+            "" if left.relations & right.relations else self.kind(left.relations, right.relations)
+        )
+        if not kind:
+            return None
+        joined = left.relations | right.relations
+        rows = self.rows(joined)
+        cost = left.cost + right.cost + self._cost.join(kind, left, right, rows)
+        text = f"({left.text} {right.text})"
+        return SubPlan(joined, rows, cost, text, kind, left, right, self.graph)
+
     def better(self, best: SubPlan | None, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The better of `best`, a plan of the same set, and `join(one, other)`."""
         kind, turned = self._operator(one.relations, other.relations)
