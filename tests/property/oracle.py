@@ -295,7 +295,7 @@ class _PlanMaker:
             keys=tuple(sorted((s, k) for s, k in self.keys.items() if s in tables)),
             graph=self.graph,
             epoch_order=order,
-            full_query=plan_full_query(self.graph, statistics, self.described.types),
+            find_full_query=lambda: plan_full_query(self.graph, statistics, self.described.types),
             paths=routes(self.graph, statistics, order, versions, self.strategy),
             settings=None,
             regroup=regroup(self.graph, statistics, order, versions),

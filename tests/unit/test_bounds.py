@@ -62,6 +62,14 @@ def test_a_table_of_unknown_size_has_no_bound() -> None:
     assert most(of, "c", rows) == math.inf
 
 
+def test_the_product_of_a_hundred_tables_is_no_more_than_infinite() -> None:
+    """Counts are whole numbers; their product would not fit where bytes are asked for."""
+    names = [f"d{i}" for i in range(100)]
+    of = graph(["f", *names], [f"f.k{i} = {name}.k" for i, name in enumerate(names)])
+    found = most(of, " ".join(["f", *names]), dict.fromkeys(("f", *names), 10**6))
+    assert found * 8.0 == math.inf
+
+
 def planned(of: JoinGraph, rows: dict[str, int], choice: Choice | None = None) -> FullQuery:
     return plan_full_query(of, Statistics(dict(rows), KEYS), {}, choice)
 

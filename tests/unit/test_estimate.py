@@ -14,7 +14,8 @@ import pytest
 from deltalake import write_deltalake
 
 from deltajoin.catalog import load_table
-from deltajoin.graph import JoinGraph
+from deltajoin.catalog.statistics import ColumnStatistics
+from deltajoin.graph import JoinGraph, Predicate
 from deltajoin.planner.cardinality import (
     Estimate,
     Statistics,
@@ -26,6 +27,7 @@ from deltajoin.planner.cardinality import (
 )
 from deltajoin.planner.estimate import SetEstimator
 from deltajoin.planner.statistics import Measured, measured_steps
+from deltajoin.planner.subsets import every_match
 from tests.unit.joins import graph, hypergraph, join
 
 SALES = Statistics(
@@ -330,6 +332,36 @@ def test_no_figure_gives_nothing_or_infinity(seeds: range) -> None:
         for new, size in itertools.product(inner, range(1, len(inner))):
             bound = frozenset([n for n in inner if n != new][:size])
             assert 0 < fan_out(of, statistics, bound, new) < math.inf, (seed, bound, new)
+
+
+def test_a_lookup_of_one_relation_is_the_general_case_of_two_sets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every set and relation; keys of two columns, wide classes, residuals, nulls, any figures."""
+    nulls = {"id": 0.0, "k": 0.4, "m": 0.9, "v": None}
+    monkeypatch.setattr(
+        Statistics, "column", lambda _, __, name: ColumnStatistics(None, None, nulls[name], None)
+    )
+    several = 0
+    for seed in range(400):
+        of, statistics = any_case(seed)
+        if len(of.relations) > 2:
+            refs = tuple((relation.name, "v") for relation in of.relations[:3])
+            sum_of_two = Predicate("`a`.`v` + `b`.`v` > `c`.`v`", "residual", refs)
+            of = replace(of, predicates=(*of.predicates, sum_of_two))
+        matching = statistics.matching(of)
+        for new in range(len(of.relations)):
+            others = (1 << len(of.relations)) - 1 & ~(1 << new)
+            every = dict(zip(*every_match(matching.of(new), others), strict=True))
+            assert len(every) == 1 << len(of.relations) - 1
+            for bound, (found, met) in every.items():
+                share, classes = matching.lookup(bound, new)
+                if bound:
+                    general = matching.pairs(bound, 1 << new).share
+                    assert share == pytest.approx(general, rel=1e-9), (seed, new, bound)
+                assert (found, met) == (pytest.approx(share, rel=1e-9), classes)
+                several += classes & (classes - 1) != 0
+    assert several > 1000
 
 
 def test_many_equalities_of_huge_tables_stay_numbers() -> None:

@@ -109,6 +109,8 @@ def _full_query(full: Mapping[str, Any], told: Mapping[str, Any] | None) -> list
         how += f", {full['pairs']:,} pairs"
     gain = full["written_cost"] / full["cost"] if full["cost"] else 1.0
     lines = [f"  full query: {full['order']}  {how}; as written costs {gain:.2f}x"]
+    if full.get("replanned"):
+        lines.append(f"    replanned: {full['replanned']}")
     if told is not None:
         lines.append("    " + _runner_up(told["runner_up"]))
     for number, join in enumerate(full["joins"]):
@@ -194,6 +196,7 @@ def render_plan(plan: Mapping[str, Any], told: Mapping[str, Any] | None = None) 
         lines.append("  epoch order: " + ", ".join(plan["epoch_order"]))
     for derived in plan.get("derived") or ():
         lines += ["  " + line for line in derived_lines(derived)]
+    lines += [f"  replanned: {note}" for note in plan.get("replanned", ())]
     paths = told["paths"] if told is not None and told["paths"] else [None] * len(plan["paths"])
     for path, expected in zip(plan["paths"], paths, strict=True):
         lines += ["  " + line for line in _explained_path(path, expected)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
 from deltajoin.delta.derived import (
@@ -19,9 +20,9 @@ from deltajoin.delta.derived import (
     plan_derived,
     traced,
 )
-from deltajoin.delta.epoch_order import epoch_order
+from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.history import Record, last_epoch
-from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
+from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics, last_order
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
@@ -33,7 +34,8 @@ from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
 from deltajoin.planner.cardinality import Statistics
-from deltajoin.planner.full_query import Choice, plan_full_query
+from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
+from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.solver import parse_strategy
 from deltajoin.sql.bind import BoundQuery, bind
 
@@ -73,12 +75,14 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
     statistics = gather_statistics(tables, keys, _declared(model), runs)
-    pins = Pins.of(runs)
-    strategy, choice = parse_strategy(model.strategy), Choice(model.reorder, tuple(model.order))
+    pins = Pins.of(runs, last_order(inputs.target, mark))
+    strategy = parse_strategy(model.strategy)
     known = Known(described, statistics, {s.source: s for s in sources})
     derived, known = plan_derived(graph, known, strategy, Choice(model.reorder))
     statistics, versions = known.statistics, known.versions
-    order = epoch_order(graph, statistics, versions, strategy, pins) if graph else ()
+    order, note = (
+        chosen_epoch_order(graph, statistics, versions, strategy, pins) if graph else ((), "")
+    )
     paths, untraced = (
         traced(graph, statistics, order, versions, strategy, pins) if graph else ((), None)
     )
@@ -98,6 +102,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         )
     )
     live = graph is not None and decision.strategy == "incremental"
+    full_query = cache(partial(_full_query, graph, statistics, described, model, pins.order))
+    if model.order or decision.strategy != "noop":
+        full_query()
     return DeltaPlan(
         model=model.name,
         fingerprint=mark,
@@ -112,7 +119,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
         epoch_order=order,
-        full_query=plan_full_query(graph, statistics, described.types, choice) if graph else None,
+        find_full_query=full_query,
         paths=paths if live else (),
         regroup=regroup(graph, statistics, order, versions) if graph and live else (),
         derived=derived if live else tuple(plan.at_rest for plan in derived),
@@ -120,6 +127,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         warnings=_warnings(tables, statistics, graph),
         statistics=statistics,
         rebuilt_because=against,
+        replanned=(note,) if note and live else (),
     )
 
 
@@ -129,6 +137,19 @@ def _declared(model: Model) -> Declared:
         references=model.references,
         hints=model.hints,
     )
+
+
+def _full_query(
+    graph: JoinGraph | None,
+    statistics: Statistics,
+    described: Described,
+    model: Model,
+    last: LastOrder | None,
+) -> FullQuery | None:
+    if graph is None:
+        return None
+    choice = Choice(model.reorder, tuple(model.order))
+    return plan_full_query(graph, statistics, described.types, choice, last)
 
 
 def _types(tables: Mapping[str, TableState]) -> dict[tuple[str, str], str]:

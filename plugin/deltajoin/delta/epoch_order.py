@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 
 from deltajoin.delta.path import SourceVersion
-from deltajoin.delta.pinning import Pins, holds
+from deltajoin.delta.pinning import Pins, holds, replanned
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics
@@ -41,11 +41,21 @@ def epoch_order(
     strategy: Strategy = COST,
     pins: Pins | None = None,
 ) -> tuple[str, ...]:
-    """All relations in epoch order; by ascending size where it is not known what changed.
+    """All relations in epoch order; by ascending size where it is not known what changed."""
+    return chosen_epoch_order(graph, statistics, versions, strategy, pins)[0]
 
-    That of the last like epoch (`pinning`) stays while it is not clearly dearer.
+
+def chosen_epoch_order(
+    graph: JoinGraph,
+    statistics: Statistics,
+    versions: Mapping[str, SourceVersion] | None = None,
+    strategy: Strategy = COST,
+    pins: Pins | None = None,
+) -> tuple[tuple[str, ...], str]:
+    """The epoch order; and old and new cost where that of the last like epoch was given up.
+
+    That order (`pinning`) stays while it is not clearly dearer.
     """
-
     places = {name: place for place, name in enumerate(canonical_names(graph))}
 
     def size(name: str) -> tuple[float, int]:
@@ -53,10 +63,10 @@ def epoch_order(
 
     if strategy != COST:
         written = tuple(relation.name for relation in graph.relations)
-        return stream_order(written, strategy)
+        return stream_order(written, strategy), ""
     names = tuple(sorted((relation.name for relation in graph.relations), key=size))
     if versions is None:
-        return names
+        return names, ""
     changed = tuple(n for n in names if versions[graph.by_name[n].source].changed)
     sources = {name: graph.by_name[name].source for name in changed}
     rows = {source: statistics.table_rows(source) for source in sources.values()}
@@ -68,10 +78,12 @@ def epoch_order(
         best: tuple[str, ...] = min(permutations(changed), key=rank)
     else:
         best = _improved(changed, rank)
-    pinned = pins.epoch_order(changed) if pins else None
+    pinned, note = pins.epoch_order(changed) if pins else None, ""
     if pinned is not None and holds(rank(pinned), rank(best)):
         best = pinned
-    return (*(name for name in names if name not in best), *best)
+    elif pinned is not None:
+        note = replanned("epoch order", rank(pinned), rank(best))
+    return (*(name for name in names if name not in best), *best), note
 
 
 def _cost(order: list[str], rows: Mapping[str, float]) -> float:

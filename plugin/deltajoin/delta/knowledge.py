@@ -14,6 +14,7 @@ from typing import Any
 from deltajoin.catalog import TableState, TargetState
 from deltajoin.delta.history import committed_record
 from deltajoin.errors import DeltaJoinError
+from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.statistics import Columns, Reference, Statistics, measured_steps
 
 Keys = Mapping[str, tuple[str, ...]]
@@ -65,15 +66,22 @@ def gather_statistics(
 
 def earlier_paths(state: TargetState | None, mark: str) -> tuple[Sequence[Mapping[str, Any]], ...]:
     """The paths of the last epochs of one definition (`mark`: its fingerprint), newest first."""
-    found = (paths for paths in _recorded(state, mark) if paths)
+    found = (paths for record in _recorded(state, mark) if (paths := record.get("paths")))
     return tuple(paths for paths, _ in zip(found, range(RUNS), strict=False))
 
 
-def _recorded(state: TargetState | None, mark: str) -> Iterator[Sequence[Mapping[str, Any]]]:
+def last_order(state: TargetState | None, mark: str) -> LastOrder | None:
+    """The order of the whole query in the last epoch of one definition; None when none tells."""
+    orders = (order for record in _recorded(state, mark) if (order := record.get("order")))
+    found = next(orders, None)
+    return LastOrder(str(found["nesting"]), found["rows"]) if found else None
+
+
+def _recorded(state: TargetState | None, mark: str) -> Iterator[Mapping[str, Any]]:
     for commit in state.commits if state else ():
         record = committed_record(commit.user_metadata)
         if record is not None and record.get("fingerprint") == mark:
-            yield record.get("paths") or ()
+            yield record
 
 
 def resolve_references(

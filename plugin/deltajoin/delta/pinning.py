@@ -1,12 +1,10 @@
 """Orders that hold: what the last like epoch did is kept until something is clearly cheaper.
 
 An epoch is like today's when the same definition ran with the same changed relations; its record in
-the target's log says in which epoch order and by which paths. Both are kept while their cost under
-today's statistics is at most `KEEP` times the best that is found. Every order is exact, so this is
-about stability alone: plans don't flip from day to day, and measured rows add up on the same steps.
-A figure that halves can make the best order half as dear, hence 2; growing by half does less.
+the target's log says in which epoch order and by which paths. Both are kept while they hold
+(`planner.kept`): plans don't flip from day to day, and measured rows add up on the same steps. The
+whole query's order is that of the last epoch, whatever had changed then (`order`).
 
-The whole query's order is not pinned: it is for rebuilds, which are rare and start anew.
 Caller: `Pins.of` the records; asks them where an order is chosen.
 """
 
@@ -17,22 +15,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.kept import KEEP, LastOrder, holds, replanned
 
-#: How many times dearer than the best an order may be that is kept.
-KEEP = 2.0
+__all__ = ["KEEP", "Pins", "holds", "replanned"]
 
 Paths = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Pins:
-    """Earlier orders: changed relations -> the drivers in epoch order, each with its lookups."""
+    """Earlier orders: changed relations -> the drivers in epoch order, each with its lookups; and
+    that of the whole query."""
 
     runs: Mapping[frozenset[str], Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    order: LastOrder | None = None
 
     @staticmethod
-    def of(runs: Sequence[Paths]) -> Pins:
-        """The orders of earlier epochs of one definition, newest first (`earlier_paths`)."""
+    def of(runs: Sequence[Paths], order: LastOrder | None = None) -> Pins:
+        """The orders of earlier epochs of one definition, newest first (`earlier_paths`), and that
+        of the whole query (`last_order`)."""
         found: dict[frozenset[str], dict[str, tuple[str, ...]]] = {}
         for paths in runs:
             orders: dict[str, tuple[str, ...]] = {}
@@ -40,7 +41,7 @@ class Pins:
                 names = (str(step["relation"]) for step in path["steps"])
                 orders.setdefault(str(path["driver"]), (str(path["driver"]), *names))
             found.setdefault(frozenset(orders), orders)
-        return Pins(found)
+        return Pins(found, order)
 
     def epoch_order(self, changed: Sequence[str]) -> tuple[str, ...] | None:
         """The changed relations in the epoch order of the last like epoch."""
@@ -55,21 +56,6 @@ class Pins:
             return None
         found = {driver: orders[driver] for driver in drivers}
         return found if all(_whole(graph, order) for order in found.values()) else None
-
-
-def holds(old: float, new: float) -> bool:
-    """True when an order of cost `old` is kept though `new` is the best."""
-    return old <= KEEP * new
-
-
-def replanned(what: str, old: float, new: float) -> str:
-    """The note on an order that was given up.
-
-    Example:
-        >>> replanned("Δorders", 1234567.0, 400000.0)
-        'Δorders: old cost 1.2e+06, new cost 4.0e+05'
-    """
-    return f"{what}: old cost {old:.1e}, new cost {new:.1e}"
 
 
 def _whole(graph: JoinGraph, order: tuple[str, ...]) -> bool:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from deltajoin.delta.derived import DerivedPlan
@@ -71,8 +73,10 @@ class DeltaPlan:
 
     `graph` is None for a query that is only rebuilt; `settings` are None before the first epoch,
     when the session's are taken over; `shadow` is None but for an incremental run in that mode.
-    `statistics` and `rebuilt_because` (what stands against keeping the query incrementally) are for
-    explain; they are no part of the plan's identity.
+    `find_full_query` makes the order of the whole query when it is first asked for; a run that has
+    nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
+    earlier orders that were given up. `statistics` and `rebuilt_because` (what stands against
+    keeping the query incrementally) are for explain; they are no part of the plan's identity.
     """
 
     model: str
@@ -88,7 +92,7 @@ class DeltaPlan:
     keys: tuple[tuple[str, tuple[str, ...]], ...]
     graph: JoinGraph | None
     epoch_order: tuple[str, ...]
-    full_query: FullQuery | None
+    find_full_query: Callable[[], FullQuery | None] = field(compare=False, repr=False)
     paths: tuple[LookupPath, ...]
     settings: tuple[tuple[str, str], ...] | None
     warnings: tuple[str, ...] = field(default=())
@@ -97,9 +101,22 @@ class DeltaPlan:
     derived: tuple[DerivedPlan, ...] = ()
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
+    replanned: tuple[str, ...] = ()
+
+    @cached_property
+    def full_query(self) -> FullQuery | None:
+        """The order of the whole query; None where Spark is given the query as it is."""
+        return self.find_full_query()
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values; `plan_hash` is over all the others."""
+        """The plan as plain values; `plan_hash` is over all the others, but for the order of the
+        whole query where there is nothing to do."""
+        full = None if self.full_query is None else self.full_query.to_dict()
+        if self.strategy != "noop":
+            return _hashed({**self._content(), "full_query": full})
+        return {**_hashed(self._content()), **_plain({"full_query": full})}
+
+    def _content(self) -> dict[str, Any]:
         content: dict[str, Any] = {
             "format": FORMAT,
             "model": self.model,
@@ -119,7 +136,6 @@ class DeltaPlan:
             "keys": {source: list(columns) for source, columns in self.keys},
             "graph": None if self.graph is None else _graph(self.graph),
             "epoch_order": list(self.epoch_order),
-            "full_query": None if self.full_query is None else self.full_query.to_dict(),
             "paths": [path.to_dict() for path in self.paths],
             "regroup": [[step.to_dict() for step in steps] for steps in self.regroup],
             "settings": None if self.settings is None else dict(self.settings),
@@ -129,9 +145,9 @@ class DeltaPlan:
             content["derived"] = [derived.to_dict() for derived in self.derived]
         if self.shadow is not None:
             content["shadow"] = asdict(self.shadow)
-        plain: dict[str, Any] = json.loads(canonical_json(content))
-        plain["plan_hash"] = digest(plain)
-        return plain
+        if self.replanned:
+            content["replanned"] = list(self.replanned)
+        return content
 
     def frontier(self) -> dict[str, dict[str, Any]]:
         """Source -> location, table id, version, previous version and columns consumed; what
@@ -159,8 +175,18 @@ class DeltaPlan:
     @property
     def hash(self) -> str:
         """SHA-256 of the plan's canonical JSON."""
-        value: str = self.to_dict()["plan_hash"]
-        return value
+        plain = _hashed(self._content()) if self.strategy == "noop" else self.to_dict()
+        return str(plain["plan_hash"])
+
+
+def _plain(content: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(canonical_json(content))
+    return plain
+
+
+def _hashed(content: dict[str, Any]) -> dict[str, Any]:
+    plain = _plain(content)
+    return {**plain, "plan_hash": digest(plain)}
 
 
 _LAYERS = ("derived", "generation", "windowing")

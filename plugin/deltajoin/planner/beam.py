@@ -9,7 +9,6 @@ has so many paths and relations that all of them together would take seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace, nsmallest
 from typing import NamedTuple
 
@@ -21,8 +20,7 @@ MODEL_LOOKS = 400_000
 _TIE = 1 - 1e-9
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """A bound set, how it is placed, and the cheapest way there."""
 
     bound: int
@@ -86,7 +84,8 @@ def _front(steps: Steps, state: State, rows: float, within: int) -> _Front:
 
 
 def _steps(steps: Steps, bound: int, new: int) -> list[_Step]:
-    return [_Step(*steps.size(bound, i)) for i in numbers(new)]
+    sizes = ((steps.size(bound, i), i) for i in numbers(new))
+    return [_Step(fan_out, i, key) for (fan_out, key), i in sizes]
 
 
 def _grown(

@@ -25,7 +25,7 @@ class Bounds:
         names = hypergraph.names
         sources = [graph.by_name[name].source for name in names]
         counts = [statistics.rows.get(source) for source in sources]
-        self._rows = [math.inf if count is None else max(count, 1.0) for count in counts]
+        self._rows = [math.inf if count is None else max(float(count), 1.0) for count in counts]
         self._smallest = sorted(range(len(names)), key=lambda number: (self._rows[number], number))
         self._silent = [(e.left, e.right) for e in hypergraph.edges if e.kind in ("semi", "anti")]
         leads = _leads(hypergraph)

@@ -16,12 +16,13 @@ the change times `kept_share_of` the driver; asks `statistics.known(graph)` and 
 from __future__ import annotations
 
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.matching import LEAST
-from deltajoin.planner.statistics import Estimate, Statistics
+from deltajoin.planner.classes import LEAST
+from deltajoin.planner.statistics import Estimate, Measured, Statistics
 
 __all__ = [
     "Estimate",
     "Statistics",
+    "drawn",
     "fan_out",
     "fan_out_estimate",
     "kept_share_of",
@@ -62,10 +63,15 @@ def fan_out_estimate(
     before = matching.mask(bound)
     share = matching.share(before, matching.mask((new,)))
     expected = max(matching.rows(new) * share.value, LEAST)
-    seen = matching.measured(before, new)
+    seen = matching.measured(statistics.driver).get(matching.step(before, new))
     if seen is None:
         return Estimate(expected, share.source)
-    return Estimate(max((seen.rows_out + expected) / (seen.rows_in + 1), LEAST), "measured")
+    return Estimate(drawn(seen, expected), "measured")
+
+
+def drawn(seen: Measured, expected: float) -> float:
+    """A measured fan-out, drawn towards what was expected."""
+    return max((seen.rows_out + expected) / (seen.rows_in + 1), LEAST)
 
 
 def written_order(graph: JoinGraph, start: str | None = None) -> tuple[str, ...]:

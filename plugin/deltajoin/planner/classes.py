@@ -11,15 +11,16 @@ relation i is bit 1 << i.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from deltajoin.graph import ColumnRef, Relation
 from deltajoin.planner.statistics import Statistics
 
 Equality = tuple[ColumnRef, ColumnRef]
 
-_MOST = 1e200
+LEAST, FLOOR, _MOST = 1e-6, 1e-30, 1e200
 _BOUNDED = ("log", "hint")
 
 
@@ -35,18 +36,27 @@ class Member:
 
 @dataclass(frozen=True)
 class Key:
-    """A relation's key, when all its columns are equated with something."""
+    """A relation's key, when all its columns are equated with something; classes as a bit set."""
 
     relation: int
-    classes: frozenset[int]
+    classes: int
     rows: float
+
+
+class Group(NamedTuple):
+    """Relations, their column with the fewest values, and its share of values for one alone."""
+
+    relations: int
+    distinct: float
+    present: float
 
 
 class Classes:
     """The classes of some equalities between relations.
 
-    `linked[i]` are (partner, class) of relation i; `members[c]` the columns of class c by relation.
-    `kept[i]` are the rows of relation i after its own filters.
+    `linked[i]` are (partner, class) of relation i; `members[c]` the columns of class c by relation;
+    `links[c]` the partners of each of them by it; `spans[c]` all of them, and `of[i]` the classes
+    of relation i, as bit sets. `kept[i]` are the rows of relation i after its own filters.
     """
 
     def __init__(
@@ -59,12 +69,16 @@ class Classes:
         self._relations = {r.name: r for r in relations}
         self._numbers = {r.name: i for i, r in enumerate(relations)}
         self._statistics = statistics
-        self._rows = [statistics.table_rows(r.source) for r in relations]
+        self.rows = [statistics.table_rows(r.source) for r in relations]
         self._kept = kept
         self._class_of: dict[ColumnRef, int] = {}
-        self._connected: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._connected: dict[tuple[int, int], tuple[Group, ...]] = {}
+        self._factors: dict[tuple[int, int], tuple[float, bool]] = {}
         self.linked: list[list[tuple[int, int]]] = [[] for _ in relations]
         self.members: list[dict[int, Member]] = []
+        self.links: list[dict[int, int]] = []
+        self.spans: list[int] = []
+        self.of = [0] * len(relations)
         pairs = tuple(equalities)
         for left, right in pairs:
             self._equate(left, right)
@@ -74,57 +88,69 @@ class Classes:
         for left, right in pairs:
             self._link(left, right)
 
-    def joint(self, classes: frozenset[int], side: int) -> tuple[float, bool]:
+    def joint(self, classes: int, side: int) -> tuple[float, bool]:
         """What several classes have less (or more) values together than their product says.
 
         The second is True when a covered key decides.
         """
         least, by_key, most = 1.0, False, 1.0
         for number in bits(side):
-            own = frozenset(c for c in classes if number in self.members[c])
-            if len(own) < 2:
-                continue
-            single = {c: self.members[c][number].distinct for c in own}
-            product = product_of(single[c] for c in sorted(own))
-            joint, decided = min(product, self._rows[number]), False
-            for key in self._keys:
-                if key.classes <= own:
-                    rest = product_of(single[c] for c in sorted(own - key.classes))
-                    same = key.relation == number
-                    joint = key.rows if same else min(joint, key.rows * rest)
-                    decided = decided or key.rows <= joint
-                    if same:
-                        break
-            factor = joint / product
+            factor, decided = self.factor(number, classes & self.of[number])
             most = max(most, factor)
             if factor < least:
                 least, by_key = factor, decided
         return (least, by_key) if least < 1.0 else (most, most > 1.0)
 
-    def parts(self, joined: int, side: int) -> tuple[int, ...]:
-        """The members of a class within a set, grouped by what equates them within the set."""
-        members = self.members[joined]
-        within = sum(1 << i for i in members if side >> i & 1)
-        if within & (within - 1) == 0:
-            return (within,)
-        known = self._connected.get((joined, within))
+    def factor(self, number: int, own: int) -> tuple[float, bool]:
+        """The same for one relation and classes of its own."""
+        if own & (own - 1) == 0:
+            return 1.0, False
+        known = self._factors.get((number, own))
         if known is None:
-            known = self._connected[joined, within] = self._grouped(joined, within)
+            known = self._factors[number, own] = self._factor(number, own)
         return known
 
-    def _grouped(self, joined: int, within: int) -> tuple[int, ...]:
-        groups = []
+    def _factor(self, number: int, own: int) -> tuple[float, bool]:
+        single = {c: self.members[c][number].distinct for c in bits(own)}
+        product = product_of(single.values())
+        joint, decided = min(product, self.rows[number]), False
+        for key in self._keys:
+            if key.classes & own == key.classes:
+                rest = product_of(single[c] for c in bits(own & ~key.classes))
+                same = key.relation == number
+                joint = key.rows if same else min(joint, key.rows * rest)
+                decided = decided or key.rows <= joint
+                if same:
+                    break
+        return joint / product, decided
+
+    def may_cover(self, number: int) -> bool:
+        """Whether classes of a relation's own hold a key of several columns."""
+        return any(key.classes & self.of[number] == key.classes for key in self._keys)
+
+    def groups(self, joined: int, side: int) -> tuple[Group, ...]:
+        """The members of a class within a set, grouped by what equates them within the set."""
+        within = side & self.spans[joined]
+        known = self._connected.get((joined, within))
+        if known is None:
+            known = self._connected[joined, within] = tuple(self._grouped(joined, within))
+        return known
+
+    def _grouped(self, joined: int, within: int) -> Iterator[Group]:
+        members, links = self.members[joined], self.links[joined]
         while within:
-            group, grown = 0, within & -within
-            while grown != group:
-                group = grown
-                for number in bits(group):
-                    for partner, through in self.linked[number]:
-                        if through == joined and within >> partner & 1:
-                            grown |= 1 << partner
-            groups.append(group)
+            group = waiting = within & -within
+            least = math.inf
+            while waiting:
+                number = waiting.bit_length() - 1
+                waiting &= ~(1 << number)
+                least = min(least, members[number].distinct)
+                reached = links[number] & within & ~group
+                group |= reached
+                waiting |= reached
+            single = group & (group - 1) == 0
+            yield Group(group, least, members[group.bit_length() - 1].present if single else 1.0)
             within &= ~group
-        return tuple(groups)
 
     def _equate(self, left: ColumnRef, right: ColumnRef) -> None:
         first = self._class_of.setdefault(left, len(self._class_of))
@@ -138,12 +164,16 @@ class Classes:
         order = {old: new for new, old in enumerate(sorted(set(self._class_of.values())))}
         self._class_of = {column: order[old] for column, old in self._class_of.items()}
         self.members = [{} for _ in order]
+        self.links = [{} for _ in order]
+        self.spans = [0] * len(order)
 
     def _link(self, left: ColumnRef, right: ColumnRef) -> None:
         joined = self._class_of[left]
         one, other = self._numbers[left[0]], self._numbers[right[0]]
         for here, there in ((one, other), (other, one)):
-            if (there, joined) not in self.linked[here]:
+            known = self.links[joined].get(here, 0)
+            if not known >> there & 1:
+                self.links[joined][here] = known | 1 << there
                 self.linked[here].append((there, joined))
 
     def _fill(self) -> None:
@@ -154,6 +184,8 @@ class Classes:
             nulls = self._statistics.column(source, column).null_share or 0.0
             key = self._statistics.keys.get(source) == (column,)
             member = Member(distinct.value, distinct.source, 1.0 - nulls, key)
+            self.of[number] |= 1 << joined
+            self.spans[joined] |= 1 << number
             old = self.members[joined].get(number)
             if old is None or weight(member) < weight(old):
                 self.members[joined][number] = member
@@ -168,9 +200,9 @@ class Classes:
             columns = self._statistics.keys.get(relation.source, ())
             classes = [self._class_of.get((relation.name, column)) for column in columns]
             if len(columns) > 1 and None not in classes:
-                known = frozenset(c for c in classes if c is not None)
-                found.append(Key(number, known, self._rows[number]))
-        return tuple(sorted(found, key=lambda k: (-len(k.classes), k.rows, k.relation)))
+                known = sum(1 << c for c in {c for c in classes if c is not None})
+                found.append(Key(number, known, self.rows[number]))
+        return tuple(sorted(found, key=lambda k: (-k.classes.bit_count(), k.rows, k.relation)))
 
 
 def _refer_to_keys(members: dict[int, Member]) -> None:

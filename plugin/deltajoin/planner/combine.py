@@ -109,6 +109,12 @@ class Combiner:
         self._cost = cost
         self._rows: dict[int, float] = {}
         self._special = tuple(edge for edge in graph.edges if not is_plain(edge))
+        #: Special edges that demand something of a join; the others connect, and that is all.
+        self._demanding = sum(
+            1 << number + graph.size
+            for number, edge in enumerate(self._special)
+            if edge.kind != "inner" or not (edge.implied or edge.cross)
+        )
         self._reach = self._reach_of_relations()
 
     def _reach_of_relations(self) -> dict[int, int]:
@@ -159,30 +165,37 @@ class Combiner:
         """The kind, and whether only the other orientation is legal."""
         reach = self.reach(left)
         connected = bool(reach & right)
-        special = (reach & self.reach(right)) >> self.graph.size
+        special = reach & self.reach(right) & ~self.graph.everything
         if not special:
             return ("inner" if connected else "", False)
         joined, judged, outer = left | right, connected, ""
         turned = False
-        while special:
-            edge = self._special[(special & -special).bit_length() - 1]
-            special &= special - 1
-            if edge.relations & ~joined:
-                continue
+        for edge in self._within(special & self._demanding, joined):
             if edge.kind != "inner":
                 turned = not edge.connects(left, right)
                 if outer or (turned and not edge.connects(right, left)):
                     return ("", False)
                 outer = edge.kind
                 continue
-            if not edge.implied and not edge.cross:
-                if edge.rules and not edge.allows(joined):
-                    return ("", False)
-                judged = True
+            if edge.rules and not edge.allows(joined):
+                return ("", False)
+            judged = True
             connected = connected or edge.connects(left, right)
         if outer:
             return ("", False) if judged else (outer, turned)
+        if not connected:
+            loose = self._within(special & ~self._demanding, joined)
+            connected = any(edge.connects(left, right) for edge in loose)
         return ("inner" if connected else "", False)
+
+    def _within(self, special: int, joined: int) -> Iterator[Edge]:
+        """Those of some special edges that lie within a set."""
+        while special:
+            low = special & -special
+            special ^= low
+            edge = self._special[low.bit_length() - 1 - self.graph.size]
+            if not edge.relations & ~joined:
+                yield edge
 
     def edges(self, left: int, right: int) -> tuple[Edge, ...]:
         """The edges that join `left` with `right` in this orientation; empty when none may."""
@@ -191,6 +204,19 @@ class Combiner:
     def join(self, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The cheaper legal orientation of joining two disjoint sets; None when there is none."""
         return self.better(None, one, other)
+
+    def join_as(self, left: SubPlan, right: SubPlan) -> SubPlan | None:
+        """The join of two disjoint sets in this orientation; None when it is not legal."""
+        kind = (
+            "" if left.relations & right.relations else self.kind(left.relations, right.relations)
+        )
+        if not kind:
+            return None
+        joined = left.relations | right.relations
+        rows = self.rows(joined)
+        cost = left.cost + right.cost + self._cost.join(kind, left, right, rows)
+        text = f"({left.text} {right.text})"
+        return SubPlan(joined, rows, cost, text, kind, left, right, self.graph)
 
     def better(self, best: SubPlan | None, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The better of `best`, a plan of the same set, and `join(one, other)`."""

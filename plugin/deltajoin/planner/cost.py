@@ -15,6 +15,7 @@ step of a path, over an `arrange`d table.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,7 +23,9 @@ from typing import NamedTuple
 from deltajoin.catalog.statistics import Surviving
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.bounds import Bounds
+from deltajoin.planner.classes import bits
 from deltajoin.planner.combine import SubPlan
+from deltajoin.planner.equated import Equated
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.statistics import Statistics
 
@@ -55,6 +58,9 @@ USEFUL = 0.95
 #: Where the stream lies after a lookup: where it lay, by the lookup's key, anywhere.
 KEPT, KEYED, LOST = 0, 1, 2
 
+#: Relations whose widths are added up at once.
+RUN = 8
+_RUN = (1 << RUN) - 1
 _BUILDS_RIGHT = ("inner", "left", "semi", "anti")
 #: Bytes of a value and of a row's frame, as Spark counts them when it scales a table's size by the
 #: columns that are read; of other types than these, and of columns of no known type.
@@ -109,21 +115,9 @@ class SparkCost:
         self._bounds = Bounds(graph, hypergraph, statistics)
         self._widths = [used_bytes(statistics, r.source, r.columns) for r in relations]
         self._width: dict[int, float] = {}
-        edges = [p for edge in hypergraph.edges for p in edge.predicates if p.left is not None]
-        # Classes over all joins, also nested ones: which side is written first plays no part.
-        whole = JoinGraph(graph.relations, tuple(edges), ())
-        columns = [
-            (hypergraph.set_of(predicate.relations), min(whole.equated(predicate.left)))
-            for edge in hypergraph.edges
-            for predicate in edge.predicates
-            if predicate.left is not None
-        ]
-        classes = {column: 1 << i for i, column in enumerate(sorted({c for _, c in columns}))}
-        self._equalities = tuple((needs, classes[column]) for needs, column in columns)
-        self._equated = [0] * hypergraph.size
-        for needs, _ in columns:
-            for number in range(hypergraph.size):
-                self._equated[number] |= needs & ~(1 << number) if needs >> number & 1 else 0
+        self._sums: dict[tuple[int, int], float] = {}
+        self._sizes: dict[int, tuple[float, float, bool]] = {}
+        self._equated = Equated(graph, hypergraph)
         self._places: dict[str, int] = {}
 
     def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
@@ -138,15 +132,16 @@ class SparkCost:
 
     def _way(self, kind: str, left: SubPlan, right: SubPlan) -> tuple[float, bool, bool, bool]:
         """Seconds; whether the right side is broadcast; which sides lie by the join's key."""
-        build = self._bytes(right)
-        if kind in _BUILDS_RIGHT and self._is_small(right):
-            probed = 1.0 if self._is_keyed(left, right) else max(right.rows, 1.0)
+        build, small = self._size(right)
+        if small and kind in _BUILDS_RIGHT:
+            keyed = self._equated.key(left.relations, right.relations)
+            probed = 1.0 if keyed else max(right.rows, 1.0)
             return BROADCAST * build + PROBE * left.rows * probed, True, False, False
         here, there = self._place(left), self._place(right)
         if here or there:
-            key = self._key(left.relations, right.relations)
+            key = self._equated.key(left.relations, right.relations)
             here, there = here if here == key else 0, there if there == key else 0
-        moved = (0.0 if here else self._bytes(left)) + (0.0 if there else build)
+        moved = (0.0 if here else self._size(left)[0]) + (0.0 if there else build)
         seconds = SHUFFLE * moved + SORT_MERGE * (left.rows + right.rows)
         return seconds, False, here != 0, there != 0
 
@@ -156,47 +151,39 @@ class SparkCost:
             return 0
         found = self._places.get(part.text)
         if found is None:
-            if part.kind in _BUILDS_RIGHT and self._is_small(part.right):
+            if part.kind in _BUILDS_RIGHT and self._size(part.right)[1]:
                 found = self._place(part.left)
             else:
-                found = self._key(part.left.relations, part.right.relations)
+                found = self._equated.key(part.left.relations, part.right.relations)
             self._places[part.text] = found
         return found
-
-    def _is_keyed(self, left: SubPlan, right: SubPlan) -> bool:
-        """Whether a join equates anything; else each row is held against each."""
-        one, other = left.relations, right.relations
-        while other:
-            if self._equated[(other & -other).bit_length() - 1] & one:
-                return True
-            other &= other - 1
-        return False
-
-    def _key(self, left: int, right: int) -> int:
-        """What a join equates, as a set of equality classes."""
-        joined, key = left | right, 0
-        for needs, column in self._equalities:
-            if needs & joined == needs and needs & left and needs & right:
-                key |= column
-        return key
 
     def width(self, relations: int) -> float:
         """Bytes of a row of a joined set."""
         width = self._width.get(relations)
         if width is None:
-            width = sum(w for i, w in enumerate(self._widths) if relations >> i & 1)
+            width, run, rest = 0.0, 0, relations
+            while rest:
+                part = rest & _RUN
+                if part:
+                    known = self._sums.get((run, part))
+                    width += known if known is not None else self._sum(run, part)
+                rest, run = rest >> RUN, run + RUN
             self._width[relations] = width
         return width
 
-    def _is_small(self, part: SubPlan) -> bool:
-        """Whether a part may be broadcast: by what is expected, and by what is possible."""
-        if self._bytes(part) > BUILD_LIMIT:
-            return False
-        most = self._bounds.most_rows(part.relations)
-        return most * self.width(part.relations) <= MOST_BUILD
+    def _sum(self, run: int, part: int) -> float:
+        found = self._sums[run, part] = sum(self._widths[run + number] for number in bits(part))
+        return found
 
-    def _bytes(self, part: SubPlan) -> float:
-        return part.rows * self.width(part.relations)
+    def _size(self, part: SubPlan) -> tuple[float, bool]:
+        """Bytes of a part; whether it may be broadcast by what is expected and what is possible."""
+        known = self._sizes.get(part.relations)
+        if known is None or known[0] != part.rows:
+            size, width = part.rows * self.width(part.relations), self.width(part.relations)
+            most = math.inf if size > BUILD_LIMIT else self._bounds.most_rows(part.relations)
+            known = self._sizes[part.relations] = part.rows, size, most * width <= MOST_BUILD
+        return known[1], known[2]
 
 
 @dataclass(frozen=True)

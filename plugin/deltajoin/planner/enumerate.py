@@ -16,7 +16,8 @@ from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.trace import Trace
 
-_STEPS_PER_PAIR = 20
+#: Work that a counted pair may take: subsets looked at, and sets grown, which cost as much as some.
+_WORK_PER_PAIR, _GROWN = 30, 8
 
 
 class _Enough(Exception):
@@ -24,7 +25,11 @@ class _Enough(Exception):
 
 
 def count_pairs(graph: Hypergraph, limit: int) -> int:
-    """How many pairs of sets the enumeration visits; `limit + 1` when it is more than the limit."""
+    """How many pairs of sets the enumeration visits.
+
+    `limit + 1` when it is more than the limit, or when few pairs are found for the sets looked at:
+    then enumeration would take as long.
+    """
     pairs = 0
 
     def visit(one: int, other: int) -> bool:
@@ -34,7 +39,7 @@ def count_pairs(graph: Hypergraph, limit: int) -> int:
             raise _Enough
         return True
 
-    walk = _Walk(graph, visit, steps=_STEPS_PER_PAIR * (limit + graph.size + 1))
+    walk = _Walk(graph, visit, work=_WORK_PER_PAIR * (limit + graph.size + 1))
     try:
         walk.run()
     except _Enough:
@@ -70,11 +75,11 @@ class _Walk:
     """One enumeration; `visit` says whether the union of a pair can be built."""
 
     def __init__(
-        self, graph: Hypergraph, visit: Callable[[int, int], bool], steps: int | None = None
+        self, graph: Hypergraph, visit: Callable[[int, int], bool], work: int | None = None
     ) -> None:
         self._size = graph.size
         self._visit = visit
-        self._steps = steps
+        self._work = work
         self._near = [0] * graph.size
         far: set[tuple[int, int]] = set()
         for edge in graph.edges:
@@ -144,7 +149,7 @@ class _Walk:
         near = self._neighbours(joined, apart)
         if not near:
             return
-        self._count()
+        self._count(near)
         built, plain = self._built, self._plain
         part = near & -near
         while part:
@@ -172,7 +177,7 @@ class _Walk:
         near = self._neighbours(partner, apart)
         if not near:
             return
-        self._count()
+        self._count(near)
         built, plain = self._built, self._plain
         part = near & -near
         while part:
@@ -189,10 +194,11 @@ class _Walk:
         if self._visit(one, other):
             self._built.add(one | other)
 
-    def _count(self) -> None:
-        if self._steps is not None:
-            self._steps -= 1
-            if self._steps < 0:
+    def _count(self, near: int) -> None:
+        """A set is to be grown by all subsets of its neighbours."""
+        if self._work is not None:
+            self._work -= _GROWN + (1 << near.bit_count())
+            if self._work < 0:
                 raise _Enough
 
     def _joins(self, one: int, other: int) -> bool:

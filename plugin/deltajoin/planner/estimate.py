@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import or_
 
 from deltajoin.graph import Block, Join, JoinGraph, Predicate
-from deltajoin.planner.classes import bits
+from deltajoin.planner.classes import LEAST, bits
 from deltajoin.planner.hypergraph import Edge, Hypergraph
-from deltajoin.planner.matching import LEAST, Matching
+from deltajoin.planner.matching import Matching
 from deltajoin.planner.statistics import TRUST, Statistics
 
 _MOST = 1e100
@@ -60,6 +62,7 @@ class SetEstimator:
         self._rank = _ranks(self._matching, hypergraph.size)
         self._tree = self._block(graph.root)
         self._known: dict[int, float] = {}
+        self._shares: list[dict[int, float]] = [{} for _ in self._relations]
 
     def rows(self, joined: int) -> float:
         """Expected rows of a set with all that is decidable on it applied.
@@ -106,13 +109,29 @@ class SetEstimator:
         return found
 
     def _product(self, node: _Node, part: int) -> float:
-        last = next(item for item in reversed(node.items) if item.mask & part)
-        rest = part & ~last.mask
-        rows = self._rows(last, part)
-        if not rest:
-            return rows
-        share = self._matching.pairs(rest, part & last.mask).share
-        return self._rows(node, rest) * rows * share
+        """Rows of some items of a block, from the longest beginning that is known."""
+        placed = [item for item in node.items if item.mask & part]
+        parts = list(accumulate((item.mask & part for item in placed), or_))
+        first, known = len(placed) - 1, node.known
+        while first and parts[first] not in known:
+            first -= 1
+        rows = known[parts[first]] if first else self._rows(placed[0], part)
+        for at in range(first + 1, len(placed)):
+            item, done = placed[at], parts[at - 1]
+            share = self._share(done, item, part & item.mask)
+            known[parts[at]] = rows = _clamped(rows * self._rows(item, part) * share)
+        return rows
+
+    def _share(self, done: int, item: _Node, part: int) -> float:
+        """Share of the pairs that match between a set and an item, or a part of it."""
+        number = item.number
+        if number < 0:
+            return self._matching.pairs(done, part).share
+        met = done & self._matching.relevant(number)
+        found = self._shares[number].get(met)
+        if found is None:
+            found = self._shares[number][met] = self._matching.lookup(met, number)[0]
+        return found
 
     def _join(self, node: _Node, on: Matching, part: int) -> float:
         left, right = node.items
@@ -197,8 +216,9 @@ class SetEstimator:
         ]
         return max(found, key=lambda edge: len(edge.predicates), default=None)
 
-    def _order(self, mask: int) -> tuple[int, ...]:
-        return tuple(sorted(self._rank[number] for number in bits(mask)))
+    def _order(self, mask: int) -> tuple[tuple[int, ...], int]:
+        """By figures; what they leave alike, by canonical number."""
+        return tuple(sorted(self._rank[number] for number in bits(mask))), mask
 
 
 def _matched(values: float, matches: float, rest: float) -> float:

@@ -2,7 +2,8 @@
 
     reordering off, or a table of unknown size    the joins as the query nests them
     an order is given                             left-deep in that order, or refused
-    otherwise                                     `full_plan` under the estimates and Spark's costs
+    otherwise                                     `full_plan` under the estimates and Spark's costs,
+                                                  or the last order while it holds (`kept`)
 
 The query as written is costed beside the chosen plan, so that explain can say what reordering won.
 Caller: emits the plan as explicit nesting, with the engine's own reordering switched off.
@@ -11,7 +12,7 @@ Caller: emits the plan as explicit nesting, with the engine's own reordering swi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -23,6 +24,7 @@ from deltajoin.planner.cost import SparkCost
 from deltajoin.planner.estimate import SetEstimator
 from deltajoin.planner.full import full_plan, written_plan
 from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.planner.kept import SIGNS, LastOrder, holds, nested_plan, replanned
 from deltajoin.planner.statistics import Statistics
 
 
@@ -38,9 +40,10 @@ class Choice:
 class FullQuery:
     """A plan of the whole query.
 
-    `method` is exact, linearised, greedy, written or forced; `pairs` the csg-cmp-pairs counted;
-    `fallback` why the plan is not exact; `written_cost` the cost of the query as it is written;
-    `broadcast` the right sides to broadcast, as sets of relations.
+    `method` is exact, linearised, greedy, pinned, written or forced; `pairs` the csg-cmp-pairs
+    counted; `fallback` why the plan is not exact; `written_cost` the cost of the query as it is
+    written; `broadcast` the right sides to broadcast, as sets of relations; `replanned` old and new
+    cost where the last order was given up; `kept` what was kept of it.
     """
 
     hypergraph: Hypergraph
@@ -50,6 +53,8 @@ class FullQuery:
     fallback: str
     written_cost: float
     broadcast: tuple[int, ...] = ()
+    replanned: str = ""
+    kept: LastOrder | None = None
 
     def nesting(self) -> str:
         """The order with names, estimated rows apart.
@@ -60,7 +65,10 @@ class FullQuery:
 
     def to_dict(self) -> dict[str, Any]:
         """The order as plain values; a join's `rows` are estimated."""
-        return {
+        notes: dict[str, Any] = {"replanned": self.replanned} if self.replanned else {}
+        if self.kept is not None:
+            notes["rows_when_chosen"] = dict(self.kept.rows)
+        return notes | {
             "order": self.nesting(),
             "method": self.method,
             "pairs": self.pairs,
@@ -71,14 +79,11 @@ class FullQuery:
         }
 
 
-_SIGNS = {"inner": "⨝", "left": "⟕", "full": "⟗", "semi": "⋉", "anti": "▷"}
-
-
 def _nested(graph: Hypergraph, plan: SubPlan) -> str:
     if plan.left is None or plan.right is None:
         return graph.names[plan.relations.bit_length() - 1]
     left, right = _nested(graph, plan.left), _nested(graph, plan.right)
-    return f"({left} {_SIGNS[plan.kind]} {right})"
+    return f"({left} {SIGNS[plan.kind]} {right})"
 
 
 def _joins(graph: Hypergraph, plan: SubPlan, broadcast: frozenset[int]) -> Iterator[dict[str, Any]]:
@@ -102,12 +107,17 @@ def _short(value: float) -> float:
 
 
 def plan_full_query(
-    graph: JoinGraph, statistics: Statistics, types: Types, choice: Choice | None = None
+    graph: JoinGraph,
+    statistics: Statistics,
+    types: Types,
+    choice: Choice | None = None,
+    last: LastOrder | None = None,
 ) -> FullQuery:
     """The order of the whole query.
 
     Args:
         types: (source, column) -> type.
+        last: the order in the last epoch of this definition.
 
     Raises:
         DeltaJoinError: INVALID_ORDER when a forced order does not name each relation once, or asks
@@ -115,8 +125,7 @@ def plan_full_query(
     """
     choice = choice or Choice()
     hypergraph = build_hypergraph(graph, types)
-    cost = SparkCost(graph, hypergraph, statistics)
-    combiner = Combiner(hypergraph, SetEstimator(graph, hypergraph, statistics), cost)
+    combiner, cost = _combiner(graph, hypergraph, statistics)
     written = _written(combiner, graph)
     if choice.order:
         forced = _left_deep(combiner, choice.order)
@@ -127,10 +136,38 @@ def plan_full_query(
         reason = f"no row count of {', '.join(unknown)}" if unknown else "reordering is off"
         return FullQuery(hypergraph, written, "written", 0, reason, written.cost)
     found = full_plan(combiner, written=graph.root)
-    hints = _broadcast(cost, found.plan)
-    return FullQuery(
-        hypergraph, found.plan, found.method, found.pairs, found.fallback, written.cost, hints
+    best = FullQuery(
+        hypergraph, found.plan, found.method, found.pairs, found.fallback, written.cost
     )
+    old = nested_plan(combiner, last.nesting) if last else None
+    if last and old and old.text != best.plan.text:
+        steady = holds(old.cost, best.plan.cost) or _held(graph, statistics, best, last)
+        best = _kept(best, last, old, steady)
+    return replace(best, broadcast=_broadcast(cost, best.plan))
+
+
+def _combiner(
+    graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics
+) -> tuple[Combiner, SparkCost]:
+    cost = SparkCost(graph, hypergraph, statistics)
+    return Combiner(hypergraph, SetEstimator(graph, hypergraph, statistics), cost), cost
+
+
+def _held(graph: JoinGraph, statistics: Statistics, best: FullQuery, last: LastOrder) -> bool:
+    """Whether the last order holds over the rows of its time, and those were nearly today's."""
+    if not last.is_near({source: statistics.rows.get(source) for source in graph.sources}):
+        return False
+    then = replace(statistics, rows={**statistics.rows, **last.rows})
+    combiner, _ = _combiner(graph, best.hypergraph, then)
+    old, new = (nested_plan(combiner, text) for text in (last.nesting, best.nesting()))
+    return old is not None and new is not None and holds(old.cost, new.cost)
+
+
+def _kept(best: FullQuery, last: LastOrder, old: SubPlan, steady: bool) -> FullQuery:
+    if not steady:
+        return replace(best, replanned=replanned("full query", old.cost, best.plan.cost))
+    reason = f"the last order holds: cost {old.cost:.1e}, the best {best.plan.cost:.1e}"
+    return replace(best, plan=old, method="pinned", fallback=reason, kept=last)
 
 
 def _broadcast(cost: SparkCost, plan: SubPlan) -> tuple[int, ...]:

@@ -19,12 +19,10 @@ from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Value
 from deltajoin.graph import ColumnRef, Predicate, Relation
-from deltajoin.planner.classes import Classes, Equality, bits, product_of, weight
+from deltajoin.planner.classes import FLOOR, LEAST, Classes, Equality, bits, product_of, weight
+from deltajoin.planner.partners import Partners
 from deltajoin.planner.selectivity import Facts, kept_share
 from deltajoin.planner.statistics import TRUST, Estimate, Measured, Statistics
-
-LEAST = 1e-6
-_FLOOR = 1e-30
 
 
 class Pairs(NamedTuple):
@@ -46,7 +44,7 @@ class Pairs(NamedTuple):
     def share(self) -> float:
         """Share of the pairs of rows that match; above zero."""
         distinct = product_of((max(self.one, self.other, 1.0), self.apart))
-        return max(self.present * self.residual / distinct, _FLOOR)
+        return max(self.present * self.residual / distinct, FLOOR)
 
 
 class Matching:
@@ -78,7 +76,9 @@ class Matching:
         self._filtered = [self._filter(r, given) for r in relations]
         kept = [r * f for r, f in zip(self._rows, self._filtered, strict=True)]
         self._classes = Classes(relations, equalities, statistics, kept)
-        self._seen = self._measured()
+        self._partners: list[Partners | None] = [None] * len(relations)
+        self._seen: dict[str, dict[tuple[int, int], Measured]] = {}
+        self._relevant: list[int | None] = [None] * len(relations)
 
     def mask(self, names: Iterable[str]) -> int:
         """The bit set of some relations."""
@@ -93,31 +93,41 @@ class Matching:
         number = self._numbers[relation]
         return self._rows[number] * self._filtered[number]
 
-    def measured(self, bound: int, new: str) -> Measured | None:
-        """Rows of earlier lookups of a relation on the driver's path; None without a driver.
-
-        Of what is bound, only what the lookup depends on must be the same as it was.
-        """
-        if not self._seen:
-            return None
+    def step(self, bound: int, new: str) -> tuple[int, int]:
+        """What the rows of a lookup depend on: the part of the bound set that matters, and who."""
         number = self._numbers[new]
-        return self._seen.get((bound & self.relevant(number), number))
+        return bound & self.relevant(number), number
 
     def share(self, one: int, other: int) -> Estimate:
         """Share of the pairs of rows of two disjoint sets that match; above zero."""
         found = self.pairs(one, other)
         return Estimate(found.share, found.source)
 
+    def lookup(self, bound: int, new: int) -> tuple[float, int]:
+        """The share for a set and relation number `new`, and the classes that meet, as a bit set.
+
+        The share is that of `pairs`; this is for those who ask it of thousands of sets.
+        """
+        return self.of(new).match(bound)
+
+    def of(self, number: int) -> Partners:
+        """The predicates between a relation and others."""
+        known = self._partners[number]
+        if known is None:
+            residuals = ((needs, share) for _, needs, share in self._residuals[number])
+            known = self._partners[number] = Partners(self._classes, number, residuals)
+        return known
+
     def pairs(self, one: int, other: int) -> Pairs:
         """How the rows of two disjoint sets match."""
-        active: dict[int, list[int]] = {}
+        active: dict[int, int] = {}
         residual = 1.0
         seen: list[int] = []
         small, large = (one, other) if one.bit_count() < other.bit_count() else (other, one)
         for number in bits(small):
             for partner, joined in self._classes.linked[number]:
                 if large >> partner & 1:
-                    active.setdefault(joined, []).extend((partner, number))
+                    active[joined] = active.get(joined, 0) | 1 << partner | 1 << number
             for index, needs, share in self._residuals[number]:
                 if needs & large and needs & (one | other) == needs and index not in seen:
                     seen.append(index)
@@ -128,32 +138,28 @@ class Matching:
         found = self._equal(active, one, other)
         return found._replace(residual=residual, source=source) if seen else found
 
-    def _equal(self, active: dict[int, list[int]], one: int, other: int) -> Pairs:
+    def _equal(self, active: dict[int, int], one: int, other: int) -> Pairs:
         """The equalities of all active classes (class -> members that meet)."""
         distinct = [1.0, 1.0]
-        sides = [1.0, 1.0]
         apart = present = 1.0
-        source = "key"
+        source, classes = "key", 0
         for joined in sorted(active):
             members, met = self._classes.members[joined], active[joined]
-            smallest: list[float] = []
-            for at, side in enumerate((one, other)):
-                values = []
-                for part in self._classes.parts(joined, side):
-                    numbers = bits(part)
-                    if any(number in met for number in numbers):
-                        values.append(min([members[number].distinct for number in numbers]))
-                        if len(numbers) == 1:
-                            present *= members[numbers[0]].present
-                smallest += values
-                sides[at] = min(values)
-                distinct[at] = product_of((distinct[at], sides[at]))
+            classes |= 1 << joined
+            groups = [
+                [group for group in self._classes.groups(joined, side) if group.relations & met]
+                for side in (one, other)
+            ]
+            sides = [min([group.distinct for group in found]) for found in groups]
+            distinct = [product_of(pair) for pair in zip(distinct, sides, strict=True)]
+            for group in (*groups[0], *groups[1]):
+                present *= group.present
+            smallest = sorted(group.distinct for found in groups for group in found)
             if len(smallest) > 2:
-                apart *= product_of(sorted(smallest)[1:]) / max(sides)
-            decisive = max([members[number] for number in met], key=weight)
+                apart *= product_of(smallest[1:]) / max(sides)
+            decisive = max([members[number] for number in bits(met)], key=weight)
             source = max(source, decisive.source, key=TRUST.index)
         if len(active) > 1:
-            classes = frozenset(active)
             for at, side in enumerate((one, other)):
                 factor, by_key = self._classes.joint(classes, side)
                 distinct[at] *= factor
@@ -165,22 +171,26 @@ class Matching:
         if not own:
             return 1.0
         rows = self._rows[self._numbers[relation.name]]
-        return max(kept_share(own, _Facts(self)), 1 / rows, _FLOOR)
+        return max(kept_share(own, _Facts(self)), 1 / rows, FLOOR)
 
-    def _measured(self) -> dict[tuple[int, int], Measured]:
-        """The driver's measured lookups: (what is bound of what they depend on, relation) -> rows.
+    def measured(self, driver: str | None) -> dict[tuple[int, int], Measured]:
+        """The lookups of earlier runs on a driver's path, each by its `step`; none without one.
 
         The rows into a path's first lookup were counted before the driver's own filters.
         """
-        driver, found = self._statistics.driver, dict[tuple[int, int], Measured]()
         if driver is None:
-            return found
+            return {}
+        if driver not in self._seen:
+            self._seen[driver] = self._measured(driver)
+        return self._seen[driver]
+
+    def _measured(self, driver: str) -> dict[tuple[int, int], Measured]:
+        found = dict[tuple[int, int], Measured]()
         steps = self._statistics.measured_of(driver)
         for (bound, new), seen in sorted(steps.items(), key=lambda s: (sorted(s[0][0]), s[0][1])):
             if new not in self._numbers or not bound <= self._numbers.keys():
                 continue
-            number = self._numbers[new]
-            at = (self.mask(bound) & self.relevant(number), number)
+            at = self.step(self.mask(bound), new)
             old = found.get(at, Measured(0.0, 0.0, 0))
             kept = self.kept(driver) if len(bound) == 1 else 1.0
             found[at] = Measured(
@@ -192,13 +202,23 @@ class Matching:
 
     def relevant(self, number: int) -> int:
         """The relations that a lookup of this one depends on when they are bound."""
-        joined = 0
-        for _, needs, _ in self._residuals[number]:
-            joined |= needs
-        for members in self._classes.members:
-            if number in members:
-                joined |= sum(1 << member for member in members)
-        return joined & ~(1 << number)
+        joined = self._relevant[number]
+        if joined is None:
+            joined = 0
+            for _, needs, _ in self._residuals[number]:
+                joined |= needs
+            for one in bits(self._classes.of[number]):
+                joined |= self._classes.spans[one]
+            joined &= ~(1 << number)
+            self._relevant[number] = joined
+        return joined
+
+    def spans(self, classes: int) -> int:
+        """The relations that have a column in each of some classes."""
+        joined = -1
+        for one in bits(classes):
+            joined &= self._classes.spans[one]
+        return joined
 
     def source(self, relation: str) -> str | None:
         """The table of a relation, None when there is no such relation."""

@@ -13,8 +13,10 @@ same graph gives the same order whatever it was written and named like.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.beam import State, beam_width, finish_by_beam, rank
@@ -27,6 +29,8 @@ EXACT_RELATIONS = 12
 #: Sets of relations that the exact searches of a larger model may look at, and fan-outs that they
 #: may ask for, all paths together.
 MODEL_SETS = 40_000
+#: States of each size in the search whose cost no exact state may pass.
+_NARROW = 4
 _TIE = 1 - 1e-9
 
 
@@ -93,25 +97,53 @@ class Search:
         allowed = 1 << 2 * EXACT_RELATIONS if small else self._left // self._paths
         self._paths = max(1, self._paths - 1)
         first = State(bound, 0, 0.0, tuple(self.steps.number(name) for name in start))
-        layer, sizes, left = [first], {bound: rows}, allowed
-        rows_of = dict(sizes)
-        for _ in range((within & ~bound).bit_count()):
+        rings, left = [{bound: rows}], allowed
+        while len(rings) <= (within & ~bound).bit_count():
             asked = self.steps.asked
-            grown = self._sizes(sizes, within, left)
+            grown = self._sizes(rings[-1], within, left)
             if grown is None:
-                layer, rows_of = finish_by_beam(
-                    self.steps, self._pricing, self._width, layer, rows_of, within
-                )
                 break
             left -= len(grown) + self.steps.asked - asked
-            sizes = grown
-            rows_of |= sizes
-            grown_layer = self._grow(layer, rows_of, within)
-            if self._trace is not None:
-                self._trace.steps += self._considered(layer, grown_layer, rows_of, within)
-            layer = grown_layer
+            rings.append(grown)
         self._left -= min(allowed - left, self._left)
+        rows_of = {joined: rows for ring in rings for joined, rows in ring.items()}
+        whole = len(rings) > (within & ~bound).bit_count()
+        layer = self._grown(first, rings, rows_of, within, whole and self._trace is None)
+        if not whole:
+            layer, rows_of = finish_by_beam(
+                self.steps, self._pricing, self._width, layer, rows_of, within
+            )
         return self._described(min(layer, key=rank), len(start), rows_of)
+
+    def _grown(
+        self,
+        first: State,
+        rings: list[dict[int, float]],
+        rows_of: dict[int, float],
+        within: int,
+        pruned: bool,
+    ) -> list[State]:
+        """The last layer: the best ways to the sets of the last ring.
+
+        Where the rings are complete, states that can't beat a narrow search are left out: each
+        layer to come costs at least the rows of its smallest set.
+        """
+        least = [self._pricing.row * min(ring.values()) for ring in rings]
+        rest = [sum(least[number + 1 :]) for number in range(len(rings))]
+        limit = math.inf
+        if pruned:
+            layer = [first]
+            for _ in rings[1:]:
+                ways = self._grow(layer, rows_of, within, math.inf, 0.0)
+                layer = nsmallest(_NARROW, ways, key=rank)
+            limit = layer[0].cost * (1 + 1e-6)
+        layer = [first]
+        for after in rest[1:]:
+            grown = self._grow(layer, rows_of, within, limit, after)
+            if self._trace is not None:
+                self._trace.steps += self._considered(layer, grown, rows_of, within)
+            layer = grown
+        return layer
 
     def along(self, order: tuple[str, ...], rows: float) -> JoinOrder:
         """A given order, with the rows and the cost that it has here; each step must be linked."""
@@ -120,7 +152,7 @@ class Search:
         bound, place, cost = 1 << numbers[0], 0, 0.0
         rows_of = {bound: rows}
         for new in numbers[1:]:
-            fan_out, _, key = self.steps.size(bound, new)
+            fan_out, key = self.steps.size(bound, new)
             after = bound | 1 << new
             rows_of[after] = rows_of[bound] * fan_out
             near = place != 0 and place == key
@@ -135,28 +167,38 @@ class Search:
         """Rows of every set that is one relation larger; None when that passes what is left."""
         grown: dict[int, float] = {}
         known, moves = grown.get, self.steps.moves
-        infinite, asked = float("inf"), self.steps.asked
+        infinite, asked, outside = math.inf, self.steps.asked, self.steps.everything & ~within
         for bound, rows in sizes.items():
             for after, _, fan_out, _ in moves(bound):
                 estimate = rows * fan_out
-                if estimate < known(after, infinite) and not after & ~within:
+                if estimate < known(after, infinite) and not after & outside:
                     grown[after] = estimate
             if len(grown) + self.steps.asked - asked > left:
                 return None
         return grown
 
-    def _grow(self, layer: list[State], rows_of: dict[int, float], within: int) -> list[State]:
-        """The cheapest way to every (set, place) that is one relation larger, by order."""
+    def _grow(
+        self, layer: list[State], rows_of: dict[int, float], within: int, limit: float, rest: float
+    ) -> list[State]:
+        """The cheapest way to every (set, place) that is one relation larger, by order.
+
+        Ways that pass the limit with what the `rest` of an order costs at least are left out.
+        """
         best: dict[tuple[int, int], tuple[float, int, int, float]] = {}
-        price, moves, usable = self._pricing.price, self.steps.moves, self.steps.usable
-        for number, state in enumerate(layer):
-            rows, place, cost = rows_of[state.bound], state.place, state.cost
-            bound = state.bound
+        price, row = self._pricing.price, self._pricing.row
+        moves, usable = self.steps.moves, self.steps.usable
+        outside = self.steps.everything & ~within
+        for number, (bound, place, cost, _) in enumerate(layer):
+            rows, most = rows_of[bound], limit - rest - cost
             for after, new, _, key in moves(bound):
-                if after & ~within:
+                if after & outside:
                     continue
                 out = rows_of[after]
+                if row * out > most:
+                    continue
                 step, moved = price(bound, new, rows, out, place != 0 and place == key)
+                if step > most:
+                    continue
                 placed = place if moved == KEPT else key if moved == KEYED else 0
                 if placed and not usable(placed, after):
                     placed = 0

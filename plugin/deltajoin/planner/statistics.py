@@ -136,7 +136,9 @@ class Statistics:
         """The same, for ordering the path of one driver: its measured lookups count."""
         if not any(step[0] == driver for step in self.measured):
             return self
-        return replace(self, driver=driver)
+        found = replace(self, driver=driver)
+        object.__setattr__(found, "_made", self._made)  # does not depend on the driver
+        return found
 
     def column(self, source: str, column: str) -> ColumnStatistics:
         """What the log says of a column."""
@@ -164,12 +166,14 @@ class Statistics:
         return Estimate(min(most**0.75, bound), "reference" if bound in referred else "guess")
 
     def matching(self, graph: JoinGraph) -> Matching:
-        """How the relations of a graph match under its inner predicates; made once."""
+        """How the relations of a graph, in canonical order, match under its inner predicates; made
+        once, whoever drives."""
+        from deltajoin.planner.canonical import canonical_names
         from deltajoin.planner.matching import Matching
 
         if id(graph) not in self._made:
-            made = Matching(graph.relations, graph.predicates, self)
-            self._made[id(graph)] = (graph, made)
+            relations = [graph.by_name[name] for name in canonical_names(graph)]
+            self._made[id(graph)] = (graph, Matching(relations, graph.predicates, self))
         return self._made[id(graph)][1]
 
 

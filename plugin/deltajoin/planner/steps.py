@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
-from deltajoin.planner.cardinality import Statistics, fan_out
+from deltajoin.planner.cardinality import Statistics, drawn
+from deltajoin.planner.classes import LEAST
+from deltajoin.planner.subsets import every_match
 
 #: A travelling change of at most so many rows is broadcast to a table of at least so many; a
 #: smaller table is broadcast itself.
@@ -26,6 +27,8 @@ BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
 EXCHANGE = 0.5
 #: A lookup that nothing passes, as rows: plan, start, and the other side's read take about 0.05 s.
 LOOKUP = 50_000.0
+#: In graphs of up to so many relations, all steps to one are estimated once this many were asked.
+ALL_OF, MANY = 12, 48
 #: Where the stream lies after a step: where it lay, by the step's key, anywhere.
 KEPT, KEYED, LOST = 0, 1, 2
 
@@ -68,32 +71,33 @@ def plain_pricing(steps: Steps) -> Pricing:
     tables = steps.tables
 
     def price(bound: int, new: int, rows_in: float, rows_out: float, placed: bool) -> Priced:
-        return step_price(rows_in, rows_out, tables[new], placed)
+        table = tables[new]
+        if table < LARGE_TABLE_ROWS:
+            return rows_out, KEPT
+        return step_price(rows_in, rows_out, table, placed)
 
     return Pricing(price, 1.0, LOOKUP)
 
 
-class Move(NamedTuple):
-    """A step from a bound set: the set after it, the new relation, its fan-out and key."""
-
-    after: int
-    new: int
-    fan_out: float
-    key: int
+#: A step from a bound set: the set after it, the new relation, its fan-out and key.
+Move = tuple[int, int, float, int]
+#: Its fan-out and key alone.
+Step = tuple[float, int]
 
 
 class Steps:
     """Neighbours and fan-outs of one graph, by bit sets.
 
-    `asked` counts the fan-outs that were estimated.
+    `asked` counts the fan-outs that were estimated. `like`: steps of the same graph for another
+    driver, whose estimates are shared.
     """
 
-    def __init__(self, graph: JoinGraph, statistics: Statistics) -> None:
+    def __init__(self, graph: JoinGraph, statistics: Statistics, like: Steps | None = None) -> None:
         self.names = canonical_names(graph)
         self.bit = {name: 1 << i for i, name in enumerate(self.names)}
         self.everything = (1 << len(self.names)) - 1
-        self._statistics = statistics
-        self._graph = graph
+        self._matching = statistics.matching(graph)
+        self._measured = self._matching.measured(statistics.driver)
         self.asked = 0
         self.tables = tuple(statistics.table_rows(graph.by_name[n].source) for n in self.names)
         adjacent = [0] * len(self.names)
@@ -109,13 +113,15 @@ class Steps:
             classes[self.number(relation)].add(joined)
         #: Relation -> the equality classes that hold a column of it, each as the relations in it.
         self.classes = tuple(tuple(sorted(found)) for found in classes)
-        self._relevant = list(self.adjacent)
-        for number, found in enumerate(self.classes):
-            for joined in found:
-                self._relevant[number] |= joined & ~(1 << number)
-        self._fan_outs: list[dict[int, tuple[float, int, int]]] = [{} for _ in self.names]
-        self._keys: dict[tuple[object, ...], int] = {}
-        self._carriers: list[int] = [0]
+        self._relevant = tuple(
+            self._matching.relevant(number) | near for number, near in enumerate(self.adjacent)
+        )
+        self._matches = tuple(self._matching.of(i).match for i in range(len(self.names)))
+        self._rows = tuple(self._matching.rows(name) for name in self.names)
+        self._fan_outs: tuple[dict[int, Step], ...] = tuple({} for _ in self.names)
+        self._carriers: dict[int, int] = {0: 0}
+        if like is not None:
+            self._fan_outs, self._carriers = like._fan_outs, like._carriers
         self._moves: dict[int, tuple[Move, ...]] = {}
 
     def number(self, name: str) -> int:
@@ -174,44 +180,57 @@ class Steps:
         """Every step from a set, by canonical order; kept, as many paths come by."""
         found = self._moves.get(bound)
         if found is None:
-            sizes = (self.size(bound, i) for i in numbers(self.neighbours(bound)))
-            found = tuple(Move(bound | 1 << new, new, f, key) for f, new, key in sizes)
-            self._moves[bound] = found
+            made = []
+            size, rest = self.size, self.neighbours(bound)
+            known, relevant = self._fan_outs, self._relevant
+            while rest:
+                bit = rest & -rest
+                rest ^= bit
+                new = bit.bit_length() - 1
+                step = known[new].get(bound & relevant[new])
+                if step is None or self._measured:
+                    step = size(bound, new)
+                made.append((bound | bit, new, step[0], step[1]))
+            found = self._moves[bound] = tuple(made)
         return found
 
-    def size(self, bound: int, new: int) -> tuple[float, int, int]:
-        """The step from a set to one more relation: fan-out, relation, key."""
+    def size(self, bound: int, new: int) -> Step:
+        """The step from a set to one more relation: fan-out and key.
+
+        The key is the set of equality classes that the step matches on; 0 for none.
+        """
         met = bound & self._relevant[new]
         known = self._fan_outs[new].get(met)
         if known is None:
             self.asked += 1
-            names, name = frozenset(self.names_of(met)), self.names[new]
-            matches = fan_out(self._graph, self._statistics, names, name)
-            known = matches, new, self._key(names, name)
+            if len(self._fan_outs[new]) == MANY and len(self.names) <= ALL_OF:
+                self._estimate_all(new)
+            known = self._fan_outs[new].get(met) or self._estimated(met, new)
             self._fan_outs[new][met] = known
+        if self._measured:
+            seen = self._measured.get((bound & self._matching.relevant(new), new))
+            if seen is not None:
+                return drawn(seen, known[0]), known[1]
         return known
+
+    def _estimated(self, met: int, new: int) -> Step:
+        share, key = self._matches[new](met)
+        rows = self._rows[new] * share
+        return (rows if rows > LEAST else LEAST), key
+
+    def _estimate_all(self, new: int) -> None:
+        """All steps to a relation that is asked for from many sets."""
+        sets, matches = every_match(self._matching.of(new), self._relevant[new])
+        rows = self._rows[new]
+        steps = [(max(rows * share, LEAST), key) for share, key in matches]
+        self._fan_outs[new].update(zip(sets, steps, strict=True))
 
     def usable(self, key: int, joined: int) -> bool:
         """True when a relation outside the set might still be looked up by this key."""
-        return self._carriers[key] & ~joined != 0
-
-    def _key(self, bound: frozenset[str], new: str) -> int:
-        """A number for the equality classes that the step matches on; 0 for none."""
-        graph = self._graph
-        edges = [p for p in graph.decidable(bound, new) if p.kind == "edge" and p.left is not None]
-        classes = {
-            tuple(sorted(graph.equated(ref))) for p in edges for ref in p.refs if ref[0] == new
-        }
-        if not classes:
-            return 0
-        key = tuple(sorted(classes))
-        if key not in self._keys:
-            self._keys[key] = len(self._carriers)
-            carriers = self.everything
-            for members in key:
-                carriers &= self.set_of(frozenset(relation for relation, _ in members))
-            self._carriers.append(carriers)
-        return self._keys[key]
+        carriers = self._carriers.get(key)
+        if carriers is None:
+            carriers = self._carriers[key] = self._matching.spans(key)
+        return carriers & ~joined != 0
 
 
 def numbers(joined: int) -> list[int]:

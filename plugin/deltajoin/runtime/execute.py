@@ -218,6 +218,7 @@ class _Run:
             "fingerprint": plan["fingerprint"],
             "frontier": plan["frontier"],
             "paths": paths,
+            "order": _order_record(plan),
             "kind": self.target["kind"],
             "key": self.target["key"],
             "columns": self.target["columns"],
@@ -275,6 +276,15 @@ class _Run:
 
 def _app(plan: dict[str, Any]) -> str:
     return f"deltajoin:{plan['model']}"
+
+
+def _order_record(plan: dict[str, Any]) -> dict[str, Any] | None:
+    """The order of the whole query where costs chose it, and the rows of its tables then."""
+    full = plan["full_query"]
+    if full is None or full["method"] in ("forced", "written"):
+        return None
+    rows = {source: at["rows"] for source, at in plan["frontier"].items()}
+    return {"nesting": full["order"], "rows": full.get("rows_when_chosen", rows)}
 
 
 def _path_record(path: dict[str, Any], report: dict[str, Any] | None) -> dict[str, Any]:

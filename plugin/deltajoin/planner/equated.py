@@ -1,0 +1,65 @@
+"""What a join of two sets equates: the key by which its sides are distributed.
+
+A key is a set of equality classes, as bits. Both sides hold columns of each class; that is all to
+ask where every two members of the class are equated, as they are once implied edges are known.
+Elsewhere an equality must lead from one side to the other.
+"""
+
+from __future__ import annotations
+
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.classes import bits
+from deltajoin.planner.hypergraph import Hypergraph
+
+
+class Equated:
+    """The keys of a hypergraph's joins; classes are over all joins, also nested ones."""
+
+    def __init__(self, graph: JoinGraph, hypergraph: Hypergraph) -> None:
+        edges = [p for edge in hypergraph.edges for p in edge.predicates if p.left is not None]
+        # Which side is written first plays no part.
+        whole = JoinGraph(graph.relations, tuple(edges), ())
+        columns = [
+            (hypergraph.set_of(predicate.relations), min(whole.equated(predicate.left)))
+            for predicate in edges
+            if predicate.left is not None
+        ]
+        classes = {column: 1 << i for i, column in enumerate(sorted({c for _, c in columns}))}
+        self._touched = {1 << number: 0 for number in range(hypergraph.size)}
+        pairs: dict[int, set[int]] = {shared: set() for shared in classes.values()}
+        for needs, column in columns:
+            pairs[classes[column]].add(needs)
+            for number in bits(needs):
+                self._touched[1 << number] |= classes[column]
+        members = {
+            shared: sum(1 for touched in self._touched.values() if touched & shared)
+            for shared in pairs
+        }
+        #: Classes of which not every two members are equated, with those that are.
+        self._partial = {
+            shared: tuple(sorted(needs))
+            for shared, needs in pairs.items()
+            if 2 * len(needs) != members[shared] * (members[shared] - 1)
+        }
+
+    def key(self, left: int, right: int) -> int:
+        """The classes that a join of two disjoint sets equates; 0 for none."""
+        both = self._touch(left) & self._touch(right)
+        if both and self._partial:
+            joined = left | right
+            for shared, pairs in self._partial.items():
+                if both & shared and not any(
+                    needs & joined == needs and needs & left and needs & right for needs in pairs
+                ):
+                    both &= ~shared
+        return both
+
+    def _touch(self, relations: int) -> int:
+        """The classes of which a set holds columns."""
+        found = self._touched.get(relations)
+        if found is None:
+            found = 0
+            for number in bits(relations):
+                found |= self._touched[1 << number]
+            self._touched[relations] = found
+        return found
