@@ -29,6 +29,7 @@ from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_sta
 from deltajoin.emit.query import full_sql
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
+from deltajoin.emit.state import add_sql
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
@@ -84,7 +85,6 @@ def build_program(plan: DeltaPlan) -> Program:
         read |= {pinned for version in versions for pinned in below.below(version)}
         derived.insert(0, derived_program(below, views, versions))
     read = {(source, version) for source, version in read if not views.is_derived(source)}
-    grouping = plan.graph.grouping
     changed = [s for s in plan.sources if s.changed]
     paths, shared = all_paths(plan.graph, plan.paths, views)
     for source in changed:
@@ -95,15 +95,24 @@ def build_program(plan: DeltaPlan) -> Program:
         feeds=tuple(_feed(plan.graph, source, views) for source in changed),
         paths=paths,
         shared=shared,
-        fold=group_sql(plan.target, grouping) if grouping else fold_sql(plan.target),
+        fold=_fold(plan),
         merge=merge_sql(plan.target),
         full=None,
         key_check=None,
-        touched=touched_sql(plan.graph) if grouping else None,
+        touched=touched_sql(plan.graph) if plan.regroup else None,
         regroup=regroup_statements(plan.graph, plan.regroup, views),
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
     )
+
+
+def _fold(plan: DeltaPlan) -> str:
+    graph = plan.graph
+    if graph is None or graph.grouping is None:
+        return fold_sql(plan.target)
+    if plan.state is not None and not plan.regroup:
+        return add_sql(plan.target, graph, plan.state)
+    return group_sql(plan.target, graph.grouping, plan.state)
 
 
 def _shadow(
