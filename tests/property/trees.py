@@ -54,6 +54,8 @@ class _Trees(_Generator):
         count = self.random.choices((2, 3, 4, 5), weights=(30, 36, 24, 10))[0]
         self.make_tables(count)
         case = Case(self.seed, tuple(self.tables), (), (), (), (), query=self.query(count))
+        if self.chance(0.7):  # histories that the query sees
+            self.tables = [t for t in self.tables if quote(t.name) in case.query]
         epochs = self.make_epochs(case)
         if self.sorts == 2 and self.chance(0.4):
             epochs = tuple(tuple(_inserts(commit) for commit in epoch) for epoch in epochs)
