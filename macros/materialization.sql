@@ -31,7 +31,7 @@
   {%- if flags.EMPTY and existing is not none -%}
     {%- set target = existing -%}
   {%- else -%}
-    {%- set target = this.incorporate(type='view' if audit.kind == 'bag' else 'table') -%}
+    {%- set target = this.incorporate(type='view' if audit.kind in ['bag', 'grouped'] else 'table') -%}
   {%- endif -%}
   {%- if existing is not none and existing.type != target.type -%}
     {%- do adapter.cache_dropped(existing) -%}

@@ -20,7 +20,7 @@ from deltajoin.catalog import TargetState, load_source, load_target, normalise
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.frontier import Frontier, refuse_bag, refuse_behind
 from deltajoin.delta.history import committed_record
-from deltajoin.delta.plan import DeltaPlan
+from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan
 from deltajoin.delta.shadow import with_shadow
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
@@ -189,6 +189,7 @@ def _noop(planned: DeltaPlan) -> AuditRecord:
         kind=last.kind,
         key=last.key,
         columns=last.columns,
+        hidden=last.hidden,
         rows={"inserted": 0, "updated": 0, "deleted": 0},
         mode=planned.mode,
         settings=last.settings,
@@ -224,7 +225,7 @@ def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
     location = planned.target.location
     if location is None:
         *schema, last = planned.target.name_parts
-        backing = last + BACKING_SUFFIX if planned.target.kind == "bag" else last
+        backing = last + BACKING_SUFFIX if planned.target.kind in UNDER_A_VIEW else last
         location = locate_name(quote_dotted((*schema, backing)), locate)
     return _write_audit(location, planned)
 
@@ -250,7 +251,7 @@ def _write_audit(location: str | None, planned: DeltaPlan) -> AuditRecord:
 
 
 def read(model: Model, spark: SparkSession) -> DataFrame:
-    """What a user selects from: the target's rows, a bag with its duplicates.
+    """What a user selects from: the target's rows, a bag with its duplicates, no hidden column.
 
     Raises:
         DeltaJoinError: TARGET_MISSING before the first run.
@@ -263,9 +264,8 @@ def read(model: Model, spark: SparkSession) -> DataFrame:
             "TARGET_MISSING", "the target does not exist yet", where=model.target, remedy="Run it."
         )
     last = _last_record(state)
-    return read_target(
-        spark, {"location": location, "kind": last.kind, "columns": list(last.columns)}
-    )
+    target = {"location": location, "kind": last.kind, "columns": last.columns}
+    return read_target(spark, {**target, "hidden": last.hidden or ()})
 
 
 def _last_record(state: TargetState) -> AuditRecord:

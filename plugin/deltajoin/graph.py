@@ -159,13 +159,20 @@ class Grouping:
     """GROUP BY on top: `keys` are the projections that are grouped by.
 
     `outputs` are (name, expression) over the projections, as columns of `input`; `key_outputs` are
-    the names under which the keys are given out.
+    the names under which the keys are stored: a key that is not given out has a hidden name. A
+    total has no keys and one stored name, of a constant.
     """
 
     keys: tuple[str, ...]
     outputs: tuple[tuple[str, str], ...]
     having: str | None
     key_outputs: tuple[str, ...]
+
+    @property
+    def hidden_keys(self) -> tuple[str, ...]:
+        """Stored names of keys that the query does not give out."""
+        given = {name for name, _ in self.outputs}
+        return tuple(name for name in self.key_outputs if name not in given)
 
 
 @dataclass(frozen=True)
@@ -207,6 +214,12 @@ class JoinGraph:
         if self.grouping is not None:
             return tuple(name for name, _ in self.grouping.outputs)
         made = self.windowing or self.generation
+        return tuple(p.name for p in (made.outputs if made else self.projections))
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Columns of the rows that groups, windows or the target read."""
+        made = self.generation
         return tuple(p.name for p in (made.outputs if made else self.projections))
 
     @property

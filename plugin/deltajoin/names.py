@@ -17,6 +17,10 @@ WEIGHT = "__deltajoin_weight"
 COUNT = "__deltajoin_count"
 OPERATION = "__deltajoin_operation"
 PATH = "__deltajoin_path"
+#: Hidden columns of grouped targets: rows of a group, whether HAVING shows it, the key of a total.
+ROWS = "__deltajoin_rows"
+SHOWN = "__deltajoin_shown"
+TOTAL = "__deltajoin_total"
 
 
 def quote(name: str) -> str:

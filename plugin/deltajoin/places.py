@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deltajoin.catalog import normalise
-from deltajoin.delta.frontier import bag_source, place
+from deltajoin.delta.frontier import place
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
@@ -30,10 +30,10 @@ def sources_read(model: Model) -> tuple[str, ...]:
 
 
 def source_place(model: Model, name: str, locate: Locate | None) -> str:
-    """The Delta folder of a source.
+    """The Delta folder of a source; of a view over one of our targets that of the table under it.
 
     Raises:
-        DeltaJoinError: CATALOG_NAME, SOURCE_MISSING, NOT_DELTA, BAG_SOURCE.
+        DeltaJoinError: CATALOG_NAME, SOURCE_MISSING, NOT_DELTA.
     """
     written = model.sources[name]
     if is_path(written):
@@ -43,9 +43,9 @@ def source_place(model: Model, name: str, locate: Locate | None) -> str:
     except DeltaJoinError as error:
         *schema, last = split_dotted(written)
         backing = quote_dotted((*schema, last + BACKING_SUFFIX))
-        if error.code == "NOT_DELTA" and locate_name(backing, locate) is not None:
-            raise bag_source(name, written) from error
-        raise
+        found = locate_name(backing, locate) if error.code == "NOT_DELTA" else None
+        if found is None:
+            raise
     if found is None:
         raise DeltaJoinError(
             "SOURCE_MISSING",

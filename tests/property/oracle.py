@@ -9,10 +9,12 @@ or by a rule.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from decimal import Decimal
+from functools import cache, cached_property, lru_cache
 from random import Random
 from typing import Any
 
@@ -26,10 +28,12 @@ from deltajoin.delta.epochs import SourceVersion, epoch_order
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.plan import DeltaPlan, Target
 from deltajoin.delta.route import NoScope, regroup, routes
+from deltajoin.delta.state import group_state, hidden_columns
 from deltajoin.emit.derived import DerivedProgram
 from deltajoin.emit.paths import Statement
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.graph import Attachment, Core, JoinGraph
+from deltajoin.names import SHOWN
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.solver import COST, STRATEGIES
@@ -101,7 +105,7 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:  # noq
         return
     state = case.initial()
     target = full_rows(case, sql, state)
-    shown = full_table(case, sql, state)
+    stored = _stored(case, maker, sql, state)
     if mutant is None:
         _check_backfill(case, maker, state, target)
     for number, commits in enumerate(case.epochs):
@@ -112,8 +116,8 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:  # noq
                 feeds.setdefault(commit.table, []).extend(feed)
         wanted = full_rows(case, sql, state)
         changed, old, target = wanted != target, target, wanted
-        old_table, shown = shown, full_table(case, sql, state)
-        plan = maker.plan_or_none(number, tuple(feeds))
+        before_table, stored = stored, _stored(case, maker, sql, state)
+        plan = maker.plan_or_none(number, _kinds(feeds))
         if plan is None:
             yield Outcome(number, "rebuilt", changed)
             continue
@@ -122,9 +126,9 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:  # noq
             continue
         program, feeds = work
         _load(case, program, {1: before, 2: state}, feeds)
-        _register("target_rows", old_table)
+        _register("target_rows", before_table)
         try:
-            problem = _difference(_applied(program, plan.target, old), wanted)
+            problem = _problem(program, plan.target, old, before_table, wanted, stored)
         except Mismatch as error:
             problem = str(error)
         except duckdb.Error as error:
@@ -132,6 +136,47 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:  # noq
                 raise
             problem = str(error)
         yield Outcome(number, plan.target.kind, changed, problem)
+
+
+def _kinds(feeds: Feeds) -> dict[str, str]:
+    """Changed tables with what happened to each."""
+    return {
+        name: "insert_only" if all(kind == "insert" for kind, _ in events) else "mutating"
+        for name, events in feeds.items()
+    }
+
+
+def _problem(
+    program: Program, target: Target, old: Bag, table: pa.Table, wanted: Bag, stored: pa.Table
+) -> str:
+    """What is wrong with the target after the run: with what a user sees of it, or with the rest.
+
+    Args:
+        table, stored: the target's rows before, and as a rebuild would store them now.
+    """
+    if target.kind == "bag":
+        return _difference(_applied(program, target, old), wanted)
+    found = _applied(program, target, _rows(table))
+    if problem := _difference(_seen(found, target), wanted):
+        return problem
+    problem = _difference(found, _rows(stored))
+    return f"hidden: {problem}" if problem else ""
+
+
+def _rows(table: pa.Table) -> Bag:
+    columns = [column.to_pylist() for column in table.columns]
+    return Counter(zip(*columns, strict=True))
+
+
+def _seen(found: Bag, target: Target) -> Bag:
+    """The rows that a user sees."""
+    names = target.stored
+    shown = names.index(SHOWN) if SHOWN in names else None
+    seen = Bag()
+    for row, count in found.items():
+        if shown is None or row[shown]:
+            seen[row[: len(target.columns)]] += count
+    return seen
 
 
 def maker_of(case: Case) -> _PlanMaker | None:
@@ -175,26 +220,32 @@ def full_rows(case: Case, sql: str, state: State) -> Bag:
     return Counter(con.execute(to_duckdb(sql)).fetchall())
 
 
-def full_table(case: Case, sql: str, state: State) -> pa.Table:
-    """The same rows with their types."""
+def _stored(case: Case, maker: _PlanMaker, sql: str, state: State) -> pa.Table:
+    """The rows that a rebuild stores, with their types."""
     con = connection()
-    for table in case.tables:
-        _register(table.name, _arrow(table.columns, tuple(state[table.name].values())))
-    return con.sql(to_duckdb(sql)).to_arrow_table()
+    if maker.graph.grouping is None:
+        for table in case.tables:
+            _register(table.name, _arrow(table.columns, tuple(state[table.name].values())))
+        return con.sql(to_duckdb(sql)).to_arrow_table()
+    full = maker.full.full
+    assert full is not None
+    _load(case, maker.full, {1: state, 2: state}, {})
+    return con.sql(to_duckdb(full)).to_arrow_table()
 
 
 def _check_backfill(case: Case, maker: _PlanMaker, state: State, wanted: Bag) -> None:
-    plan = replace(maker.plan(0, ()), strategy="full")
-    program = build_program(plan)
+    program, target = maker.full, maker.target
     _load(case, program, {1: state, 2: state}, {})
     con = connection()
     assert program.full is not None
     rows = con.execute(to_duckdb(program.full)).fetchall()
     found = Counter(rows)
-    if plan.target.kind == "bag":
+    if target.kind == "bag":
         if len(found) != len(rows):
             raise Mismatch("backfill: a distinct row comes twice")
         found = Counter({row[:-1]: row[-1] for row in rows})
+    else:
+        found = _seen(found, target)
     if problem := _difference(found, wanted):
         raise Mismatch(f"backfill: {problem}")
     if program.key_check and con.execute(to_duckdb(program.key_check)).fetchall():
@@ -211,14 +262,17 @@ class _PlanMaker:
         self.described = describe(graph, self.keys, types)
         keys, types = self.described.keys, self.described.types
         key = row_key(graph, keys, types)
+        self.state = group_state(graph, types, self.described.inexact)
+        hidden = hidden_columns(graph.grouping, self.state) if graph.grouping else ()
         self.target = Target(
             place="/target",
             name_parts=(),
             location="/target",
             exists=True,
-            kind="keyed" if key else "bag",
+            kind="grouped" if hidden else "keyed" if key else "bag",
             columns=graph.output_names,
             key=key,
+            hidden=hidden,
         )
 
         random = Random(case.seed)
@@ -234,7 +288,7 @@ class _PlanMaker:
             self.order = tuple(random.sample(names, len(names)))
         self.strategy = COST if random.random() < 0.7 else random.choice(STRATEGIES)
         self.methods = {name: random.choice(METHODS) for name in graph.sources}
-        self.programs: dict[tuple[str, ...], Program] = {}
+        self.programs: dict[tuple[tuple[str, str], ...], Program] = {}
 
     def is_ambiguous(self) -> bool:
         """True for windows whose result depends on how rows that tie are ordered."""
@@ -243,12 +297,17 @@ class _PlanMaker:
 
     def program(self, plan: DeltaPlan) -> Program:
         """The plan's statements, which depend on nothing but which sources changed."""
-        changed = tuple(s.source for s in plan.sources if s.changed)
+        changed = tuple((s.source, s.change_kind) for s in plan.sources if s.changed)
         if changed not in self.programs:
             self.programs[changed] = build_program(plan)
         return self.programs[changed]
 
-    def plan_or_none(self, epoch: int, changed: tuple[str, ...]) -> DeltaPlan | None:
+    @cached_property
+    def full(self) -> Program:
+        """The statements of a rebuild, over version 1."""
+        return build_program(replace(self.plan(0, {}), strategy="full"))
+
+    def plan_or_none(self, epoch: int, changed: dict[str, str]) -> DeltaPlan | None:
         """The plan of an epoch; None where it can't be kept or traced and the run is full."""
         if order_dependent(self.graph, self.described, self.target.kind):
             return None
@@ -257,7 +316,8 @@ class _PlanMaker:
         except NoScope:
             return None
 
-    def plan(self, epoch: int, changed: tuple[str, ...]) -> DeltaPlan:
+    def plan(self, epoch: int, changed: dict[str, str]) -> DeltaPlan:
+        """The plan of an epoch; `changed`: table -> what happened to it."""
         versions = {
             name: SourceVersion(
                 source=name,
@@ -268,6 +328,7 @@ class _PlanMaker:
                 columns=self.case.table(name).columns,
                 rows=self.rows[name],
                 change_rows=self.change_rows[name],
+                change_kind=changed.get(name, "noop"),
                 method=self.methods[name],
                 files=SOME_FILES if self.methods[name] == "files" else None,
             )
@@ -298,8 +359,9 @@ class _PlanMaker:
             find_full_query=lambda: plan_full_query(self.graph, statistics, self.described.types),
             paths=routes(self.graph, statistics, order, versions, self.strategy),
             settings=None,
-            regroup=regroup(self.graph, statistics, order, versions),
+            regroup=regroup(self.graph, statistics, order, versions, self.state),
             derived=derived,
+            state=self.state,
         )
 
 
@@ -359,6 +421,15 @@ def _identifier(name: str) -> str:
 
 def _applied(program: Program, target: Target, old: Bag) -> Bag:
     """The target after the run's statements, as the MERGE would leave it."""
+    sql = to_write(program)
+    if sql is None:
+        return old
+    rows = connection().execute(sql).fetchall()
+    return _merge_bag(rows, old) if target.kind == "bag" else _merge_keyed(rows, target, old)
+
+
+def to_write(program: Program) -> str | None:
+    """The run's statements as one query for what is written; None where no path is left."""
     views = [(feed.view, to_duckdb(feed.sql)) for feed in program.feeds]
     for derived in program.derived:
         views += _texts(derived.scans)
@@ -369,15 +440,14 @@ def _applied(program: Program, target: Target, old: Bag) -> Bag:
         views += _texts((*derived.regroup, derived.change))
     found = _path_views(program, "path_rows")
     if not found:  # a no-op, or every path dropped
-        return old
+        return None
     views += found
     if program.touched:
         views.append(("touched", to_duckdb(program.touched)))
         views += _texts(program.regroup)
     assert program.fold is not None
     head = ", ".join(f"{_identifier(name)} AS ({sql})" for name, sql in views)
-    rows = connection().execute(f"WITH {head} {to_duckdb(program.fold)}").fetchall()
-    return _merge_keyed(rows, target, old) if target.kind == "keyed" else _merge_bag(rows, old)
+    return f"WITH {head} {to_duckdb(program.fold)}"
 
 
 def _texts(statements: Sequence[Statement]) -> list[tuple[str, str]]:
@@ -409,8 +479,8 @@ def _merge_bag(rows: list[tuple[Any, ...]], old: Bag) -> Bag:
 
 
 def _merge_keyed(rows: list[tuple[Any, ...]], target: Target, old: Bag) -> Bag:
-    at = [target.columns.index(name) for name in target.key]
-    rest = [i for i in range(len(target.columns)) if i not in at]
+    at = [target.stored.index(name) for name in target.key]
+    rest = [i for i in range(len(target.stored)) if i not in at]
     by_key = {tuple(row[i] for i in at): row for row in old}
     if len(by_key) != old.total():
         raise Mismatch("the target's key is not unique in the query's rows")
@@ -421,16 +491,36 @@ def _merge_keyed(rows: list[tuple[Any, ...]], target: Target, old: Bag) -> Bag:
         if operation == "delete":
             del by_key[key]
             continue
-        row: list[Any] = [None] * len(target.columns)
+        row: list[Any] = [None] * len(target.stored)
         for i, value in zip((*at, *rest), values, strict=True):
             row[i] = value
-        if by_key.get(key) == tuple(row):
+        if key in by_key and _rough(by_key[key]) == _rough(tuple(row)):
             raise Mismatch(f"the unchanged row {row} is written again")
         by_key[key] = tuple(row)
     return Counter(by_key.values())
 
 
+def _rough(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The row with averages to three digits: DuckDB's of decimals are doubles, Spark's are not."""
+    return tuple(_digits(v) if isinstance(v, (float, Decimal)) else v for v in row)
+
+
+def _roughly(bag: Bag) -> Bag:
+    rough = Bag()
+    for row, count in bag.items():
+        rough[_rough(row)] += count
+    return rough
+
+
+def _digits(value: float | Decimal) -> float | Decimal:
+    fine = isinstance(value, float) or int(value.as_tuple().exponent) < -2
+    return math.floor(float(value) * 1000 + 0.123) / 1000 if fine else value
+
+
 def _difference(found: Bag, wanted: Bag) -> str:
+    if found == wanted:
+        return ""
+    found, wanted = (_roughly(bag) for bag in (found, wanted))
     if found == wanted:
         return ""
     missing, surplus = wanted - found, found - wanted

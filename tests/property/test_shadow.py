@@ -16,10 +16,14 @@ import pytest
 from deltajoin.delta.plan import DeltaPlan, Shadow
 from deltajoin.emit.shadow import EXTRA, MISSING
 from deltajoin.emit.sql import Program, build_program
+from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.bind import bind
 from tests.property import mutants, oracle
 from tests.property.cases import Case, play, render_sql
+from tests.property.generate import TUNED
 from tests.property.oracle import Feeds, Mutant
+from tests.property.test_trees import STATE_MUTANTS
+from tests.property.trees import generate_tree
 
 CASES = 10
 BEFORE, AFTER = "target_before", "to_write"
@@ -42,7 +46,7 @@ def verdicts(case: Case, mutant: Mutant | None) -> Iterator[tuple[bool, bool]]:
             state, feed = play(state, commit)
             if commit.table in query.tables:
                 feeds.setdefault(commit.table, []).extend(feed)
-        plan = maker.plan(number, tuple(feeds))
+        plan = maker.plan(number, oracle._kinds(feeds))
         right = build_program(shadowed(plan))
         work = oracle._mutated(shadowed(plan), feeds, mutant) if mutant else (right, feeds)
         if work is None or plan.strategy == "noop":
@@ -118,3 +122,64 @@ def test_mistakes_are_told_exactly_where_they_matter(
     for name, epochs in told.items():
         assert epochs[True, False] == epochs[False, True] == 0, name
     assert sum(epochs[True, True] for epochs in told.values()) >= CASES
+
+
+# groups with a state ------------------------------------------------------------------------------
+
+
+def grouped_verdicts(case: Case, mutant: Mutant | None) -> Iterator[tuple[bool, bool]]:
+    """As `verdicts`, of a case with groups; what a target stores must be right, hidden or not."""
+    sql = render_sql(case)
+    maker = oracle._maker_of(case)
+    assert maker is not None
+    state = case.initial()
+    for number, commits in enumerate(case.epochs):
+        before, feeds = state, Feeds()
+        for commit in commits:
+            state, feed = play(state, commit)
+            if commit.table in maker.tables:
+                feeds.setdefault(commit.table, []).extend(feed)
+        old, new = (oracle._stored(case, maker, sql, at) for at in (before, state))
+        plan = maker.plan_or_none(number, oracle._kinds(feeds))
+        if plan is None or not plan.paths or plan.regroup:
+            continue
+        program = build_program(shadowed(plan))
+        work = mutant.program(program, plan) if mutant and mutant.program else program
+        if work is None or program.shadow is None:
+            continue
+        scans = (*program.scans, *program.shadow.scans[:-1])
+        oracle._load(case, replace(work, scans=scans), {1: before, 2: state}, feeds)
+        for view in (BEFORE, "target_rows"):
+            oracle._register(view, old)
+        con, fold = oracle.connection(), oracle.to_write(work)
+        try:
+            wrong = oracle._applied(work, plan.target, oracle._rows(old)) != oracle._rows(new)
+            con.execute(f"CREATE OR REPLACE TEMP TABLE {AFTER} AS {fold}")
+        except (oracle.Mismatch, duckdb.Error):
+            continue
+        full = oracle.to_duckdb(program.shadow.full)
+        con.execute(f"CREATE OR REPLACE TEMP TABLE shadow_full AS {full}")
+        compare = oracle.to_duckdb(program.shadow.compare)
+        ((rows,),) = con.execute(f'SELECT sum("{EXTRA}" + "{MISSING}") FROM ({compare})').fetchall()
+        yield wrong, (rows or 0) > 0
+
+
+def test_a_wrong_state_is_told_before_it_shows() -> None:
+    """Averages of decimals are another type on DuckDB, so there are none."""
+    profile = replace(TUNED, averages=False)
+    found: dict[str, Counter[tuple[bool, bool]]] = {}
+    for seed in range(25):
+        case = oracle.draw(seed, profile, generate_tree)
+        try:
+            maker = oracle._maker_of(case)
+        except (AssertionError, DeltaJoinError):
+            continue
+        if maker is None or maker.state is None:
+            continue
+        for mutant in (None, *STATE_MUTANTS):
+            verdicts_ = found.setdefault(mutant.name if mutant else "", Counter())
+            verdicts_.update(grouped_verdicts(case, mutant))
+    assert set(found.pop("")) == {(False, False)}
+    for name, epochs in found.items():
+        assert epochs[True, False] == epochs[False, True] == 0, name
+    assert sum(epochs[True, True] for epochs in found.values()) >= 10

@@ -11,7 +11,7 @@ from deltajoin.emit.sql import Program, build_program
 from deltajoin.names import PATH
 from deltajoin.sql.bind import bind
 from tests.property.cases import play, render_sql
-from tests.property.oracle import Feeds, _load, _PlanMaker, connection, draw, to_duckdb
+from tests.property.oracle import Feeds, _kinds, _load, _PlanMaker, connection, draw, to_duckdb
 
 Counts = Counter[tuple[str, str]]
 
@@ -30,7 +30,7 @@ def test_shared_lookups_count_the_rows_of_each_path(monkeypatch: pytest.MonkeyPa
                 state, feed = play(state, commit)
                 if commit.table in query.tables:
                     feeds.setdefault(commit.table, []).extend(feed)
-            plan = maker.plan(number, tuple(feeds))
+            plan = maker.plan(number, _kinds(feeds))
             program = build_program(plan)
             if not program.shared:
                 continue

@@ -6,6 +6,7 @@ and of the queries that the documentation calls incremental those that really ar
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ import pytest
 from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.epochs import LookupStep
 from deltajoin.delta.plan import DeltaPlan
+from deltajoin.emit.sql import Program
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.bind import bind
 from tests.property.cases import Case, to_json
@@ -157,6 +159,16 @@ def _below(change: Callable[[DerivedPlan], DerivedPlan]) -> Callable[..., DeltaP
         derived = tuple(change(one) if one.source.changed else one for one in plan.derived)
         return None if derived == plan.derived else replace(plan, derived=derived)
 
+
+def _fold(change: Callable[[str], str]) -> Callable[[Program, DeltaPlan], Program | None]:
+    """Change the statement that adds a change to the state."""
+
+    def mutate(program: Program, plan: DeltaPlan) -> Program | None:
+        if plan.state is None or program.touched or program.fold is None:
+            return None
+        fold = change(program.fold)
+        return None if fold == program.fold else replace(program, fold=fold)
+
     return mutate
 
 
@@ -168,7 +180,44 @@ def _groups_before_as_after(derived: DerivedPlan) -> DerivedPlan:
     return replace(derived, before=derived.after)
 
 
+def _replaced(pattern: str, by: str) -> Callable[[Program, DeltaPlan], Program | None]:
+    return _fold(lambda sql: re.sub(pattern, by, sql))
+
+
+def _always_added(plan: DeltaPlan) -> DeltaPlan | None:
+    """Extremes are merged though rows left."""
+    if plan.state is None or not plan.regroup:
+        return None
+    return replace(plan, regroup=())
+
+
+_COUNT = r"CASE\s+WHEN NOT (?:\((?:[^()]|\([^()]*\))*\)) IS NULL\s+THEN (`input`.`\w+`)\s+END"
+STATE_MUTANTS = (
+    Mutant("NULLs are counted", program=_replaced(_COUNT, r"\1")),
+    Mutant(
+        "values without their weight",
+        program=_replaced(r" AS BIGINT\) \* `input`.`\w+`", " AS BIGINT)"),
+    ),
+    Mutant(
+        "the state is not added to", program=_replaced(r"coalesce\(`t`.`\w+`, ", "coalesce(NULL, ")
+    ),
+    Mutant("empty groups stay", program=_replaced("'delete'", "'update'")),
+    Mutant("groups whose rows stay are left", program=_replaced(r"\s+OR `s`.`\w+` <> 0", "")),
+    Mutant(
+        "sums of nothing are 0",
+        program=_replaced(r"WHEN `input`.`__deltajoin_count_\d+` > 0", "WHEN TRUE"),
+    ),
+    Mutant(
+        "HAVING is not asked again",
+        program=_replaced(
+            r",\s+FALSE\s*\) AS `__deltajoin_shown`", ", FALSE) OR TRUE AS `__deltajoin_shown`"
+        ),
+    ),
+    Mutant("extremes merged though rows left", plan=_always_added),
+)
+
 MUTANTS = (
+    *STATE_MUTANTS,
     _mutant("rows before the change are not taken back", _only_after),
     _mutant("both sides of the difference after the change", _both_after),
     _mutant("a left join as an inner join", _inner),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from tests.property.cases import Case, Table, quote
+from tests.property.cases import Case, Commit, Table, quote
 from tests.property.generate import NUMBERS, TUNED, Profile, _Generator
 
 KINDS = (("inner", 26), ("left", 36), ("right", 7), ("full", 8), ("semi", 11), ("anti", 12))
@@ -47,12 +47,19 @@ class _Trees(_Generator):
         self.aliases = iter("abcefghijklmnopqrstuvwxyz")
         self.groups = 0.35
         self.nested = 2
+        self.sorts = 1
+        self.inner = self.chance(0.15)
 
     def case(self) -> Case:
         count = self.random.choices((2, 3, 4, 5), weights=(30, 36, 24, 10))[0]
         self.make_tables(count)
         case = Case(self.seed, tuple(self.tables), (), (), (), (), query=self.query(count))
-        return replace(case, epochs=self.make_epochs(case))
+        if self.chance(0.7):  # histories that the query sees
+            self.tables = [t for t in self.tables if quote(t.name) in case.query]
+        epochs = self.make_epochs(case)
+        if self.sorts == 2 and self.chance(0.4):
+            epochs = tuple(tuple(_inserts(commit) for commit in epoch) for epoch in epochs)
+        return replace(case, epochs=epochs)
 
     def query(self, count: int) -> str:
         tree = self.tree(count)
@@ -66,32 +73,58 @@ class _Trees(_Generator):
 
     def grouped(self, tree: Tree) -> tuple[str, str]:
         """The SELECT list and the end of a query with aggregates, or with DISTINCT."""
-        if self.chance(0.2):
+        if self.chance(0.15):
             return "DISTINCT " + self.outputs_of(tree), ""
         keys = []
-        for name, sort in self.random.sample(tree.columns, min(2, len(tree.columns))):
-            if not keys or self.chance(0.35):
-                value = f"coalesce({name}, 0)" if sort == "number" and self.chance(0.2) else name
-                keys.append(value)
-        shown = [f"{key} AS g{number}" for number, key in enumerate(keys)]
+        if not self.chance(0.1):
+            for name, sort in self.random.sample(tree.columns, min(2, len(tree.columns))):
+                if not keys or self.chance(0.35):
+                    value = f"coalesce({name}, 0)" if self.chance(0.2) else name
+                    keys.append(value if sort == "number" else name)
+        names, shown = [], []
+        for key in keys:
+            if self.chance(0.8):
+                shown.append(f"{key} AS g{len(shown)}")
+                names.append(str(len(shown)) if self.chance(0.3) else key)
+            else:
+                names.append(key)
+        self.sorts = self.random.choice((1, 2, 2) if self.inner else (1, 1, 1, 2, 3))
         made = [self.aggregate(tree) for _ in range(self.random.randint(1, 3))]
         shown += [f"{value} AS a{number}" for number, value in enumerate(made)]
-        names = keys if self.chance(0.7) else [str(n + 1) for n in range(len(keys))]
-        tail = " GROUP BY " + ", ".join(names)
-        if self.chance(0.2):
-            tail += f" HAVING {self.random.choice(('count(*) > 1', 'count(*) < 3'))}"
+        shown += ["count(*) AS n"] if self.chance(0.6) else []
+        tail = " GROUP BY " + ", ".join(names) if names else ""
+        if self.chance(0.25):
+            tail += f" HAVING {self.having(tree)}"
         return ", ".join(shown), tail
 
+    def having(self, tree: Tree) -> str:
+        sorts, self.sorts = self.sorts, 1
+        number = self.aggregate(tree)
+        self.sorts = sorts
+        return self.random.choice(("count(*) > 1", "count(*) < 3", f"coalesce({number}, 0) <> 2"))
+
     def aggregate(self, tree: Tree) -> str:
+        """Of sort 1 what is linear, of sort 2 also extremes, of sort 3 also anything else."""
         numbers = [name for name, sort in tree.columns if sort == "number"]
         anything = self.random.choice(tree.columns)[0]
-        calls = [f"count({anything})", "count(*)", f"count(DISTINCT {anything})"]
-        calls += [f"min({anything})", f"max({anything})"]
+        calls = [
+            f"count({anything})",
+            "count(*)",
+            f"count(CASE WHEN {anything} IS NULL THEN 1 END)",
+        ]
+        if self.sorts > 1:
+            calls += [f"min({anything})", f"max({anything})"]
+        if self.sorts > 2:
+            calls += [f"count(DISTINCT {anything})", f"min(coalesce({anything}, {anything}))"]
         if numbers:
             one, two = self.random.choice(numbers), self.random.choice(numbers)
-            calls += [f"sum({one})", f"sum({one} * 2 + {two})"]
-            calls += [f"avg({one})"] if self.profile.averages else []
+            calls += [f"sum({one})", f"sum({one} * 2 + {two})", f"sum(-{one})"]
+            calls += [f"sum(CAST({one} AS BIGINT))", f"sum(CAST({two} AS DECIMAL(12, 3)))"]
+            calls += [f"sum(CASE WHEN {one} > 1 THEN {two} END)", f"sum({one}) * 2 - count(*)"]
             calls += [f"sum({one}) FILTER (WHERE {two} > 1)", f"coalesce(sum({one}), 0) + 1"]
+            if self.profile.averages:
+                calls += [f"avg({one})", f"avg({two})", f"avg(CAST({one} AS DECIMAL(6, 1)))"]
+            calls += [f"sum(DISTINCT {one})"] if self.sorts > 2 else []
         return self.random.choice(calls)
 
     def tree(self, count: int) -> Tree:
@@ -173,7 +206,7 @@ class _Trees(_Generator):
 
     def join(self, left: Tree, right: Tree) -> Tree:
         names, weights = zip(*KINDS, strict=True)
-        kind = self.random.choices(names, weights)[0]
+        kind = "inner" if self.inner else self.random.choices(names, weights)[0]
         on = self.condition(left, right)
         inside = right.text if right.single else f"({right.text})"
         text = f"{left.text} {_TEXT[kind]} {inside} ON {on}"
@@ -236,6 +269,10 @@ class _Trees(_Generator):
             value = "coalesce({0}, 7)" if sort == "number" else "{0} IS NULL"
             outputs.append(f"{value.replace('{0}', name)} AS made_out")
         return ", ".join(outputs)
+
+
+def _inserts(commit: Commit) -> Commit:
+    return replace(commit, changes=tuple(c for c in commit.changes if c.kind == "insert"))
 
 
 def _sort(kind: str) -> str:

@@ -21,6 +21,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import deltajoin
+from deltajoin.names import SHOWN
 from deltajoin.sql.bind import bind
 from tests.property.cases import Case, Commit, Row, State, Table, play, quote, render_sql
 from tests.property.generate import Profile
@@ -198,7 +199,10 @@ def target_rows(model: deltajoin.Model, record: Any) -> Counter[Any]:
     from deltalake import QueryBuilder
 
     found = QueryBuilder().register("t", DeltaTable(model.target)).execute("SELECT * FROM t")
-    rows = pa.table(found.read_all()).select([*record.columns, *_count(record.kind)])
+    stored = pa.table(found.read_all())
+    if SHOWN in stored.column_names:
+        stored = stored.filter(stored[SHOWN])
+    rows = stored.select([*record.columns, *_count(record.kind)])
     tuples = [tuple(column) for column in zip(*(c.to_pylist() for c in rows.columns), strict=True)]
     if record.kind != "bag":
         return Counter(tuples)

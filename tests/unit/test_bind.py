@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
+from deltajoin.names import SHOWN
 from deltajoin.sql.bind import bind
 from deltajoin.sql.dialect import parse, text
 from deltajoin.sql.tables import replace_tables, source_names
@@ -118,8 +120,6 @@ def test_units_of_date_functions_are_keywords() -> None:
             "SELECT f.id FROM f LEFT JOIN (SELECT k, coalesce(y, 0) AS z FROM w) v ON f.k < v.k",
             "OUTER_JOIN",
         ),
-        ("SELECT count(*) AS n FROM f", "AGGREGATE"),
-        ("SELECT count(*) AS n FROM f GROUP BY id", "AGGREGATE"),
         ("SELECT id, sum(x) AS s FROM f GROUP BY ROLLUP (id)", "AGGREGATE"),
         ("SELECT id, first(x) AS s FROM f GROUP BY id", "AGGREGATE"),
         ("SELECT row_number() OVER (ORDER BY id) AS n FROM f", "WINDOW"),
@@ -140,6 +140,19 @@ def test_what_is_not_kept_makes_the_query_opaque_with_its_line(sql: str, code: s
     assert bound.reason.code == code
     assert bound.reason.where == "line 3"
     assert bound.reason.remedy
+
+
+def test_rows_that_a_target_hides_are_filtered_where_it_is_read() -> None:
+    columns = {**COLUMNS, "h": ("k", "n", SHOWN)}
+    bound = bind("SELECT f.id, h.* FROM f LEFT JOIN h ON f.k = h.k", columns).graph
+    assert bound is not None
+    assert bound.output_names == ("id", "k", "n")
+    (core,) = bound.cores
+    (attachment,) = core.attachments
+    assert [p.sql for p in attachment.core.predicates] == [f"`h`.`{SHOWN}`"]
+    assert bound.by_name["h"].columns == ("k", "n", SHOWN)
+    with pytest.raises(DeltaJoinError, match="UNKNOWN_COLUMN"):
+        bind(f"SELECT h.{SHOWN} AS x FROM h", columns)
 
 
 def test_cosmetic_edits_leave_the_graph_as_it_is() -> None:
@@ -185,6 +198,9 @@ def test_replacing_tables_leaves_every_other_character() -> None:
         "select f.id from f left join c as f2 on f.k=f2.k, F g"
     )
     views = {"f": "f_v1", "my.db.t": "t_v3"}
+    assert replace_tables("select * from f", views, {"f": "(SELECT 1)"}) == (
+        "select * from (SELECT 1) AS `f`"
+    )
     assert replace_tables(sql, views) == (
         "with c as (select * from `t_v3` AS `t`) -- t\n"
         "select f.id from `f_v1` AS `f` left join c as f2 on f.k=f2.k, `f_v1` g"

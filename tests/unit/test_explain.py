@@ -149,8 +149,26 @@ def test_every_operator_says_how_it_is_kept() -> None:
         ("inner join", "by lookup paths"),
         ("left join", "by scope"),
         ("full join", "in two branches"),
-        ("GROUP BY", "by touched groups"),
+        ("GROUP BY", "by state"),
     ]
+
+
+def test_every_aggregate_says_how_it_is_kept() -> None:
+    rows = "FROM flights f JOIN airlines a USING (carrier) GROUP BY f.carrier, f.origin"
+    some = "sum(f.flight * 2) AS s, avg(f.dep_delay) AS v, max(f.flight) AS m"
+    plan = flights.first_plan(flights.model(f"SELECT {some} {rows}"))
+    operator = explanation(plan)["operators"][-1]
+    assert operator["over"] == "f.carrier, f.origin"
+    assert operator["kept"].startswith("by touched groups")
+    assert [tuple(a.values()) for a in operator["aggregates"]] == [
+        ("sum(f.flight * 2)", "linear"),
+        ("avg(f.dep_delay)", "affected groups"),
+        ("max(f.flight)", "merged while rows only come, else affected groups"),
+    ]
+    plan = flights.first_plan(flights.model(f"SELECT {some.replace('avg', 'count')} {rows}"))
+    assert plan.state is not None
+    assert explanation(plan)["operators"][-1]["kept"].startswith("by state")
+    assert "    sum(f.flight * 2): linear\n" in deltajoin.explain(plan)
 
 
 def test_a_query_that_is_rebuilt_says_why_and_what_to_change() -> None:

@@ -62,6 +62,22 @@ def test_a_daily_plan(golden: Golden) -> None:
     golden("jobs/flights_day.py.txt", job_source(plan))
 
 
+GROUPS = """
+SELECT a.name, count(*) AS flights, sum(f.flight) AS numbers
+FROM flights f JOIN airlines a ON f.carrier = a.carrier
+GROUP BY a.name, f.origin HAVING count(*) > 100
+"""
+
+
+def test_a_plan_of_groups_with_a_state(golden: Golden) -> None:
+    """The change is added to what is stored; no row of a group is read again."""
+    first = flights.first_plan(flights.model(GROUPS))
+    assert (first.target.kind, first.target.key) == ("grouped", ("name", "__deltajoin_key_1"))
+    plan = flights.daily_plan({"flights": 900}, first)
+    assert plan.regroup == ()
+    golden("jobs/flights_groups.py.txt", job_source(plan))
+
+
 def test_a_bag_plan(golden: Golden) -> None:
     plan = flights.daily_plan({"planes": 3}, flights.first_plan(flights.model(keys={})))
     golden("jobs/flights_bag.py.txt", job_source(plan))

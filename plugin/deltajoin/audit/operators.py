@@ -4,8 +4,9 @@
     left, semi, anti join      scope: the join keys that the change touches, both versions
     full join                  two branches: the left join, and the right rows without a match
     LATERAL VIEW, explode      row by row: the change itself goes through the generator
-    GROUP BY, DISTINCT         the groups that the change touches; below a join, as a source
+    GROUP BY, DISTINCT, total  the groups that the change touches, or state and change together
     windows                    the partitions that the change touches
+    these below a join         as a source
     anything else              rebuilt: code, message, place, what to change
 
 Caller: gives a plan just made, which still knows what stood against keeping it.
@@ -16,9 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from deltajoin.delta.derived import describe
 from deltajoin.delta.plan import DeltaPlan
+from deltajoin.delta.state import kept_aggregates
+from deltajoin.emit.ast import expression
 from deltajoin.graph import Block, Grouping, Join, JoinGraph
-from deltajoin.layers import Generator
+from deltajoin.layers import INPUT, Generator
+from deltajoin.sql.dialect import text
 
 _KEPT = {
     "left": "by scope: rows of the join keys that a change touches are compared before and after",
@@ -32,6 +37,12 @@ _PARTITIONS = (
     "by touched partitions: partitions that a change reaches are computed anew from their rows"
 )
 _GROUPS = "by touched groups: groups that a change reaches are computed anew from their rows"
+_STATE = "by state: what a change adds to counts and sums is added to those stored with each group"
+_AGGREGATES = {
+    "linear": "linear",
+    "inserts": "merged while rows only come, else affected groups",
+    "groups": "affected groups",
+}
 
 _DERIVED = "as a source: what a change reaches is computed before and after it"
 
@@ -56,7 +67,9 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
     found = []
     for derived in planned.graph.all_derived:
         found += [{**one, "within": derived.name} for one in _operators(derived.graph, _DERIVED)]
-    found += _operators(planned.graph, _GROUPS)
+    found += _operators(planned.graph, _GROUPS if planned.state is None else _STATE)
+    if planned.graph.grouping is not None:
+        found[-1] |= {"aggregates": _aggregates(planned, planned.graph)}
     for operator in found:
         if stop is not None and _is_at(operator, stop.where):
             operator |= {"kept": "rebuilt", "refused": refused}
@@ -81,7 +94,7 @@ def _operators(graph: JoinGraph, groups: str) -> list[dict[str, Any]]:
     if graph.windowing is not None:
         keys = ", ".join(graph.windowing.key_outputs)
         found.append({"operator": "window", "over": keys, "kept": _PARTITIONS})
-    return [*found, _grouped(graph.grouping, groups)] if graph.grouping else found
+    return [*found, _grouped(graph, graph.grouping, groups)] if graph.grouping else found
 
 
 def _is_at(operator: dict[str, Any], where: str) -> bool:
@@ -109,6 +122,24 @@ def _generator(generator: Generator) -> dict[str, Any]:
     return {"operator": "generator", "over": call, "kept": _ROWS}
 
 
-def _grouped(grouping: Grouping, how: str) -> dict[str, Any]:
-    keys = ", ".join(grouping.key_outputs) or "one group of all rows"
-    return {"operator": "GROUP BY", "over": keys, "kept": how}
+def _grouped(graph: JoinGraph, grouping: Grouping, how: str) -> dict[str, Any]:
+    keys = [p.sql.replace("`", "") for p in graph.projections if p.name in grouping.keys]
+    given = zip(keys, grouping.key_outputs, strict=False)
+    named = [key if name in grouping.hidden_keys else name for key, name in given]
+    over = ", ".join(named) or "one group of all rows"
+    return {"operator": "GROUP BY", "over": over, "kept": how}
+
+
+def _aggregates(planned: DeltaPlan, graph: JoinGraph) -> list[dict[str, str]]:
+    """Every aggregate on top with how it is kept."""
+    made = graph.generation
+    joined = {(INPUT, p.name): expression(p.sql) for p in graph.projections}
+    rows = {(INPUT, o.name): expression(o.sql, joined) for o in made.outputs} if made else joined
+
+    def shown(sql: str) -> str:
+        return text(expression(sql, rows)).replace("`", "")
+
+    types = {(s.source, name): kind for s in planned.sources for name, kind in s.columns}
+    described = describe(graph, {}, types)
+    found = kept_aggregates(graph, described.types, described.inexact)
+    return [{"aggregate": shown(a.call), "kept": _AGGREGATES[a.kept]} for a in found]

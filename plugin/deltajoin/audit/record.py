@@ -23,7 +23,8 @@ class AuditRecord:
     `rows` counts target rows inserted, updated, deleted. `seconds` is the run's own time up to its
     commit. `frontier` maps a source to the version consumed. `shadow` is what mode shadow compared:
     rows of the query, rows that differ (none), tolerances of float columns. `derived` are the
-    sources that are subqueries: groups touched, rows of their change, paths.
+    sources that are subqueries: groups touched, rows of their change, paths. `hidden` are columns
+    that the table holds beside `columns`; None where there are none.
     """
 
     model: str
@@ -52,6 +53,7 @@ class AuditRecord:
     location: str | None = field(default=None)
     shadow: Mapping[str, Any] | None = None
     derived: tuple[Mapping[str, Any], ...] = ()
+    hidden: tuple[str, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain values, keys sorted."""
@@ -80,6 +82,7 @@ def from_commit(commit: TargetCommit, location: str) -> AuditRecord:
         "derived": tuple(record.get("derived") or ()),
         "key": tuple(record["key"]),
         "columns": tuple(record["columns"]),
+        "hidden": tuple(record.get("hidden") or ()) or None,
         "warnings": tuple(record["warnings"]),
         "target_version": commit.version,
         "committed_at": datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC).isoformat(),

@@ -169,6 +169,8 @@ def _operators(told: Mapping[str, Any]) -> list[str]:
     for operator in told["operators"]:
         within = f"{operator['within']}: " if "within" in operator else ""
         lines.append(f"  {within}{operator['operator']} of {operator['over']}: {operator['kept']}")
+        for one in operator.get("aggregates", ()):
+            lines.append(f"    {one['aggregate']}: {one['kept']}")
         if refused := operator.get("refused"):
             lines.append(f"    {refused['code']} at {refused['where']}: {refused['message']}")
             lines.append(f"    to keep it: {refused['remedy']}")

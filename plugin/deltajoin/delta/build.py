@@ -25,9 +25,10 @@ from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics, last_order
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.pinning import Pins
-from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
+from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Target, fingerprint
 from deltajoin.delta.route import regroup
-from deltajoin.delta.sources import dear, share, source_versions, told
+from deltajoin.delta.sources import dear, readable, share, source_versions, told
+from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
@@ -61,7 +62,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         DeltaJoinError: whatever `bind`, `resolve_keys`, `last_epoch` and `decide` refuse.
     """
     tables = inputs.tables
-    query = bind(model.sql, {name: _names(table.columns) for name, table in tables.items()})
+    query = bind(model.sql, {name: readable(table) for name, table in tables.items()})
     keys = resolve_keys(model, tables)
     graph, operator = _groupable(query, tables)
     described = describe(graph, keys, _types(tables))
@@ -69,8 +70,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         if ties := ambiguous_order(part, described.keys, described.types):
             graph, operator = None, ties
             break
-    target = _target(model, inputs, graph, described)
-    mark = fingerprint(graph, query.canonical, target.key, target.kind)
+    state = group_state(graph, described.types, described.inexact) if graph else None
+    target = _target(model, inputs, graph, described, state)
+    mark = fingerprint(graph, query.canonical, target.key, target.kind, state)
     last = last_epoch(inputs.target, model)
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
@@ -121,8 +123,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         epoch_order=order,
         find_full_query=full_query,
         paths=paths if live else (),
-        regroup=regroup(graph, statistics, order, versions) if graph and live else (),
+        regroup=regroup(graph, statistics, order, versions, state) if graph and live else (),
         derived=derived if live else tuple(plan.at_rest for plan in derived),
+        state=state,
         settings=_settings(last, decision.strategy),
         warnings=_warnings(tables, statistics, graph),
         statistics=statistics,
@@ -215,6 +218,7 @@ def _target(
     inputs: Inputs,
     graph: JoinGraph | None,
     described: Described,
+    state: GroupState | None,
 ) -> Target:
     for name, table in sorted(inputs.tables.items()):
         if inputs.location and overlap(table.location, inputs.location):
@@ -225,9 +229,10 @@ def _target(
                 remedy="Choose another target.",
             )
     key = () if graph is None else row_key(graph, described.keys, described.types)
-    kind = "plain" if graph is None else "keyed" if key else "bag"
+    hidden = hidden_columns(graph.grouping, state) if graph and graph.grouping else ()
+    kind = "plain" if graph is None else "grouped" if hidden else "keyed" if key else "bag"
     parts = () if is_path(model.target) else split_dotted(model.target)
-    if parts and inputs.target is not None and inputs.backing != (kind == "bag"):
+    if parts and inputs.target is not None and inputs.backing != (kind in UNDER_A_VIEW):
         raise DeltaJoinError(
             "TARGET_KIND_CHANGED",
             f"rows are now kept as {kind}, and a catalog {'view' if inputs.backing else 'table'} "
@@ -243,6 +248,7 @@ def _target(
         kind=kind,
         columns=graph.output_names if graph else (),
         key=key,
+        hidden=hidden,
     )
 
 

@@ -54,7 +54,7 @@ def last_epoch(state: TargetState | None, model: Model) -> Record | None:
 
 
 def _other_columns(state: TargetState, record: Record) -> str | None:
-    hidden = [COUNT] if record["kind"] == "bag" else []
+    hidden = [COUNT] if record["kind"] == "bag" else record.get("hidden") or []
     if [column.name for column in state.columns] == [*record["columns"], *hidden]:
         return None
     return "the target's columns are not those that the last epoch wrote"

@@ -15,12 +15,15 @@ from typing import Any
 
 from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
+from deltajoin.delta.state import GroupState
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import Core, JoinGraph, Predicate
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.planner.statistics import Statistics
 
 FORMAT = 1
+#: Kinds of targets whose table lies under a view in a catalog.
+UNDER_A_VIEW = ("bag", "grouped")
 
 
 def canonical_json(value: Any) -> str:
@@ -44,7 +47,8 @@ class Target:
 
     `place` is what the user gave, `location` the Delta folder (None until a catalog creates it).
     `name_parts` are empty for a path. `kind`: keyed (one row per key), bag (distinct rows with a
-    multiplicity), plain (rebuilt only; columns are known to Spark alone).
+    multiplicity), plain (rebuilt only; columns are known to Spark alone), grouped (one row per key,
+    with `hidden` columns that a user does not see, as may be whole rows).
     """
 
     place: str
@@ -54,6 +58,19 @@ class Target:
     kind: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """Columns of the table; a bag's multiplicity apart."""
+        return (*self.columns, *self.hidden)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The target as plain values; `hidden` only where there is some."""
+        plain = asdict(self)
+        if not self.hidden:
+            del plain["hidden"]
+        return plain
 
 
 @dataclass(frozen=True)
@@ -72,7 +89,8 @@ class DeltaPlan:
     """A run that could be made now.
 
     `graph` is None for a query that is only rebuilt; `settings` are None before the first epoch,
-    when the session's are taken over; `shadow` is None but for an incremental run in that mode.
+    when the session's are taken over; `shadow` is None but for an incremental run in that mode,
+    `state` but for groups to which a change can be added; `regroup` is empty where it is.
     `find_full_query` makes the order of the whole query when it is first asked for; a run that has
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
     earlier orders that were given up. `statistics` and `rebuilt_because` (what stands against
@@ -99,6 +117,7 @@ class DeltaPlan:
     regroup: tuple[tuple[LookupStep, ...], ...] = ()
     shadow: Shadow | None = None
     derived: tuple[DerivedPlan, ...] = ()
+    state: GroupState | None = None
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
     replanned: tuple[str, ...] = ()
@@ -127,7 +146,7 @@ class DeltaPlan:
             "reason": self.reason,
             "detail": self.detail,
             "epoch": self.epoch,
-            "target": asdict(self.target),
+            "target": self.target.to_dict(),
             "frontier": self.frontier(),
             "changed_files": {
                 s.source: asdict(s.files) for s in self.sources if s.files and s.changed
@@ -143,6 +162,8 @@ class DeltaPlan:
         }
         if self.derived:
             content["derived"] = [derived.to_dict() for derived in self.derived]
+        if self.state is not None:
+            content["state"] = self.state.to_dict()
         if self.shadow is not None:
             content["shadow"] = asdict(self.shadow)
         if self.replanned:
@@ -198,10 +219,16 @@ def _graph(graph: JoinGraph) -> dict[str, Any]:
 
 
 def fingerprint(
-    graph: JoinGraph | None, canonical_sql: str, key: tuple[str, ...], kind: str
+    graph: JoinGraph | None,
+    canonical_sql: str,
+    key: tuple[str, ...],
+    kind: str,
+    state: GroupState | None = None,
 ) -> str:
     """Identity of the model's meaning: differs when the target's rows or shape could differ."""
-    meaning = canonical_sql if graph is None else _meaning(graph)
+    meaning: Any = canonical_sql if graph is None else _meaning(graph)
+    if state is not None:
+        meaning["state"] = state.to_dict()
     return digest({"format": FORMAT, "meaning": meaning, "key": key, "kind": kind})
 
 

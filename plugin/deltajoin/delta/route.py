@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion, lookup_paths
 from deltajoin.delta.pinning import Pins
+from deltajoin.delta.state import GroupState
 from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
 from deltajoin.planner.cardinality import Statistics, key_is_bound, relation_rows
 from deltajoin.planner.search import best_order
@@ -80,15 +81,18 @@ def regroup(
     statistics: Statistics,
     order: tuple[str, ...],
     versions: Mapping[str, SourceVersion],
+    state: GroupState | None = None,
     *,
     before: bool = False,
 ) -> tuple[tuple[LookupStep, ...], ...]:
-    """For each branch, the steps from touched keys to all rows of those groups or partitions.
+    """For each branch, the steps from touched keys to all rows of those groups or partitions; none
+    where the state takes the change.
 
     Everything is read at this epoch, or all as it was `before`. The keys enter by the inner
     relation that holds most of them; without one, everything is read whole.
     """
-    if not graph.part_keys:
+    made = graph.grouping or graph.windowing
+    if made is None or (state is not None and state.takes(versions.values())):
         return ()
     router = Router(graph, statistics, order, versions, "", before)
     found = []

@@ -15,6 +15,7 @@ from deltajoin.delta.epochs import SourceVersion
 from deltajoin.delta.history import Record
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import JoinGraph
+from deltajoin.names import RESERVED_PREFIX, SHOWN
 
 _REMEDIES = {
     "NO_CHANGE_FEED": "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
@@ -58,6 +59,16 @@ def source_versions(
             )
         )
     return tuple(versions), tuple(obstacles)
+
+
+def readable(table: TableState) -> tuple[str, ...]:
+    """The columns of a source that a query reads: all, but of one of our targets no hidden ones;
+    SHOWN stays where it is, and filters the rows."""
+    ours = any(name == "deltajoin.model" for name, _ in table.properties)
+    names = (column.name for column in table.columns)
+    return tuple(
+        name for name in names if not ours or name == SHOWN or not name.startswith(RESERVED_PREFIX)
+    )
 
 
 def _how_changed(changes: Changes | None, used: tuple[str, ...]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from sqlglot import exp
 from deltajoin.delta.plan import Target
 from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import column, expression, fail, named, number, pretty, table
-from deltajoin.emit.group import REGROUPED, TARGET_ROWS, touched_groups
+from deltajoin.emit.group import REGROUPED, touched_groups
 from deltajoin.emit.paths import Statement
+from deltajoin.emit.state import TARGET_ROWS
 from deltajoin.emit.write import PATH_ROWS, net
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT, Generation, Windowing

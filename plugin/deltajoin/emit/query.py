@@ -6,23 +6,30 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.emit.ast import expression, named, pretty, table
-from deltajoin.emit.group import grouped
+from deltajoin.delta.state import GroupState
+from deltajoin.emit.ast import column, expression, named, pretty, table
 from deltajoin.emit.layers import generated, windowed
 from deltajoin.emit.nesting import Arms, add_from
+from deltajoin.emit.state import grouped
 from deltajoin.emit.views import Views
 from deltajoin.emit.write import count_select
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
+from deltajoin.names import RESERVED_PREFIX, SHOWN
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.sql.tables import replace_tables
 
 
 def query_rows(
-    graph: JoinGraph, query: FullQuery, views: Views, versions: Mapping[str, int]
+    graph: JoinGraph,
+    query: FullQuery,
+    views: Views,
+    versions: Mapping[str, int],
+    state: GroupState | None = None,
 ) -> exp.Select:
-    """What a graph gives out; `versions`: source -> the version that is read."""
+    """What a graph gives out, groups as they are stored; `versions`: source -> the one read."""
 
     def scan(relation: str) -> exp.Table:
         source = graph.by_name[relation].source
@@ -35,16 +42,17 @@ def query_rows(
         rows = generated(rows.subquery(INPUT), graph.generation)
     if graph.windowing:
         return windowed(rows.subquery(INPUT), graph.windowing)
-    return grouped(rows.subquery(INPUT), graph.grouping) if graph.grouping else rows
+    return grouped(rows.subquery(INPUT), graph.grouping, state) if graph.grouping else rows
 
 
 def full_sql(plan: DeltaPlan, views: Views) -> str:
     """The whole query over this epoch's versions; derived sources stand before it by name."""
     if plan.graph is None or plan.full_query is None:
         places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
-        return replace_tables(plan.sql, places)
+        selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
+        return replace_tables(plan.sql, places, selects)
     versions = {s.source: s.version for s in plan.all_sources}
-    rows = query_rows(plan.graph, plan.full_query, views, versions)
+    rows = query_rows(plan.graph, plan.full_query, views, versions, plan.state)
     if plan.target.kind == "bag":
         rows = count_select(rows, plan.target)
     for derived in plan.derived:
@@ -52,3 +60,15 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
         below = query_rows(derived.graph, derived.full_query, views, versions)
         rows = rows.with_(exp.to_identifier(name, quoted=True), as_=below)
     return pretty(rows)
+
+
+def _hides(source: SourceVersion) -> bool:
+    return any(name.startswith(RESERVED_PREFIX) for name, _ in source.columns)
+
+
+def _visible(source: SourceVersion, view: str) -> str:
+    """A target with hidden columns as a user sees it."""
+    names = [name for name, _ in source.columns]
+    select = exp.select(*(column(n) for n in names if not n.startswith(RESERVED_PREFIX)))
+    select = select.from_(table(view))
+    return f"({pretty(select.where(column(SHOWN)) if SHOWN in names else select)})"

@@ -41,7 +41,7 @@ class ShadowProgram:
 
 def compare_sql(target: Target, shadow: Shadow) -> str:
     """Rows in which the target after the run and the query differ; none when they are equal."""
-    columns = [column(name) for name in target.columns]
+    columns = [column(name) for name in target.stored]
     weight = call("sum", column(WEIGHT))
     differing = (
         exp.select(*columns, named(weight, WEIGHT))
@@ -60,7 +60,7 @@ def compare_sql(target: Target, shadow: Shadow) -> str:
 
 def _weighted(target: Target) -> exp.Query:
     """All rows of both sides: the target's up, the query's down."""
-    columns = [column(name) for name in target.columns]
+    columns = [column(name) for name in target.stored]
 
     def rows(weight: exp.Expr, view: str) -> exp.Select:
         return exp.select(*[c.copy() for c in columns], named(weight, WEIGHT)).from_(table(view))
@@ -76,7 +76,7 @@ def _weighted(target: Target) -> exp.Query:
         exp.NullSafeEQ(this=column(name, "t"), expression=column(name, "s")) for name in target.key
     ]
     untouched = (
-        exp.select(*[column(name, "t") for name in target.columns], named(number(1), WEIGHT))
+        exp.select(*[column(name, "t") for name in target.stored], named(number(1), WEIGHT))
         .from_(table(TARGET_BEFORE, "t"))
         .join(table(TO_WRITE, "s"), on=exp.and_(*same_key), join_type="left anti")
     )
@@ -94,7 +94,7 @@ def _union(*parts: exp.Select) -> exp.Query:
 def _settle(differing: exp.Select, target: Target, shadow: Shadow) -> exp.Select:
     """What still differs once float columns are compared within their tolerance."""
     names = [name for name, _ in shadow.floats]
-    exact = [column(name) for name in target.columns if name not in names]
+    exact = [column(name) for name in target.stored if name not in names]
     up, down = column(WEIGHT), exp.Neg(this=column(WEIGHT))
     sides = exp.select(
         *exact, named(_side(names, up), EXTRA), named(_side(names, down), MISSING)

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from deltajoin.delta.epochs import SourceVersion, reads
 from deltajoin.delta.partition import identifying_relations
-from deltajoin.delta.plan import DeltaPlan, Target
+from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table
 from deltajoin.emit.change import Feed, feed_of
@@ -30,6 +30,7 @@ from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_sta
 from deltajoin.emit.query import full_sql
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
+from deltajoin.emit.state import add_sql
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
@@ -96,21 +97,25 @@ def build_program(plan: DeltaPlan) -> Program:
         feeds=tuple(_feed(plan.graph, source, views) for source in changed),
         paths=paths,
         shared=shared,
-        fold=_fold(plan.graph, plan.target),
+        fold=_fold(plan, plan.graph),
         merge=merge_sql(plan.target),
         full=None,
         key_check=None,
-        touched=touched_sql(plan.graph, net_change(plan.graph)) if plan.graph.part_keys else None,
+        touched=touched_sql(plan.graph, net_change(plan.graph)) if plan.regroup else None,
         regroup=_regroup(plan, plan.graph, views),
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
     )
 
 
-def _fold(graph: JoinGraph, target: Target) -> str:
+def _fold(plan: DeltaPlan, graph: JoinGraph) -> str:
     """From path rows, or what was made of them, to rows to write."""
+    target = plan.target
+    if graph.grouping and plan.state is not None and not plan.regroup:
+        return add_sql(target, graph, plan.state)
     if graph.grouping:
-        return group_sql(target, graph.grouping, made_rows(graph, table(REGROUPED, INPUT)))
+        rows = made_rows(graph, table(REGROUPED, INPUT))
+        return group_sql(target, graph.grouping, rows, plan.state)
     if graph.windowing:
         return fold_sql(target, table(PARTITION_ROWS))
     if graph.generation:

@@ -80,13 +80,14 @@ def _field(struct: str, name: str) -> exp.Dot:
 def merge_sql(target: Target) -> str:
     """The one MERGE of an incremental run.
 
-    Keyed targets match on the key, bags on the whole row, both null-safely.
+    Bags match on the whole row, other targets on the key, both null-safely.
     """
-    matched = target.key if target.kind == "keyed" else target.columns
+    bag = target.kind == "bag"
+    matched = target.columns if bag else target.key
     on = exp.and_(
         *(exp.NullSafeEQ(this=column(name, "t"), expression=column(name, "s")) for name in matched),
     )
-    whens = _keyed_whens(target) if target.kind == "keyed" else _bag_whens(target)
+    whens = _bag_whens(target) if bag else _keyed_whens(target)
     into = exp.Table(
         this=exp.to_identifier(target.location, quoted=True),
         db=exp.to_identifier("delta", quoted=False),
@@ -99,7 +100,7 @@ def merge_sql(target: Target) -> str:
 
 
 def _keyed_whens(target: Target) -> list[exp.When]:
-    rest = [name for name in target.columns if name not in target.key]
+    rest = [name for name in target.stored if name not in target.key]
     watched = rest[0] if rest else target.key[0]
     stop = exp.Update(expressions=[_set(watched, fail("KEY_VIOLATED"))])
     whens = [
@@ -115,7 +116,7 @@ def _keyed_whens(target: Target) -> list[exp.When]:
     )
     not_insert = exp.NEQ(this=column(OPERATION, "s"), expression=string("insert"))
     whens.append(_when(False, not_insert, drift))
-    whens.append(_when(False, None, _insert(target.columns, target.columns)))
+    whens.append(_when(False, None, _insert(target.stored, target.stored)))
     return whens
 
 

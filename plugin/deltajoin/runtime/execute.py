@@ -99,8 +99,8 @@ class _Run:
                 .option("userMetadata", metadata)
                 .save(self.target["location"])
             )
-        if self.target["name_parts"] and self.target["kind"] == "bag":
-            targets.show_bag(self.spark, self.target)
+        if self.target["name_parts"]:
+            targets.show(self.spark, self.target)
 
     def _create(self, rows: DataFrame) -> None:
         targets.create_target(self.spark, self.target, rows, self.plan["model"])
@@ -155,7 +155,9 @@ class _Run:
         rows.createOrReplaceTempView("path_rows")
         if self.program["touched"]:
             self._regroup()
-        keyed = self.target["kind"] == "keyed"
+        elif self.target["kind"] == "grouped":
+            self._open_target()
+        keyed = self.target["kind"] != "bag"
         column = "__deltajoin_operation" if keyed else "__deltajoin_weight"
         counted = (
             {name: f"count_if({column} = '{name}')" for name in _OPERATIONS}
@@ -177,22 +179,25 @@ class _Run:
         counter = Counter("touched")
         touched = counter.watch(self.spark.sql(self.program["touched"]))
         touched.localCheckpoint(eager=True).createOrReplaceTempView("touched")
-        targets.read_target(self.spark, self.target).createOrReplaceTempView("target_rows")
+        self._open_target()
         for statement in self.program["regroup"]:
             view = self.spark.sql(statement["sql"])
             view.createOrReplaceTempView("`" + statement["view"] + "`")
+
+    def _open_target(self) -> None:
+        targets.read_stored(self.spark, self.target).createOrReplaceTempView("target_rows")
 
     def _nothing(self) -> dict[str, int]:
         """No path is live: the epoch is committed without a row."""
         from pyspark.sql import functions
 
-        keyed = self.target["kind"] == "keyed"
+        keyed = self.target["kind"] != "bag"
         extra = (
             functions.lit("").alias("__deltajoin_operation")
             if keyed
             else functions.lit(0).cast("bigint").alias("__deltajoin_weight")
         )
-        rows = targets.read_target(self.spark, self.target).limit(0)
+        rows = targets.read_stored(self.spark, self.target).limit(0)
         rows.select("*", extra).createOrReplaceTempView("to_write")
         return dict.fromkeys(_OPERATIONS.values(), 0)
 
@@ -231,6 +236,8 @@ class _Run:
         }
         if plan.get("derived"):
             record["derived"] = [self._derived_record(one) for one in plan["derived"]]
+        if self.target.get("hidden"):
+            record["hidden"] = self.target["hidden"]
         if self.shadow is not None:
             record["shadow"] = self.shadow
         return json.dumps({METADATA_KEY: record}, sort_keys=True, ensure_ascii=False)

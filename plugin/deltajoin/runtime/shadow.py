@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.read import Counter, open_scans
+from deltajoin.runtime.target import SHOWN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,8 @@ def compare(
     """
     open_scans(spark, shadow["scans"])
     rows = "coalesce(sum(`__deltajoin_count`), 0)" if target["kind"] == "bag" else "count(1)"
+    if SHOWN in target.get("hidden", ()):
+        rows = f"count_if(`{SHOWN}`)"
     queried = Counter("shadow_full", {"rows": rows})
     counted = Counter("shadow", {name: f"coalesce(sum(`{name}`), 0)" for name in (EXTRA, MISSING)})
     with explained("comparison with a full recomputation"):

@@ -1,7 +1,8 @@
-"""The target table: create it, mark it as ours, show a bag through a view.
+"""The target table: create it, mark it as ours, show a bag or groups through a view.
 
 A new target is created empty with our properties first, so that it has a folder (for the ledger)
-and an owner before any row is written. A bag in a catalog is a backing table under a view.
+and an owner before any row is written. A bag in a catalog, and groups with hidden columns, are a
+backing table under a view.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 BACKING_SUFFIX = "__deltajoin"
 COUNT = "__deltajoin_count"
+SHOWN = "__deltajoin_shown"
+UNDER_A_VIEW = ("bag", "grouped")
 FORMAT = 1
 _SPECIAL = set(" ,;{}()\n\t=")
 
@@ -51,33 +54,44 @@ def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, 
 def backing_name(target: dict[str, Any]) -> str:
     """The catalog table that holds the rows: the target itself, or the table under its view."""
     parts = list(target["name_parts"])
-    if target["kind"] == "bag":
+    if target["kind"] in UNDER_A_VIEW:
         parts[-1] += BACKING_SUFFIX
     return ".".join(quoted(part) for part in parts)
 
 
-def show_bag(spark: SparkSession, target: dict[str, Any]) -> None:
-    """Put the view over a catalog bag's backing table."""
+def show(spark: SparkSession, target: dict[str, Any]) -> None:
+    """Put the view over a backing table in a catalog; nothing to do for another target."""
+    if target["kind"] not in UNDER_A_VIEW:
+        return
     name = ".".join(quoted(part) for part in target["name_parts"])
     with explained(f"view {target['place']}"):
-        spark.sql(f"CREATE OR REPLACE VIEW {name} AS " + _bag_sql(target, backing_name(target)))
+        rows = _shown_sql(target, backing_name(target))
+        spark.sql(f"CREATE OR REPLACE VIEW {name} AS " + rows)
 
 
-def _bag_sql(target: dict[str, Any], table: str) -> str:
+def _shown_sql(target: dict[str, Any], table: str) -> str:
+    """The rows that a user sees of a backing table."""
     columns = ", ".join(quoted(column) for column in target["columns"])
-    return (
-        f"SELECT {columns} FROM {table} "
-        f"LATERAL VIEW explode(sequence(1, CAST({quoted(COUNT)} AS INT))) "
-        "`__deltajoin_copies` AS `__deltajoin_copy`"
-    )
+    shown = f"SELECT {columns} FROM {table}"
+    if target["kind"] == "bag":
+        return shown + (
+            f" LATERAL VIEW explode(sequence(1, CAST({quoted(COUNT)} AS INT))) "
+            "`__deltajoin_copies` AS `__deltajoin_copy`"
+        )
+    return shown + (f" WHERE {quoted(SHOWN)}" if SHOWN in target.get("hidden", ()) else "")
 
 
 def read_target(spark: SparkSession, target: dict[str, Any]) -> DataFrame:
     """What a user selects from."""
     table = by_location(target["location"])
-    if target["kind"] == "bag":
-        return spark.sql(_bag_sql(target, table))
+    if target["kind"] in UNDER_A_VIEW:
+        return spark.sql(_shown_sql(target, table))
     return spark.table(table)
+
+
+def read_stored(spark: SparkSession, target: dict[str, Any]) -> DataFrame:
+    """The rows that the target's table holds."""
+    return spark.table(by_location(target["location"]))
 
 
 def locate(spark: SparkSession, name: str) -> str | None:

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, Grouping, JoinGraph
-from deltajoin.names import UniqueNames
+from deltajoin.names import SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.dialect import parse, place, text
 from deltajoin.sql.group import group_rows, is_grouped, own_name
@@ -65,7 +65,8 @@ def bind(sql: str, columns: Columns) -> BoundQuery:
     """Bind a query to its source tables.
 
     Args:
-        columns: source name -> column names in schema order.
+        columns: source name -> column names in schema order; SHOWN among them is no column, but
+            holds for the rows that the source has.
 
     Raises:
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
@@ -149,6 +150,9 @@ class _Binder:
                     raise
                 remedy = "Group in a subquery of FROM and join it."
                 raise Unsupported("SUBQUERY", "a correlated aggregate", select, remedy) from error
+            if graph.grouping is not None and graph.grouping.hidden_keys:
+                what = "a group key of a subquery that is not selected, or a total there,"
+                raise Unsupported("AGGREGATE", what, select, "Select every GROUP BY expression.")
             cte = select.parent
             source = cte.alias if isinstance(cte, exp.CTE) else name
             known[id(select)] = Derived(self._registry.names.take(source), graph)
@@ -221,10 +225,13 @@ class _Binder:
         relation = self._names.take(node.alias or node.name)
         self.relations.append((relation, key))
         block.items.append(relation)
-        columns = self._columns[key]
-        expressions: list[tuple[str, exp.Expr]] = [
-            (name, exp.column(name, table=relation, quoted=True)) for name in columns
-        ]
+        expressions: list[tuple[str, exp.Expr]] = []
+        for name in self._columns[key]:
+            column = exp.column(name, table=relation, quoted=True)
+            if name == SHOWN:
+                block.conjuncts.append(column)
+            else:
+                expressions.append((name, column))
         parts = tuple(part.name.lower() for part in node.parts)
         qualifiers = (
             ((node.alias.lower(),),)

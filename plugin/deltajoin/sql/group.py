@@ -2,7 +2,7 @@
 
 The rows are given out as one projection per group key (`g0`, `g1`, ...) and one per column that an
 aggregate reads (`c0`, ...). Aggregate calls stay as they are written, over those columns. DISTINCT
-is a group-by without aggregates.
+is a group-by without aggregates. A total has no keys: the rows carry a constant in their place.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from sqlglot import exp
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Grouping
 from deltajoin.layers import INPUT
+from deltajoin.names import RESERVED_PREFIX, TOTAL
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import place, text
 from deltajoin.sql.refuse import Unsupported, check_expression
@@ -60,25 +61,25 @@ def group_rows(select: exp.Select, block: Block, bind: Bind, scope: Scope) -> Gr
     def bound(node: exp.Expr) -> exp.Expr:
         return node if node.meta.get("bound") else bind(_counted(node))
 
-    keys = [bound(key) for key in _keys(select, outputs, scope)]
+    given = [bound(key) for key in _keys(select, outputs, scope)]
+    keys = list({plain(key): key for key in given}.values())
     maker = _Maker(keys)
     made = [(name, maker.over_input(bound(node)), node) for name, node in outputs]
     condition = ""
     if having := select.args.get("having"):
         condition = text(maker.over_input(bound(_unaliased(having.this, outputs, scope))))
     check_names(made)
-    block.outputs = [(f"g{i}", key, key) for i, key in enumerate(keys)]
+    block.outputs = [(f"g{i}", key, key) for i, key in enumerate(keys or [exp.Literal.number(1)])]
     block.outputs += [(name, column, column) for name, column in maker.columns()]
     shown = {node.name: name for name, node, _ in reversed(made) if isinstance(node, exp.Column)}
-    hidden = [text(key) for i, key in enumerate(keys) if f"g{i}" not in shown]
-    if hidden or not keys:
-        what = f"the group key {hidden[0]}, which is not selected," if hidden else "one total row"
-        raise Unsupported("AGGREGATE", what, select, "Select every expression of GROUP BY.")
+    names = tuple(f"g{i}" for i in range(len(keys)))
+    hidden = (f"{RESERVED_PREFIX}key_{i}" for i in range(len(keys)))
     return Grouping(
-        keys=tuple(f"g{i}" for i in range(len(keys))),
+        keys=names,
         outputs=tuple((name, text(node)) for name, node, _ in made),
         having=condition or None,
-        key_outputs=tuple(shown[f"g{i}"] for i in range(len(keys))),
+        key_outputs=tuple(shown.get(g, key) for g, key in zip(names, hidden, strict=True))
+        or (TOTAL,),
     )
 
 

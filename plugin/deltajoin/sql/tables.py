@@ -93,8 +93,11 @@ def resolve_tables(query: exp.Query, sources: Collection[str]) -> tuple[str, ...
     return tuple(sorted({table_key(table, sources) for table in real_tables(query)}))
 
 
-def replace_tables(sql: str, views: Mapping[str, str]) -> str:
-    """The query's own text with every source name replaced by a view, and nothing else changed.
+def replace_tables(
+    sql: str, views: Mapping[str, str], selects: Mapping[str, str] | None = None
+) -> str:
+    """The query's own text with every source name replaced by a view, and nothing else changed; by
+    a subquery where `selects` has one for the source.
 
     A reference without alias gets the table's name as alias, so that qualified columns still bind.
     """
@@ -103,7 +106,8 @@ def replace_tables(sql: str, views: Mapping[str, str]) -> str:
         identifiers = [part for part in table.parts if isinstance(part, exp.Identifier)]
         start = min(int(part.meta["start"]) for part in identifiers)
         end = max(int(part.meta["end"]) for part in identifiers) + 1
-        view = quote(views[table_key(table, views)])
+        source = table_key(table, views)
+        view = (selects or {}).get(source) or quote(views[source])
         edits.append((start, end, view if table.alias else f"{view} AS {quote(table.name)}"))
     for start, end, replacement in sorted(edits, reverse=True):
         sql = sql[:start] + replacement + sql[end:]

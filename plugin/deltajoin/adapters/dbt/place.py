@@ -1,8 +1,8 @@
 """Where a delta_join table lies: where the catalog puts it, or under dbt-spark's `location_root`.
 
 With `location_root` the target is the folder `<location_root>/<alias>` and the catalog only points
-to it: by a table, or for rows without a key by a view over a table of distinct rows. A catalog that
-forgets (in memory, or a new one) is then no loss: the next run finds the epochs in the folder.
+to it: by a table, or for bags and groups with hidden columns by a view over their table. A catalog
+that forgets (in memory, or a new one) is then no loss: the next run finds the epochs in the folder.
 """
 
 from __future__ import annotations
@@ -58,17 +58,14 @@ def check_free(spark: SparkSession, relation: Any, folder: str) -> None:
 def enter(spark: SparkSession, relation: Any, audit: Mapping[str, Any]) -> None:
     """Make the folder's table known to the catalog under the relation's name."""
     parts, kind = name_parts(relation), str(audit["kind"])
-    name = quote_dotted(parts)
+    name, under = quote_dotted(parts), kind in targets.UNDER_A_VIEW
     backing = targets.backing_name({"name_parts": parts, "kind": kind})
-    if spark.catalog.tableExists(name) and _is_view(spark, name) != (kind == "bag"):
-        spark.sql(f"drop {'table' if kind == 'bag' else 'view'} {name}")
+    if spark.catalog.tableExists(name) and _is_view(spark, name) != under:
+        spark.sql(f"drop {'table' if under else 'view'} {name}")
     folder = str(audit["location"]).replace("\\", "\\\\").replace("'", "\\'")
     spark.sql(f"create table if not exists {backing} using delta location '{folder}'")
-    if kind == "bag":
-        columns = list(audit["columns"])
-        targets.show_bag(
-            spark, {"name_parts": parts, "kind": kind, "columns": columns, "place": name}
-        )
+    shown = {"name_parts": parts, "kind": kind, "place": name, "columns": list(audit["columns"])}
+    targets.show(spark, {**shown, "hidden": list(audit["hidden"] or ())})
 
 
 def _is_view(spark: SparkSession, name: str) -> bool:

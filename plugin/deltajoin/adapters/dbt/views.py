@@ -1,8 +1,8 @@
 """The query of a catalog's view, as it reads the view's columns today.
 
 A view keeps the names of the columns that its query gave when it was made, and binds bare table
-names in the schema of that time; both are written out. The view over a bag's backing table is no
-view to be inlined: its rows are counted, and the bag is refused as a source by name.
+names in the schema of that time; both are written out. The view over a target's backing table is no
+view to be inlined: the table under it is the source, and of a bag it is refused.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from deltajoin.names import quote, quote_dotted, split_dotted
+from deltajoin.runtime.target import BACKING_SUFFIX
 from deltajoin.sql.views import qualify_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_BAG = "`__deltajoin_copies`"
+_OURS = BACKING_SUFFIX + "`"
 
 
 def view_sql(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
-    """The query of the view of this name; None for a table, a bag's view, or no such name."""
+    """The query of the view of this name; None for a table, a target's view, or no such name."""
     name = quote_dotted(parts)
     if not spark.catalog.tableExists(name) or spark.catalog.getTable(name).tableType != "VIEW":
         return None
@@ -41,7 +42,7 @@ def query_of(facts: Mapping[str, str | None], columns: Sequence[str]) -> str | N
         ) AS `view`
     """
     text = facts.get("View Text")
-    if not text or _BAG in text:
+    if not text or _OURS in text:
         return None
     schema = split_dotted(facts.get("View Catalog and Namespace") or "")
     schema = schema[1:] if schema[:1] == ("spark_catalog",) else schema

@@ -1,0 +1,193 @@
+"""How each aggregate of a grouped query is kept, and the hidden state that this takes.
+
+    linear        COUNT; SUM and AVG over integers and decimals: the change is folded to a group's
+                  rows, and per argument to its values that are not NULL and their sum; all of it is
+                  added to the stored state
+    inserts       MIN, MAX over inner joins: the lesser (greater) of state and change, as long as
+                  rows only come
+    groups        anything else: the groups that the net change touches are computed anew
+
+A query has a state when every aggregate is of the first two sorts. Then the target holds all groups
+beside their state, those too that HAVING does not show. AVG over integers is a quotient of doubles
+in Spark, whose sum is exact up to `int`; over decimals it is made from the state without rounding
+twice, where the digits suffice (`emit.average`).
+
+Caller: gives the types of source columns, which the binder does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from deltajoin.delta.path import SourceVersion
+from deltajoin.graph import Grouping, JoinGraph, Projection
+from deltajoin.names import RESERVED_PREFIX, ROWS, SHOWN
+from deltajoin.sql.aggregates import Call, aggregate_calls
+from deltajoin.sql.dialect import Verbatim, text
+from deltajoin.sql.numbers import Exact, TypeOf, exact_type
+
+#: (source, column) -> Spark type.
+Types = Mapping[tuple[str, str], str]
+Inexact = frozenset[tuple[str, str]]
+LINEAR, INSERTS, GROUPS = "linear", "inserts", "groups"
+_WEIGHT_DIGITS = 10
+_COMPARED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "string")
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate as a grouping's outputs spell it, and how it is kept.
+
+    `function` is rows, count, sum, avg, min or max of the argument, itself over the grouped rows;
+    `number` says which state columns are its own. `type` is that of a summed argument: int (or
+    smaller: its sum fits a bigint), bigint or decimal, which has `precision` and `scale`.
+    """
+
+    call: str
+    kept: str
+    function: str = ""
+    argument: str = ""
+    number: int = 0
+    type: str = ""
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of its state columns: of the values that are not NULL, of their sum or extreme."""
+        if self.function in ("min", "max"):
+            return (f"{RESERVED_PREFIX}{self.function}_{self.number}",)
+        if self.function in ("", "rows"):
+            return ()
+        count = f"{RESERVED_PREFIX}count_{self.number}"
+        total = f"{RESERVED_PREFIX}sum_{self.number}"
+        return (count,) if self.function == "count" else (count, total)
+
+
+@dataclass(frozen=True)
+class GroupState:
+    """The aggregates of a query that has a state."""
+
+    aggregates: tuple[Aggregate, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the state columns, the group's rows first."""
+        return tuple(dict.fromkeys((ROWS, *(c for a in self.aggregates for c in a.columns))))
+
+    @property
+    def is_linear(self) -> bool:
+        """True when any change can be added to it."""
+        return all(a.kept == LINEAR for a in self.aggregates)
+
+    def takes(self, sources: Iterable[SourceVersion]) -> bool:
+        """True when the change of these sources can be added."""
+        return self.is_linear or all(s.change_kind == "insert_only" for s in sources if s.changed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state as plain values."""
+        return {"aggregates": [asdict(a) for a in self.aggregates], "columns": list(self.columns)}
+
+
+def group_state(
+    graph: JoinGraph, types: Types, inexact: Inexact = frozenset()
+) -> GroupState | None:
+    """The state of a grouped query; None for another query, and where groups are computed anew."""
+    if graph.grouping is None:
+        return None
+    found = kept_aggregates(graph, types, inexact)
+    return None if any(a.kept == GROUPS for a in found) else GroupState(found)
+
+
+def hidden_columns(grouping: Grouping, state: GroupState | None) -> tuple[str, ...]:
+    """What the target of a grouped query stores beside the columns that the query gives out."""
+    shown = (SHOWN,) if state is not None and grouping.having else ()
+    return (*grouping.hidden_keys, *(state.columns if state else ()), *shown)
+
+
+def kept_aggregates(
+    graph: JoinGraph, types: Types, inexact: Inexact = frozenset()
+) -> tuple[Aggregate, ...]:
+    """Every aggregate of a grouped query once, in the order of its outputs and HAVING; generated
+    rows are computed anew.
+
+    Args:
+        inexact: columns whose values may come out another way when they are computed again.
+    """
+    unsure = {p.name for p in graph.projections if _is_inexact(graph, p, inexact)}
+    grouping = graph.grouping
+    if grouping is None:
+        return ()
+    found: dict[str, Aggregate] = {}
+    numbers: dict[str, int] = {}
+    for sql in (*(sql for _, sql in grouping.outputs), grouping.having):
+        for call in aggregate_calls(sqlglot.parse_one(sql, dialect=Verbatim)) if sql else ():
+            if call.text not in found:
+                known = graph.generation is None and unsure.isdisjoint(
+                    c.name for c in call.node.find_all(exp.Column)
+                )
+                anew = Aggregate(call.text, GROUPS)
+                found[call.text] = _kept(call, graph, types, numbers) if known else anew
+    return tuple(found.values())
+
+
+def _is_inexact(graph: JoinGraph, projection: Projection, inexact: Inexact) -> bool:
+    return any((graph.by_name[name].source, column) in inexact for name, column in projection.refs)
+
+
+def _kept(call: Call, graph: JoinGraph, types: Types, numbers: dict[str, int]) -> Aggregate:
+    kept, argument = Aggregate(call.text, GROUPS), call.argument
+    if argument is None:
+        return kept
+    if call.function == "count" and isinstance(argument, exp.Literal):
+        return Aggregate(call.text, LINEAR, "rows")
+
+    def type_of(column: exp.Column) -> str:
+        """The type of a column of the grouped rows: one that an aggregate reads is plain."""
+        p = next((p for p in graph.projections if p.name == column.name), None)
+        if p is None or p.column is None:
+            return ""
+        return types.get((graph.by_name[p.column[0]].source, p.column[1]), "")
+
+    how, exact = _sort(call.function, argument, type_of, not graph.cores)
+    if how == GROUPS:
+        return kept
+    number = numbers.setdefault(text(argument), len(numbers))
+    found = Aggregate(call.text, how, call.function, text(argument), number)
+    if exact is None:
+        return found
+    if exact.integral:
+        return replace(found, type="int" if exact.is_small else "bigint")
+    return replace(found, type="decimal", precision=exact.precision, scale=exact.scale)
+
+
+def _sort(
+    function: str, argument: exp.Expr, type_of: TypeOf, inner: bool
+) -> tuple[str, Exact | None]:
+    """How an aggregate of this argument is kept, and the argument's type where that matters.
+
+    Args:
+        inner: every join is inner; else inserts can take rows away from the joined rows.
+    """
+    if function == "count":
+        return LINEAR, None
+    if function in ("min", "max"):
+        kind = type_of(argument) if isinstance(argument, exp.Column) else ""
+        plain = kind in _COMPARED or kind.startswith("decimal")
+        return (INSERTS if plain and inner else GROUPS), None
+    exact = exact_type(argument, type_of) if function in ("sum", "avg") else None
+    if exact is None or exact.precision > 37 - _WEIGHT_DIGITS:
+        return GROUPS, None
+    if function == "avg" and not (exact.is_small or _divides(exact)):
+        return GROUPS, None
+    return LINEAR, exact
+
+
+def _divides(exact: Exact) -> bool:
+    """True when Spark's decimals hold every step of an average without loss."""
+    return not exact.integral and exact.precision <= 23 and exact.scale <= 13

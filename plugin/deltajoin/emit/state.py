@@ -1,0 +1,260 @@
+"""Grouped targets with hidden columns: what they store, and how a change is added to the state.
+
+    stored columns    outputs of the query, group keys that it does not give out, state, SHOWN
+    net               joined rows that came and went, with their weights
+    change            per group: sum of weights, of weights of values that are not NULL, of weight
+                      times value
+    target_rows       the target as stored
+
+Outputs are made from the state as the query makes them from its aggregates. They are evaluated for
+no group that the query would not show: there they are NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from deltajoin.delta.plan import Target
+from deltajoin.delta.state import Aggregate, GroupState, hidden_columns
+from deltajoin.emit.ast import call, column, expression, fail, named, number, pretty, string, table
+from deltajoin.emit.average import decimal, decimal_average
+from deltajoin.emit.write import net
+from deltajoin.graph import Grouping, JoinGraph
+from deltajoin.layers import INPUT
+from deltajoin.names import OPERATION, ROWS, SHOWN, TOTAL, WEIGHT
+from deltajoin.sql.aggregates import aggregate_calls
+
+TARGET_ROWS = "target_rows"
+_MISSING, _CHANGED, _LEAST = "__deltajoin_missing", "__deltajoin_changed", "__deltajoin_least"
+_SUM_DIGITS, _VALUE_DIGITS = 38, 27
+Outputs = list[tuple[str, exp.Expr]]
+
+
+# rows of groups -> stored columns -----------------------------------------------------------------
+
+
+def grouped(rows: exp.Expr, grouping: Grouping, state: GroupState | None) -> exp.Select:
+    """The stored columns of the query's groups, over its input rows under the alias INPUT."""
+    having = expression(grouping.having) if grouping.having else None
+    outputs = _outputs(grouping, having if state else None)
+    if state is not None and having is not None:
+        outputs += [(SHOWN, call("coalesce", having.copy(), exp.false()))]
+    if state is not None:
+        outputs += [(ROWS, call("count", number(1)))]
+        outputs += _states(state, None)
+    select = exp.select(*(named(value, name) for name, value in _stored(grouping, outputs, state)))
+    select = select.from_(rows).group_by(*(column(key, INPUT) for key in grouping.keys))
+    return select.having(having) if having and not state else select
+
+
+def _outputs(grouping: Grouping, shown: exp.Expr | None) -> Outputs:
+    """What the query gives out; NULL where a condition does not hold, keys apart."""
+    found = []
+    for name, sql in grouping.outputs:
+        value = expression(sql)
+        if shown is not None and name not in grouping.key_outputs:
+            value = exp.case().when(shown.copy(), value)
+        found.append((name, value))
+    return found
+
+
+def _stored(grouping: Grouping, outputs: Outputs, state: GroupState | None) -> Outputs:
+    """Outputs with the hidden keys, in the order in which the target stores them."""
+    values = dict(outputs)
+    keys = dict(zip(grouping.key_outputs, grouping.keys, strict=False))
+    hidden = [(n, column(keys[n], INPUT) if n in keys else number(1)) for n in grouping.hidden_keys]
+    order = (*(name for name, _ in grouping.outputs), *(state.columns if state else ()), SHOWN)
+    given = len(grouping.outputs)
+    rest = [(name, values[name]) for name in order if name in values]
+    return [*rest[:given], *hidden, *rest[given:]]
+
+
+def _states(state: GroupState, weight: exp.Expr | None) -> Outputs:
+    """The state columns but ROWS: over plain rows, or over changes with a weight."""
+    found: dict[str, exp.Expr] = {}
+    for aggregate in state.aggregates:
+        for name, kind in zip(aggregate.columns, _kinds(aggregate), strict=True):
+            if name not in found:
+                found[name] = _folded(aggregate, kind, weight)
+    return list(found.items())
+
+
+def _kinds(aggregate: Aggregate) -> tuple[str, ...]:
+    """What each of its state columns is: count, sum, min or max."""
+    if aggregate.function in ("sum", "avg"):
+        return ("count", "sum")
+    return () if aggregate.function == "rows" else (aggregate.function,)
+
+
+def _folded(aggregate: Aggregate, kind: str, weight: exp.Expr | None) -> exp.Expr:
+    argument = exp.paren(expression(aggregate.argument))
+    if kind in ("min", "max"):
+        return call(kind, argument)
+    if kind == "count" and weight is None:
+        return call("count", argument)
+    if kind == "count":
+        assert weight is not None  # noqa: S101
+        there = exp.Not(this=exp.Is(this=argument, expression=exp.Null()))
+        return call("coalesce", call("sum", exp.case().when(there, weight.copy())), number(0))
+    if aggregate.type == "int":
+        value: exp.Expr = exp.cast(argument, "bigint")
+        value = value if weight is None else exp.Mul(this=value, expression=weight.copy())
+        return call("coalesce", call("sum", value), number(0))
+    digits = _VALUE_DIGITS + (weight is None)
+    value = decimal(argument, digits, aggregate.scale)
+    if weight is not None:
+        value = exp.Mul(this=value, expression=decimal(weight.copy(), 10, 0))
+    zero = decimal(number(0), _SUM_DIGITS, aggregate.scale)
+    return call("coalesce", call("sum", value), zero)
+
+
+# change + state -> rows to write ------------------------------------------------------------------
+
+
+def add_sql(target: Target, graph: JoinGraph, state: GroupState) -> str:
+    """Rows to write: every group whose state the net change alters, with an operation."""
+    grouping = graph.grouping
+    assert grouping is not None  # noqa: S101 - a state has a grouping
+    rows = column(ROWS, INPUT)
+    made = _outputs(grouping, _evaluated(grouping))
+    values = {name: _from_state(value, state) for name, value in made}
+    values |= {name: column(name, INPUT) for name in hidden_columns(grouping, state)}
+    values |= dict(_key_values(grouping))
+    operation = exp.case().when(_negative(rows), fail("TARGET_DRIFT"))
+    if not state.is_linear:
+        operation = operation.when(_negative(column(_LEAST, INPUT)), fail("TARGET_DRIFT"))
+    if grouping.keys:
+        gone = exp.EQ(this=rows.copy(), expression=number(0))
+        lost = exp.and_(gone, column(_MISSING, INPUT))
+        operation = operation.when(lost, fail("TARGET_DRIFT")).when(gone.copy(), string("delete"))
+        operation = operation.when(column(_MISSING, INPUT), string("insert"))
+    else:
+        operation = operation.when(column(_MISSING, INPUT), fail("TARGET_DRIFT"))
+    order = (*target.key, *(name for name in target.stored if name not in target.key))
+    select = exp.select(
+        *(named(values[name], name) for name in order),
+        named(operation.else_(string("update")), OPERATION),
+    )
+    added = _added(graph, grouping, state)
+    if grouping.having:
+        having = _from_state(_having(grouping), state)
+        shown = named(call("coalesce", having, exp.false()), SHOWN)
+        added = exp.select(exp.column(exp.Star(), table=INPUT), shown).from_(added.subquery(INPUT))
+    return pretty(select.from_(added.subquery(INPUT)).where(column(_CHANGED, INPUT)))
+
+
+def _evaluated(grouping: Grouping) -> exp.Expr | None:
+    """When outputs are evaluated: for a group that has rows and that HAVING shows."""
+    if grouping.having:
+        return column(SHOWN, INPUT)
+    return _there() if grouping.keys else None
+
+
+def _there() -> exp.Expr:
+    return exp.GT(this=column(ROWS, INPUT), expression=number(0))
+
+
+def _having(grouping: Grouping) -> exp.Expr:
+    having = expression(grouping.having or "")
+    return exp.case().when(_there(), having) if grouping.keys else having
+
+
+def _key_values(grouping: Grouping) -> Iterator[tuple[str, exp.Expr]]:
+    if not grouping.keys:
+        yield TOTAL, number(1)
+    for name, key in zip(grouping.key_outputs, grouping.keys, strict=False):
+        yield name, column(key, INPUT)
+
+
+def _negative(node: exp.Expr) -> exp.Expr:
+    return exp.LT(this=node, expression=number(0))
+
+
+def _added(graph: JoinGraph, grouping: Grouping, state: GroupState) -> exp.Select:
+    """Per touched group: its keys, its new state, whether that changed, whether it was there."""
+    names = (ROWS, *(name for name, _ in _states(state, None)))
+    keys = dict(_key_values(grouping))
+    on = [
+        exp.NullSafeEQ(this=column(name, "t"), expression=_of_change(value))
+        for name, value in keys.items()
+    ]
+    select = exp.select(*(column(key, "s") for key in grouping.keys))
+    select = select.select(*(named(_sum(name, state), name) for name in names))
+    moved = [exp.NEQ(this=column(name, "s"), expression=number(0)) for name in _counted(state)]
+    missing = exp.Is(this=column(ROWS, "t"), expression=exp.Null())
+    select = select.select(named(exp.or_(*moved), _CHANGED), named(missing, _MISSING))
+    if not state.is_linear:
+        select = select.select(column(_LEAST, "s"))
+    change = _change(graph, grouping, state).subquery("s")
+    return select.from_(change).join(table(TARGET_ROWS, "t"), on=exp.and_(*on), join_type="left")
+
+
+def _of_change(value: exp.Expr) -> exp.Expr:
+    return column(value.name, "s") if isinstance(value, exp.Column) else value
+
+
+def _change(graph: JoinGraph, grouping: Grouping, state: GroupState) -> exp.Select:
+    """Per group of the net change: what is added to its state."""
+    weight = column(WEIGHT, INPUT)
+    rows = net(tuple(p.name for p in graph.projections)).subquery(INPUT)
+    select = exp.select(*(column(key, INPUT) for key in grouping.keys))
+    select = select.select(named(call("coalesce", call("sum", weight), number(0)), ROWS))
+    select = select.select(*(named(value, name) for name, value in _states(state, weight)))
+    if not state.is_linear:
+        select = select.select(named(call("min", weight.copy()), _LEAST))
+    return select.from_(rows).group_by(*(column(key, INPUT) for key in grouping.keys))
+
+
+def _sum(name: str, state: GroupState) -> exp.Expr:
+    """State and change of one column together."""
+    old: exp.Expr = column(name, "t")
+    new: exp.Expr = column(name, "s")
+    owner = next((a for a in state.aggregates if name in a.columns), None)
+    kind = dict(zip(owner.columns, _kinds(owner), strict=True))[name] if owner else "count"
+    if owner is not None and kind in ("min", "max"):
+        return call("least" if kind == "min" else "greatest", old, new)
+    if owner is None or kind == "count" or owner.type == "int":
+        old = call("coalesce", old, number(0))
+        return exp.cast(exp.Add(this=old, expression=new), "bigint")
+    # One digit less, so that their sum has 38 and Spark takes none off the scale.
+    digits = _SUM_DIGITS - 1
+    old = call("coalesce", old, decimal(number(0), _SUM_DIGITS, owner.scale))
+    sides = (decimal(side, digits, owner.scale) for side in (old, new))
+    return decimal(exp.Add(this=next(sides), expression=next(sides)), _SUM_DIGITS, owner.scale)
+
+
+def _counted(state: GroupState) -> tuple[str, ...]:
+    """State columns that stay only if the change adds nothing to them."""
+    extremes = {c for a in state.aggregates if a.function in ("min", "max") for c in a.columns}
+    return tuple(name for name in state.columns if name not in extremes)
+
+
+def _from_state(node: exp.Expr, state: GroupState) -> exp.Expr:
+    """An expression over aggregates as one over the state."""
+    by_call = {a.call: a for a in state.aggregates}
+    holder = exp.Paren(this=node)
+    for found in list(aggregate_calls(holder)):
+        found.node.replace(_value(by_call[found.text]))
+    made: exp.Expr = holder.this
+    return made
+
+
+def _value(aggregate: Aggregate) -> exp.Expr:
+    """The value of an aggregate, with the type that Spark gives it."""
+    if aggregate.function == "rows":
+        return column(ROWS, INPUT)
+    first, *rest = (column(name, INPUT) for name in aggregate.columns)
+    if not rest:
+        return first
+    (total,) = rest
+    if aggregate.function == "sum" and aggregate.type == "decimal":
+        value = decimal(total, min(38, aggregate.precision + 10), aggregate.scale)
+    elif aggregate.function == "sum":
+        value = exp.cast(total, "bigint")
+    elif aggregate.type == "int":
+        value = exp.Div(this=exp.cast(total, "double"), expression=exp.cast(first.copy(), "double"))
+    else:
+        value = decimal_average(total, first.copy(), aggregate.precision, aggregate.scale)
+    return exp.paren(exp.case().when(exp.GT(this=first, expression=number(0)), value))

@@ -1,0 +1,234 @@
+"""Grouped targets with hidden columns on real Delta tables: state, totals, hidden keys, views."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import deltajoin
+from deltajoin.audit.verify import verify
+from deltajoin.catalog import load_target
+from deltajoin.chain import run_all
+from tests.spark.shop import FEED, never
+from tests.spark.test_oracle import quick
+
+SALES = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("k", pa.int32()),
+        ("qty", pa.int32()),
+        ("big", pa.int64()),
+        ("price", pa.decimal128(10, 2)),
+        ("day", pa.string()),
+    ]
+)
+PRODUCTS = pa.schema([("k", pa.int32()), ("name", pa.string())])
+JOIN = "FROM sales s JOIN products p ON s.k = p.k"
+LEFT = "FROM products p LEFT JOIN sales s ON s.k = p.k"
+AVERAGES = "avg(s.qty) AS aq, avg(s.price) AS ap, avg(CAST(s.price AS DECIMAL(5, 1))) AS a1"
+
+LINEAR = {
+    "sums": f"SELECT p.name, sum(s.qty) AS q, sum(s.big) AS b, sum(s.price) AS v, count(*) AS n, "
+    f"count(s.qty) AS c, sum(s.qty * 2 - s.k) FILTER (WHERE s.qty > 1) AS f {LEFT} GROUP BY p.name",
+    "averages": f"SELECT p.name, {AVERAGES} {LEFT} GROUP BY p.name",
+    "hidden key": f"SELECT sum(s.price) / count(*) AS mean {JOIN} GROUP BY p.name, s.day",
+    "total": f"SELECT sum(s.price) AS v, count(*) AS n, count_if(s.qty > 2) AS i, "
+    f"count(s.qty, s.day) AS b, {AVERAGES} {JOIN}",
+    "having": f"SELECT p.name, 10 / (count(*) - 1) AS odd {JOIN} GROUP BY p.name "
+    "HAVING count(*) > 1",
+    "total having": f"SELECT sum(s.qty) AS q {JOIN} HAVING count(*) > 30",
+    "distinct": f"SELECT DISTINCT p.name, s.day {LEFT}",
+}
+OTHER = {
+    "extremes": f"SELECT p.name, max(s.price) AS hi, min(s.day) AS lo, count(*) AS n {JOIN} "
+    "GROUP BY p.name",
+    "mixed": f"SELECT count(DISTINCT s.day) AS d, sum(s.qty) AS q {JOIN} GROUP BY p.name",
+    "mixed total": f"SELECT count(DISTINCT s.day) AS d, max(s.big) AS m {LEFT}",
+}
+
+
+class Market:
+    """Two tables and a model for each query over them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.random = root, Random(7)
+        write_deltalake(self.path("sales"), self.sales(40), configuration=FEED)
+        names = [f"name {n % 5}" for n in range(7)]
+        rows = pa.table([list(range(7)), names], schema=PRODUCTS)
+        write_deltalake(self.path("products"), rows, configuration=FEED)
+
+    def path(self, name: str) -> str:
+        return str(self.root / name.replace(" ", "_"))
+
+    def sales(self, count: int, first: int = 0) -> pa.Table:
+        def row(number: int) -> tuple[Any, ...]:
+            one = self.random.random
+            price = None if one() < 0.2 else Decimal(self.random.randint(-99999, 99999)) / 100
+            qty = None if one() < 0.2 else self.random.randint(-3, 9)
+            day = None if one() < 0.1 else f"d{self.random.randint(1, 3)}"
+            big = self.random.randint(-(2**52), 2**52)
+            return first + number, self.random.randint(0, 7), qty, big, price, day
+
+        rows = [row(number) for number in range(count)]
+        return pa.table([list(c) for c in zip(*rows, strict=True)], schema=SALES)
+
+    def model(self, name: str, sql: str, **changes: Any) -> deltajoin.Model:
+        tables = {table: self.path(table) for table in ("sales", "products")}
+        model = deltajoin.Model(name, sql, tables, self.path(name), mode="incremental")
+        return replace(model, **changes)
+
+    def wanted(self, spark: Any, sql: str) -> Counter[Any]:
+        own = spark.newSession()
+        for table in ("sales", "products"):
+            own.read.format("delta").load(self.path(table)).createOrReplaceTempView(table)
+        return rows_of(own.sql(sql))
+
+
+def rows_of(frame: Any) -> Counter[Any]:
+    return Counter(map(tuple, frame.collect()))
+
+
+@pytest.fixture
+def market(tmp_path: Path) -> Market:
+    return Market(tmp_path)
+
+
+def history(market: Market) -> Any:
+    """Changes one after the other, with a word for each."""
+    sales, products = (DeltaTable(market.path(t)) for t in ("sales", "products"))
+    write_deltalake(market.path("sales"), market.sales(5, 100), mode="append")
+    yield "inserts"
+    sales.update_incremental()
+    sales.delete("k = 1 or id = 3")
+    products.update(predicate="k = 2", updates={"name": "'other'"})
+    yield "a group gone"
+    sales.update_incremental()
+    sales.update(predicate="id < 9", updates={"qty": "NULL", "price": "price + 0.01"})
+    write_deltalake(market.path("sales"), market.sales(6, 200), mode="append")
+    yield "values gone"
+    sales.update_incremental()
+    sales.delete()
+    yield "nothing left"
+    write_deltalake(market.path("sales"), market.sales(20, 300), mode="append")
+    yield "all back"
+
+
+@pytest.fixture(name="spark")
+def quick_spark(spark: Any) -> Any:
+    return quick(spark)
+
+
+def test_every_epoch_equals_the_query(spark: Any, market: Market) -> None:
+    models = {name: market.model(name, sql) for name, sql in {**LINEAR, **OTHER}.items()}
+    for name, model in models.items():
+        record = deltajoin.run(model, spark)
+        assert record.kind == "grouped", name
+        assert rows_of(deltajoin.read(model, spark)) == market.wanted(spark, model.sql), name
+    for word in history(market):
+        for name, model in models.items():
+            planned = deltajoin.plan(model)
+            merged = name in LINEAR or (name == "extremes" and word in ("inserts", "all back"))
+            assert bool(planned.regroup) != merged, (name, word)
+            record = deltajoin.run(model, spark)
+            assert (record.strategy, record.kind) == ("incremental", "grouped")
+            found = rows_of(deltajoin.read(model, spark))
+            assert found == market.wanted(spark, model.sql), (name, word)
+    for name, model in models.items():
+        state = load_target(model.target)
+        assert state is not None
+        assert verify(state) == (), name
+        assert deltajoin.run(model, never).strategy == "noop"
+
+
+def test_averages_of_decimals_have_sparks_last_digit(spark: Any, market: Market) -> None:
+    """Many quotients, ties among them: the sums stay and rows come."""
+    kinds = ((10, 2), (18, 6), (5, 0), (3, 1), (23, 13), (20, 4))
+    shown = ", ".join(
+        f"avg(CAST(s.price * {n + 1} AS DECIMAL({p}, {s}))) AS a{n}"
+        for n, (p, s) in enumerate(kinds)
+    )
+    model = market.model("averages", f"SELECT s.id % 9 AS g, {shown} {LEFT} GROUP BY s.id % 9")
+    DeltaTable(market.path("sales")).update(updates={"price": "price / 1000"})
+    deltajoin.run(model, spark)
+    for step in range(1, 4):
+        rows = market.sales(17 * step, 1000 * step)
+        prices = [
+            None if p is None else (p / 1000).quantize(Decimal("0.01"))
+            for p in rows["price"].to_pylist()
+        ]
+        rows = rows.set_column(4, SALES.field(4), pa.array(prices, SALES.field(4).type))
+        write_deltalake(market.path("sales"), rows, mode="append")
+        assert deltajoin.plan(model).regroup == ()
+        deltajoin.run(model, spark)
+        assert rows_of(deltajoin.read(model, spark)) == market.wanted(spark, model.sql)
+
+
+def test_groups_that_stay_are_not_written(spark: Any, market: Market) -> None:
+    """An update that changes no group's state, in a table that the query doesn't see, or at all."""
+    model = market.model("sums", LINEAR["sums"])
+    deltajoin.run(model, spark)
+    sales = DeltaTable(market.path("sales"))
+    sales.update(predicate="id < 9", updates={"day": "'d9'"})
+    sales.update(predicate="id < 20", updates={"qty": "qty"})
+    before = DeltaTable(model.target).version()
+    record = deltajoin.run(model, spark)
+    assert (record.strategy, set(record.rows.values())) == ("incremental", {0})
+    feed = spark.read.format("delta").option("readChangeFeed", "true")
+    feed = feed.option("startingVersion", before + 1).load(model.target)
+    assert feed.count() == 0
+
+
+def test_shadow_compares_the_state_too(spark: Any, market: Market) -> None:
+    for name in ("having", "averages", "total having"):
+        model = market.model(name, LINEAR[name])
+        deltajoin.run(model, spark)
+    write_deltalake(market.path("sales"), market.sales(5, 100), mode="append")
+    for name in ("having", "averages", "total having"):
+        record = deltajoin.run(market.model(name, LINEAR[name], mode="shadow"), spark)
+        assert record.strategy == "incremental"
+        assert record.shadow is not None
+        shown = market.wanted(spark, LINEAR[name]).total()
+        assert (record.shadow["rows"], record.shadow["differing"]) == (shown, 0)
+
+
+def test_by_name_there_is_a_view_and_models_read_through_it(spark: Any, market: Market) -> None:
+    """Also by a query that is only rebuilt; HAVING hides groups from readers."""
+    spark.sql("CREATE DATABASE IF NOT EXISTS market")
+    of_having = "SELECT h.name, p.k FROM h JOIN products p ON h.name = p.name"
+    rebuilt = "SELECT * FROM h ORDER BY name LIMIT 100"
+    sources = {"h": "market.having", "products": market.path("products")}
+    models = [
+        market.model("having", LINEAR["having"], target="market.having"),
+        market.model("sums", LINEAR["sums"], target="market.sums"),
+        market.model("last", of_having, sources=sources, target="market.last"),
+        market.model("opaque", rebuilt, sources=sources, target="market.opaque"),
+        market.model("by path", "SELECT s.name, s.q FROM s", sources={"s": "market.sums"}),
+    ]
+    try:
+        for word in ("", *history(market)):
+            assert run_all(models, spark).failed == (), word
+            for model in models[:2]:
+                wanted = market.wanted(spark, model.sql)
+                assert rows_of(spark.table(model.target)) == wanted
+                assert rows_of(deltajoin.read(model, spark)) == wanted
+            shown = spark.table("market.having")
+            assert shown.columns == ["name", "odd"]
+            products = spark.read.format("delta").load(market.path("products"))
+            wanted = rows_of(shown.join(products, "name").select("name", "k"))
+            assert rows_of(spark.table("market.last")) == wanted
+            assert rows_of(spark.table("market.opaque")) == rows_of(shown)
+            sums = spark.table("market.sums").select("name", "q")
+            assert rows_of(deltajoin.read(models[4], spark)) == rows_of(sums)
+        keyed = market.model("sums", f"SELECT p.name, max(s.qty + 1) AS m {JOIN} GROUP BY p.name")
+        with pytest.raises(deltajoin.DeltaJoinError, match="TARGET_KIND_CHANGED"):
+            deltajoin.run(replace(keyed, target="market.sums"), spark)
+    finally:
+        spark.sql("DROP DATABASE market CASCADE")
