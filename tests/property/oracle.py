@@ -25,11 +25,11 @@ from deltajoin.delta.derived import Known, describe, order_dependent, plan_deriv
 from deltajoin.delta.epochs import SourceVersion, epoch_order
 from deltajoin.delta.identity import target_key
 from deltajoin.delta.plan import DeltaPlan, Target
-from deltajoin.delta.route import NoScope, regroup, routes
+from deltajoin.delta.route import regroup, routes
 from deltajoin.emit.derived import DerivedProgram
 from deltajoin.emit.paths import Statement
 from deltajoin.emit.sql import Program, build_program
-from deltajoin.graph import Attachment, Core, JoinGraph
+from deltajoin.graph import JoinGraph
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.solver import COST, STRATEGIES
@@ -59,7 +59,11 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one epoch; `problem` is empty when the target is right."""
+    """What came of one epoch; `problem` is empty when the target is right.
+
+    `kind` is that of the target; `rebuilt` for a query not kept; `whole` where a change has no key
+    and a side of its join is read whole.
+    """
 
     epoch: int
     kind: str
@@ -76,6 +80,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     """One DuckDB in memory for the whole process; a case replaces the views of the one before."""
     con = duckdb.connect()
     con.execute("SET threads = 1; SET enable_progress_bar = false")
+    con.execute("SET max_expression_depth TO 10000")  # all views of an epoch are one statement
     return con
 
 
@@ -129,13 +134,15 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:  # noq
             if mutant is None:
                 raise
             problem = str(error)
-        yield Outcome(number, plan.target.kind, changed, problem)
+        whole = any(step.kind == "scan" for path in plan.paths for step in path.steps)
+        yield Outcome(number, "whole" if whole else plan.target.kind, changed, problem)
 
 
 def _maker_of(case: Case) -> _PlanMaker | None:
     """The planner of a case; None for free text that is not kept incrementally."""
     sql, schemas = render_sql(case), {t.name: t.names for t in case.tables}
-    query = bind(sql, {t: schemas[t] for t in sorted(schemas)})
+    types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
+    query = bind(sql, {t: schemas[t] for t in sorted(schemas)}, types)
     if query.graph is None:
         assert case.query, query.reason
         return None
@@ -241,13 +248,10 @@ class _PlanMaker:
         return self.programs[changed]
 
     def plan_or_none(self, epoch: int, changed: tuple[str, ...]) -> DeltaPlan | None:
-        """The plan of an epoch; None where it can't be kept or traced and the run is full."""
+        """The plan of an epoch; None where it can't be kept and the run is full."""
         if order_dependent(self.graph, self.described, self.target.kind):
             return None
-        try:
-            return self.plan(epoch, changed)
-        except NoScope:
-            return None
+        return self.plan(epoch, changed)
 
     def plan(self, epoch: int, changed: tuple[str, ...]) -> DeltaPlan:
         versions = {
@@ -268,8 +272,6 @@ class _PlanMaker:
         order, tables = self.order, versions
         known = Known(self.described, self.statistics, versions)
         derived, known = plan_derived(self.graph, known, self.strategy)
-        if any(plan.untraced for plan in derived):
-            raise NoScope(Attachment("", Core((), ()), ()))
         statistics, versions = known.statistics, dict(known.versions)
         if order is None:
             order = epoch_order(self.graph, statistics, versions, self.strategy)

@@ -2,7 +2,8 @@
 
     inner join                 lookup paths: the change travels through the other tables
     left, semi, anti join      scope: the join keys that the change touches, both versions
-    full join                  two branches: the left join, and the right rows without a match
+    full join                  branches: the left join, and the right rows without a match
+    UNION ALL                  branches: each SELECT with the joins around it
     GROUP BY, DISTINCT         the groups that the change touches; below a join, as a source
     anything else              rebuilt: code, message, place, what to change
 
@@ -21,7 +22,8 @@ _KEPT = {
     "left": "by scope: rows of the join keys that a change touches are compared before and after",
     "semi": "by scope: rows of the join keys that a change touches are compared before and after",
     "anti": "by scope: rows of the join keys that a change touches are compared before and after",
-    "full": "in two branches: the left join, and rows of the right side without a match",
+    "full": "in branches: the left join, and rows of the right side without a match",
+    "union": "in branches: each SELECT is kept by itself, with the joins around it",
 }
 _INNER = "by lookup paths: a change travels through the other tables"
 _GROUPS = "by touched groups: groups that a change reaches are computed anew from their rows"
@@ -86,7 +88,8 @@ def _block(block: Block) -> Iterator[dict[str, Any]]:
             over = (
                 f"{', '.join(item.left.relations)} with {', '.join(sorted(item.right.relations))}"
             )
-            yield {"operator": f"{item.kind} join", "over": over, "kept": _KEPT[item.kind]}
+            name = "UNION ALL" if item.kind == "union" else f"{item.kind} join"
+            yield {"operator": name, "over": over, "kept": _KEPT[item.kind]}
     if len(block.items) > 1:
         over = ", ".join(block.relations)
         yield {"operator": "inner join", "over": over, "kept": _INNER}

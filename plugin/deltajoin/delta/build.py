@@ -17,7 +17,6 @@ from deltajoin.delta.derived import (
     describe,
     order_dependent,
     plan_derived,
-    traced,
 )
 from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.history import Record, last_epoch
@@ -25,9 +24,10 @@ from deltajoin.delta.identity import target_key
 from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Target, fingerprint
-from deltajoin.delta.route import regroup
+from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, share, source_versions, told
 from deltajoin.delta.strategy import Obstacle, Situation, decide
+from deltajoin.delta.untraced import untraced
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
@@ -59,10 +59,11 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         DeltaJoinError: whatever `bind`, `resolve_keys`, `last_epoch` and `decide` refuse.
     """
     tables = inputs.tables
-    query = bind(model.sql, {name: _names(table.columns) for name, table in tables.items()})
+    types = _types(tables)
+    query = bind(model.sql, {name: _names(t.columns) for name, t in tables.items()}, types)
     keys = resolve_keys(model, tables)
     graph, operator = _groupable(query, tables)
-    described = describe(graph, keys, _types(tables))
+    described = describe(graph, keys, types)
     target = _target(model, inputs, graph, described)
     mark = fingerprint(graph, query.canonical, target.key, target.kind)
     last = last_epoch(inputs.target, model)
@@ -75,12 +76,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     derived, known = plan_derived(graph, known, strategy, Choice(model.reorder))
     statistics, versions = known.statistics, known.versions
     order = epoch_order(graph, statistics, versions, strategy, pins) if graph else ()
-    paths, untraced = (
-        traced(graph, statistics, order, versions, strategy, pins) if graph else ((), None)
-    )
-    below = (plan.untraced for plan in derived)
-    inexact = order_dependent(graph, described, target.kind)
-    against = next((o for o in (operator, inexact, *below, untraced) if o is not None), None)
+    paths = routes(graph, statistics, order, versions, strategy, pins) if graph else ()
+    by_all_rows = untraced(graph, paths, statistics) if graph else None
+    whole = next((o for o in (*(p.untraced for p in derived), by_all_rows) if o), None)
+    against = operator or order_dependent(graph, described, target.kind)
     decision = decide(
         Situation(
             mode=model.mode,
@@ -91,8 +90,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             changed=tuple(told(s) for s in sources if s.changed),
             share=share(sources),
             dear=dear(sources),
+            untraced=whole,
         )
     )
+    against = against or (whole if decision.reason == "NO_SCOPE" else None)
     live = graph is not None and decision.strategy == "incremental"
     return DeltaPlan(
         model=model.name,

@@ -24,9 +24,9 @@ from sqlglot import exp
 
 from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
-from deltajoin.delta.pinning import Pins
-from deltajoin.delta.route import NoScope, regroup, routes
+from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.strategy import Obstacle
+from deltajoin.delta.untraced import untraced
 from deltajoin.graph import ColumnRef, Core, Derived, Grouping, JoinGraph, Predicate
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import COST, Strategy
@@ -162,7 +162,7 @@ def _plan(
     below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
     rows = _groups(graph, grouping, statistics, full.plan.rows)
     changed = any(source.changed for source in below)
-    paths, untraced = traced(graph, statistics, order, versions, strategy)
+    paths = routes(graph, statistics, order, versions, strategy)
     source = SourceVersion(
         source=derived.name,
         location="",
@@ -183,25 +183,8 @@ def _plan(
         paths=paths,
         after=regroup(graph, statistics, order, versions) if changed else (),
         before=regroup(graph, statistics, order, versions, before=True) if changed else (),
-        untraced=untraced,
+        untraced=untraced(graph, paths, statistics),
     )
-
-
-def traced(
-    graph: JoinGraph,
-    statistics: Statistics,
-    order: tuple[str, ...],
-    versions: Mapping[str, SourceVersion],
-    strategy: Strategy,
-    pins: Pins | None = None,
-) -> tuple[tuple[LookupPath, ...], Obstacle | None]:
-    """The lookup paths, or the join through which a change can't be traced."""
-    try:
-        return routes(graph, statistics, order, versions, strategy, pins), None
-    except NoScope as stop:
-        message = f"no equality leads from a change of {stop} to the rows that it is joined to"
-        remedy = "Join on at least one equality between a column of each side."
-        return (), Obstacle("NO_SCOPE", message, str(stop), remedy)
 
 
 def _groups(graph: JoinGraph, grouping: Grouping, statistics: Statistics, rows: float) -> int:
@@ -237,7 +220,7 @@ def order_dependent(graph: JoinGraph | None, described: Described, kind: str) ->
         kind: the target's; a bag finds its rows by all their columns.
     """
     for part in graph.parts if graph and described.inexact else ():
-        source = {relation.name: relation.source for relation in part.relations}
+        source = {relation.name: relation.source for relation in part.occurrences}
         for what, ref in _deciding(part, bag=kind == "bag" and part is graph):
             if (source[ref[0]], ref[1]) in described.inexact:
                 message = f"{what} on {ref[0]}.{ref[1]}, whose last digits depend on row order,"
@@ -255,7 +238,7 @@ def _deciding(graph: JoinGraph, *, bag: bool) -> Iterator[tuple[str, ColumnRef]]
     for core in graph.branches:
         yield from (("a condition", ref) for p in _predicates(core) for ref in p.refs)
     keys = graph.grouping.keys if graph.grouping else ()
-    for projection in graph.projections:
+    for projection in (p for core in graph.branches for p in graph.outputs(core)):
         if projection.name in keys:
             yield from (("a group key", ref) for ref in projection.refs)
         elif bag and graph.grouping is None:

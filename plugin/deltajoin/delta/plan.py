@@ -163,11 +163,14 @@ class DeltaPlan:
         return value
 
 
+#: Fields of a graph that say something of few queries; left out where they are empty.
+_SELDOM = ("copies", "derived", "given", "name", "outputs", "projections")
+
+
 def _graph(graph: JoinGraph) -> dict[str, Any]:
-    found = asdict(graph)
-    if not graph.derived:
-        del found["derived"]
-    return found
+    return asdict(
+        graph, dict_factory=lambda pairs: {k: v for k, v in pairs if v or k not in _SELDOM}
+    )
 
 
 def fingerprint(
@@ -194,7 +197,9 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
 
 
 def _core(core: Core) -> dict[str, Any]:
+    outputs = [(p.name, p.sql) for p in core.projections]
     return {
+        **({"projections": outputs} if outputs else {}),
         "relations": sorted(core.relations),
         "predicates": _conditions(core.predicates),
         "attachments": [(a.kind, _core(a.core), _conditions(a.on)) for a in core.attachments],

@@ -11,12 +11,13 @@ Caller: emits the plan as explicit nesting, with the engine's own reordering swi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.arms import arm
 from deltajoin.planner.build_graph import Types, build_hypergraph
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
@@ -40,7 +41,8 @@ class FullQuery:
 
     `method` is exact, linearised, greedy, written or forced; `pairs` the csg-cmp-pairs counted;
     `fallback` why the plan is not exact; `written_cost` the cost of the query as it is written;
-    `broadcast` the right sides to broadcast, as sets of relations.
+    `broadcast` the right sides to broadcast, as sets of relations; `further` the plans of further
+    branches, where the query has unions: this one is then the first branch's.
     """
 
     hypergraph: Hypergraph
@@ -50,6 +52,12 @@ class FullQuery:
     fallback: str
     written_cost: float
     broadcast: tuple[int, ...] = ()
+    further: tuple[FullQuery, ...] = ()
+
+    @property
+    def arms(self) -> tuple[FullQuery, ...]:
+        """The plans of all branches that are planned by themselves."""
+        return (self, *self.further)
 
     def nesting(self) -> str:
         """The order with names, estimated rows apart.
@@ -60,7 +68,9 @@ class FullQuery:
 
     def to_dict(self) -> dict[str, Any]:
         """The order as plain values; a join's `rows` are estimated."""
+        further = [branch.to_dict() for branch in self.further]
         return {
+            **({"further": further} if further else {}),
             "order": self.nesting(),
             "method": self.method,
             "pairs": self.pairs,
@@ -114,6 +124,8 @@ def plan_full_query(
             for a join that would change the rows.
     """
     choice = choice or Choice()
+    if graph.has_union:
+        return _by_branches(graph, statistics, types, choice)
     hypergraph = build_hypergraph(graph, types)
     cost = SparkCost(graph, hypergraph, statistics)
     combiner = Combiner(hypergraph, SetEstimator(graph, hypergraph, statistics), cost)
@@ -131,6 +143,15 @@ def plan_full_query(
     return FullQuery(
         hypergraph, found.plan, found.method, found.pairs, found.fallback, written.cost, hints
     )
+
+
+def _by_branches(
+    graph: JoinGraph, statistics: Statistics, types: Types, choice: Choice
+) -> FullQuery:
+    if choice.order:
+        raise _invalid("the SELECTs of a union are ordered each by itself")
+    found = [plan_full_query(arm(graph, c), statistics, types, choice) for c in graph.cores]
+    return replace(found[0], further=tuple(found[1:]))
 
 
 def _broadcast(cost: SparkCost, plan: SubPlan) -> tuple[int, ...]:

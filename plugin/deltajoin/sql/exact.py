@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import sqlglot
 from sqlglot import exp
 
+from deltajoin.graph import JoinGraph
+from deltajoin.sql.dialect import Verbatim
 from deltajoin.sql.functions import AGGREGATES
 
 _WHOLE = re.compile(r"^(tinyint|smallint|int|bigint|decimal\(\d+,\d+\))$")
@@ -93,3 +96,25 @@ def aggregate_type(node: exp.Expr, types: Types) -> str:
     if name == "sum" and kind in _INTEGERS:
         return "bigint"
     return ""
+
+
+def output_kind(graph: JoinGraph, name: str, types: Mapping[tuple[str, str], str]) -> str:
+    """The type of an output column of a grouped query, "" where it is not certain.
+
+    Args:
+        types: (source, column) -> type, of tables.
+    """
+    made = dict(graph.grouping.outputs if graph.grouping else ())
+    derived = {below.name: below.graph for below in graph.derived}
+    kinds: dict[str, str] = {}
+    for projection in graph.projections:
+        if projection.column is not None:
+            relation, column = projection.column
+            source = graph.by_name[relation].source
+            kinds[projection.name] = (
+                output_kind(derived[source], column, types)
+                if source in derived
+                else types.get((source, column), "")
+            )
+    node = sqlglot.parse_one(made[name], dialect=Verbatim)
+    return kinds.get(node.name, "") if isinstance(node, exp.Column) else aggregate_type(node, kinds)
