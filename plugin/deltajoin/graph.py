@@ -74,18 +74,22 @@ class Join:
     """A join that is not inner: `kind` is left, full, semi or anti; a right join is turned round.
 
     All conjuncts of its condition together are one predicate. Above a semi or anti join only the
-    left side's columns exist.
+    left side's columns exist. Of kind union, it is all rows of both sides, as columns of `name`:
+    `outputs` are what each column stands for on the left and on the right.
     """
 
     kind: str
     left: Block
     right: Block
     on: tuple[Predicate, ...]
+    name: str = ""
+    outputs: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """Names of all relations below, as written."""
-        return (*self.left.relations, *self.right.relations)
+        """Names of all relations below, as written; that of a union too."""
+        own = (self.name,) if self.name else ()
+        return (*self.left.relations, *self.right.relations, *own)
 
 
 @dataclass(frozen=True)
@@ -120,12 +124,16 @@ class Core:
 
     Predicates that touch an attachment judge the joined row, once all attachments are done. Columns
     of `nulls` are NULL: the branch of a full join that holds the other side's unmatched rows.
+    `projections` are the output columns where branches differ in them, below a union; `given` are
+    what columns of a union stand for, while the normal form is made.
     """
 
     relations: tuple[str, ...]
     predicates: tuple[Predicate, ...]
     attachments: tuple[Attachment, ...] = ()
     nulls: tuple[str, ...] = ()
+    projections: tuple[Projection, ...] = ()
+    given: tuple[tuple[ColumnRef, str], ...] = ()
 
     @cached_property
     def inner(self) -> frozenset[str]:
@@ -189,7 +197,9 @@ class JoinGraph:
 
     `joins` are the items of the root block that are not plain relations, `cores` the same query in
     normal form. Both are empty when every join is inner, and then `predicates` are all there is.
-    `derived` are those of its sources that are queries.
+    `derived` are those of its sources that are queries, `copies` further occurrences, where a core
+    holds one relation more than once. In `joins` a union has no name any more, and what is said of
+    its columns is left out; `projections` are then those of the first branch.
     """
 
     relations: tuple[Relation, ...]
@@ -201,6 +211,7 @@ class JoinGraph:
     derived: tuple[Derived, ...] = ()
     generation: Generation | None = None
     windowing: Windowing | None = None
+    copies: tuple[Relation, ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -228,10 +239,9 @@ class JoinGraph:
         made = self.grouping or self.windowing
         return made.keys if made else ()
 
-    @property
-    def part_entries(self) -> tuple[tuple[str, Projection], ...]:
-        """The part keys that the joined rows give out themselves."""
-        by_name = {p.name: p for p in self.projections}
+    def part_entries(self, core: Core) -> tuple[tuple[str, Projection], ...]:
+        """The part keys that the joined rows of a branch give out themselves."""
+        by_name = {p.name: p for p in self.outputs(core)}
         below = {name: name for name in by_name}
         if self.generation is not None:
             below = {o.name: o.column for o in self.generation.outputs if o.column}
@@ -239,13 +249,27 @@ class JoinGraph:
 
     @property
     def branches(self) -> tuple[Core, ...]:
-        """The query as a sum of normal forms: one, and one more for each full join."""
+        """The query as a sum of normal forms: one, and more for full joins and unions."""
         plain = Core(tuple(r.name for r in self.relations), self.predicates)
         return self.cores or (plain,)
 
+    @property
+    def has_union(self) -> bool:
+        """True where branches give out different expressions."""
+        return any(core.projections for core in self.cores)
+
+    @cached_property
+    def occurrences(self) -> tuple[Relation, ...]:
+        """The relations, and their copies."""
+        return self.relations + self.copies
+
+    def outputs(self, core: Core) -> tuple[Projection, ...]:
+        """The output columns of a branch."""
+        return core.projections or self.projections
+
     def inner_part(self, core: Core) -> JoinGraph:
         """A core's inner joins as a graph of their own, without outputs."""
-        relations = tuple(r for r in self.relations if r.name in core.inner)
+        relations = tuple(r for r in self.occurrences if r.name in core.inner)
         return JoinGraph(relations, core.early, ())
 
     @cached_property
@@ -257,8 +281,8 @@ class JoinGraph:
 
     @cached_property
     def by_name(self) -> dict[str, Relation]:
-        """Relation by its name."""
-        return {relation.name: relation for relation in self.relations}
+        """Relation by its name, copies included."""
+        return {relation.name: relation for relation in self.occurrences}
 
     @cached_property
     def all_derived(self) -> tuple[Derived, ...]:

@@ -27,12 +27,12 @@ from deltajoin.delta.derived import Known, describe, order_dependent, plan_deriv
 from deltajoin.delta.epochs import SourceVersion, epoch_order
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.plan import DeltaPlan, Target
-from deltajoin.delta.route import NoScope, regroup, routes
+from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.state import group_state, hidden_columns
 from deltajoin.emit.derived import DerivedProgram
 from deltajoin.emit.paths import Statement
 from deltajoin.emit.sql import Program, build_program
-from deltajoin.graph import Attachment, Core, JoinGraph
+from deltajoin.graph import JoinGraph
 from deltajoin.names import SHOWN
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import plan_full_query
@@ -64,7 +64,11 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one epoch; `problem` is empty when the target is right."""
+    """What came of one epoch; `problem` is empty when the target is right.
+
+    `kind` is that of the target; `rebuilt` for a query not kept; `whole` where a change has no key
+    and a side of its join is read whole.
+    """
 
     epoch: int
     kind: str
@@ -81,6 +85,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     """One DuckDB in memory for the whole process; a case replaces the views of the one before."""
     con = duckdb.connect()
     con.execute("SET threads = 1; SET enable_progress_bar = false")
+    con.execute("SET max_expression_depth TO 10000")  # all views of an epoch are one statement
     return con
 
 
@@ -135,7 +140,8 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:  # noq
             if mutant is None:
                 raise
             problem = str(error)
-        yield Outcome(number, plan.target.kind, changed, problem)
+        whole = any(step.kind == "scan" for path in plan.paths for step in path.steps)
+        yield Outcome(number, "whole" if whole else plan.target.kind, changed, problem)
 
 
 def _kinds(feeds: Feeds) -> dict[str, str]:
@@ -182,7 +188,8 @@ def _seen(found: Bag, target: Target) -> Bag:
 def maker_of(case: Case) -> _PlanMaker | None:
     """The planner of a case; None for free text that is not kept incrementally."""
     sql, schemas = render_sql(case), {t.name: t.names for t in case.tables}
-    query = bind(sql, {t: schemas[t] for t in sorted(schemas)})
+    types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
+    query = bind(sql, {t: schemas[t] for t in sorted(schemas)}, types)
     if query.graph is None:
         assert case.query, query.reason
         return None
@@ -308,13 +315,10 @@ class _PlanMaker:
         return build_program(replace(self.plan(0, {}), strategy="full"))
 
     def plan_or_none(self, epoch: int, changed: dict[str, str]) -> DeltaPlan | None:
-        """The plan of an epoch; None where it can't be kept or traced and the run is full."""
+        """The plan of an epoch; None where it can't be kept and the run is full."""
         if order_dependent(self.graph, self.described, self.target.kind):
             return None
-        try:
-            return self.plan(epoch, changed)
-        except NoScope:
-            return None
+        return self.plan(epoch, changed)
 
     def plan(self, epoch: int, changed: dict[str, str]) -> DeltaPlan:
         """The plan of an epoch; `changed`: table -> what happened to it."""
@@ -337,8 +341,6 @@ class _PlanMaker:
         order, tables = self.order, versions
         known = Known(self.described, self.statistics, versions)
         derived, known = plan_derived(self.graph, known, self.strategy)
-        if any(plan.untraced for plan in derived):
-            raise NoScope(Attachment("", Core((), ()), ()))
         statistics, versions = known.statistics, dict(known.versions)
         if order is None:
             order = epoch_order(self.graph, statistics, versions, self.strategy)

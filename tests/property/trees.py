@@ -1,19 +1,21 @@
 """Seed -> a case whose query is a random tree of inner, outer, semi and anti joins, as text.
 
 Tables and histories are those of `generate`; the query nests up to five relations in any order,
-with residuals and one-sided conjuncts in ON, filters that do and don't reject NULL in WHERE,
-EXISTS and IN with their negations, and derived tables with computed columns.
+with residuals and one-sided conjuncts in ON, conditions without an equality, filters that do and
+don't reject NULL in WHERE, EXISTS and IN with their negations, derived tables with computed
+columns, and unions on top or as derived tables.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from random import Random
 
 from tests.property.cases import Case, Commit, Table, quote
 from tests.property.generate import NUMBERS, TUNED, Profile, _Generator
 
-KINDS = (("inner", 26), ("left", 36), ("right", 7), ("full", 8), ("semi", 11), ("anti", 12))
+KINDS = (("inner", 26), ("left", 36), ("right", 7), ("full", 14), ("semi", 11), ("anti", 12))
 _TEXT = {
     "inner": "JOIN",
     "left": "LEFT JOIN",
@@ -44,7 +46,10 @@ class _Trees(_Generator):
     def __init__(self, seed: int, profile: Profile, attempt: int) -> None:
         super().__init__(seed, replace(profile, hard_names=False), attempt)
         self.random = Random(f"deltajoin:trees:{seed}:{attempt}")
-        self.aliases = iter("abcefghijklmnopqrstuvwxyz")
+        letters = "abcefghijlmnopqrtuvwxyz"
+        self.aliases = iter([*letters, *(f"{letter}a" for letter in letters)])
+        self.kinds: dict[str, str] = {}
+        self.depth = 0
         self.groups = 0.35
         self.nested = 2
         self.sorts = 1
@@ -62,6 +67,8 @@ class _Trees(_Generator):
         return replace(case, epochs=epochs)
 
     def query(self, count: int) -> str:
+        if self.chance(0.1):
+            return self.union([self.tree(count - 1 or 1), self.tree(1)], self.chance(0.4))[0]
         tree = self.tree(count)
         where = [self.filter(tree) for _ in range(3) if self.chance(0.2)]
         if self.chance(0.15):
@@ -136,7 +143,10 @@ class _Trees(_Generator):
     def leaf(self) -> Tree:
         table = self.random.choice(self.tables)
         alias = next(self.aliases)
+        if self.depth == 0 and self.chance(0.1):
+            return self.united(alias)
         columns = [(f"{alias}.{quote(n)}", _sort(k)) for n, k in table.columns]
+        self.kinds |= {f"{alias}.{quote(n)}": k for n, k in table.columns}
         keys = tuple(f"{alias}.{quote(n)}" for n in table.key)
         text = f"{quote(table.name)} AS {alias}"
         if self.chance(0.12):
@@ -145,6 +155,47 @@ class _Trees(_Generator):
         if self.nested and self.chance(0.15):
             return self.groups_of(alias) if self.chance(0.7) else self.layer_of(alias)
         return Tree(text, columns, keys, True)
+
+    def united(self, alias: str) -> Tree:
+        """A derived table of a union, whose arms are tables and small joins."""
+        self.depth = 1
+        arms = [self.tree(self.random.choices((1, 2), (75, 25))[0]) for _ in range(2)]
+        arms += [self.tree(1)] if self.chance(0.15) else []
+        self.depth = 0
+        text, kinds = self.union(arms, self.chance(0.25))
+        columns = [(f"{alias}.o{i}", _sort(kind)) for i, kind in enumerate(kinds)]
+        self.kinds |= {f"{alias}.o{i}": kind for i, kind in enumerate(kinds)}
+        return Tree(f"({text}) AS {alias}", columns, (), True)
+
+    def union(self, arms: list[Tree], distinct: bool) -> tuple[str, list[str]]:
+        """SELECTs of some columns with matching types, and the types."""
+        known = [c for c, _ in arms[0].columns if c in self.kinds]
+        first = (known[:1] or ["1"]) + [c for c in known[1:] if self.chance(0.4)]
+        kinds = [self.kinds.get(c, "int") for c in first]
+        selects = []
+        for number, arm in enumerate(arms):
+            values = [
+                one if not number else self.alike(arm, kind)
+                for one, kind in zip(first, kinds, strict=True)
+            ]
+            shown = ", ".join(f"{value} AS o{i}" for i, value in enumerate(values))
+            where = f" WHERE {self.filter(arm)}" if self.chance(0.25) else ""
+            selects.append(f"SELECT {shown} FROM {arm.text}{where}")
+        return f" UNION {'' if distinct else 'ALL '}".join(selects), kinds
+
+    def alike(self, arm: Tree, kind: str) -> str:
+        """Something of an arm that has a type, or a narrower one."""
+        narrow = {"bigint": ("bigint", "int")}.get(kind, (kind,))
+        found = [c for c, _ in arm.columns if self.kinds.get(c) in narrow]
+        same = [c for c in found if c.split(".")[1] == "`k`"]
+        if found and self.chance(0.93):
+            name = self.random.choice(same or found)
+            value = {"string": "'none'", "date": "DATE '2024-01-01'"}.get(
+                kind, f"CAST(0 AS {kind})"
+            )
+            whole = self.kinds[name] == kind and self.chance(0.1)
+            return f"coalesce({name}, {value})" if whole else name
+        return f"CAST(NULL AS {kind})" if self.chance(0.6) else "NULL"
 
     def derived(self, table: Table, alias: str) -> tuple[str, Columns]:
         name, kind = self.random.choice(table.columns)
@@ -164,12 +215,16 @@ class _Trees(_Generator):
         shown = [f"{name} AS k{number}" for number, (name, _) in enumerate(keys)]
         columns = [(f"{alias}.k{number}", sort) for number, (_, sort) in enumerate(keys)]
         where = f" WHERE {self.filter(below)}" if self.chance(0.2) else ""
+        known = {f"{alias}.k{n}": self.kinds.get(name) for n, (name, _) in enumerate(keys)}
+        self.kinds |= {name: kind for name, kind in known.items() if kind}
         if self.chance(0.2):
             text = f"SELECT DISTINCT {', '.join(shown)} FROM {below.text}{where}"
             return Tree(f"({text}) AS {alias}", columns, (), True)
         for number in range(self.random.randint(1, 2)):
             value = self.aggregate(below)
             shown.append(f"{value} AS v{number}")
+            if re.fullmatch(r"count\([^()]*\)", value):
+                self.kinds[f"{alias}.v{number}"] = "bigint"
             numeric = not value.startswith(("min", "max", "avg"))
             columns += [(f"{alias}.v{number}", "number")] if numeric else []
         text = f"SELECT {', '.join(shown)} FROM {below.text}{where}"
@@ -225,7 +280,12 @@ class _Trees(_Generator):
             return f"({left.columns[0][0]} IS NULL) = ({right.columns[0][0]} IS NULL)"
         alike = [p for p in pairs if p[0].split(".")[1] == p[1].split(".")[1]]
         one, two, sort = self.random.choice(alike if alike and self.chance(0.6) else pairs)
+        if self.chance(0.06):
+            return f"{one} {self.random.choice(('<', '<=', '>', '>=', '<>'))} {two}"
         parts = [f"{one} = {two}" if self.chance(0.9) else f"{two} <=> {one}"]
+        more = [c for c, other in left.columns if other == sort and c != one]
+        if more and self.chance(0.08):
+            parts = [f"coalesce({one}, {self.random.choice(more)}) = {two}"]
         if sort == "number" and self.chance(0.06):
             parts = [f"coalesce({one}, 0) = {two}"]
         if self.chance(0.2):
@@ -254,10 +314,20 @@ class _Trees(_Generator):
         pairs = self.pairs_of(tree, inner) or [("1", "1", "")]
         one, two, _ = self.random.choice(pairs)
         negated = "NOT " if self.chance(0.4) else ""
-        if self.chance(0.3) and not negated:
-            return f"{one} IN (SELECT {two} FROM {inner.text})"
+        if self.chance(0.3):
+            return (
+                f"{one} {negated}IN (SELECT {two} FROM {inner.text}{self.of_in(two, tree, inner)})"
+            )
         also = f" AND ({self.filter(inner)})" if self.chance(0.3) else ""
         return f"{negated}EXISTS (SELECT 1 FROM {inner.text} WHERE {one} = {two}{also})"
+
+    def of_in(self, member: str, tree: Tree, inner: Tree) -> str:
+        """The WHERE of a subquery under IN; often none."""
+        parts = [f"{member} IS NOT NULL"] if self.chance(0.25) else []
+        if self.chance(0.25):
+            one, two, _ = self.random.choice(self.pairs_of(tree, inner) or [("1", "1", "")])
+            parts.append(f"{one} = {two}")
+        return f" WHERE {' AND '.join(parts)}" if parts else ""
 
     def outputs_of(self, tree: Tree) -> str:
         wanted = [c for c, _ in tree.columns if c in tree.keys and self.chance(0.93)]

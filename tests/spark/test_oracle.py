@@ -57,7 +57,8 @@ def test_every_epoch_of_a_tree_equals_the_query(
     for attempt in range(20):
         profile = replace(profile_of(seed), averages=False)
         case = draw(seed + 1_000 * attempt, profile, generate_tree)
-        if bind(case.query, {t.name: t.names for t in case.tables}).graph is not None:
+        types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
+        if bind(case.query, {t.name: t.names for t in case.tables}, types).graph is not None:
             return follow(case, spark, tmp_path)
     raise AssertionError("no tree is kept incrementally")
 

@@ -148,7 +148,7 @@ def test_every_operator_says_how_it_is_kept() -> None:
     assert found == [
         ("inner join", "by lookup paths"),
         ("left join", "by scope"),
-        ("full join", "in two branches"),
+        ("full join", "in branches"),
         ("GROUP BY", "by state"),
     ]
 

@@ -234,6 +234,13 @@ def situation(**changes: object) -> Situation:
         ({"share": None}, "incremental", "CHANGES"),
         ({"dear": "much"}, "full", "CHANGE_TOO_LARGE"),
         ({"dear": "much", "mode": "incremental"}, "incremental", "CHANGES"),
+        ({"untraced": obstacle("NO_SCOPE")}, "full", "NO_SCOPE"),
+        ({"untraced": obstacle("NO_SCOPE"), "mode": "incremental"}, "incremental", "CHANGES"),
+        (
+            {"untraced": obstacle("NO_SCOPE"), "mode": "incremental_strict"},
+            "incremental",
+            "CHANGES",
+        ),
         ({"share": 0.9, "mode": "incremental"}, "incremental", "CHANGES"),
         ({"share": 0.9, "mode": "incremental_strict"}, "incremental", "CHANGES"),
         ({"mode": "full", "changed": ()}, "full", "FULL_REQUESTED"),

@@ -7,8 +7,8 @@
     operators    how each is kept, or why it is rebuilt and what to change
 
 All of it follows from the plan and the statistics that it was made from; the runner-up is searched
-for here, not while planning. Caller: the plan was just made (`api.plan`); one read back from the
-ledger has no statistics.
+for here, not while planning. Of a query with unions neither is told, nor a graph.
+Caller: the plan was just made (`api.plan`); one read back from the ledger has no statistics.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def explanation(planned: DeltaPlan) -> dict[str, Any]:
     if stop is not None:
         found["rebuilt_because"] = dict(vars(stop))
     graph, full, statistics = planned.graph, planned.full_query, planned.statistics
-    if graph is None or full is None or statistics is None:
-        return {**found, "graph": None, "full_query": None, "paths": []}
-    return {
-        **found,
-        "graph": _graph(graph, full.hypergraph, statistics),
-        "full_query": _full(graph, full, statistics),
-        "paths": [path_estimates(graph, statistics, path) for path in planned.paths],
-    }
+    found |= {"graph": None, "full_query": None, "paths": []}
+    if graph is None or statistics is None:
+        return found
+    found["paths"] = [path_estimates(graph, statistics, path) for path in planned.paths]
+    if full is not None and not graph.has_union:
+        found["graph"] = _graph(graph, full.hypergraph, statistics)
+        found["full_query"] = _full(graph, full, statistics)
+    return found
 
 
 def _graph(graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> dict[str, Any]:
@@ -142,6 +142,8 @@ def trace_text(planned: DeltaPlan) -> str:
     """What was considered: sets of the whole query, then steps of each path; at most 500 lines of
     each are shown, and how many more there are is said."""
     graph, full, statistics = planned.graph, planned.full_query, planned.statistics
+    if graph is not None and graph.has_union:
+        return "not told of a query with unions, whose branches are planned each by itself"
     if graph is None or full is None or statistics is None:
         return "nothing was considered: the query is only rebuilt as it is written"
     if unknown := statistics.unknown(graph):

@@ -2,7 +2,8 @@
 
     inner join                 lookup paths: the change travels through the other tables
     left, semi, anti join      scope: the join keys that the change touches, both versions
-    full join                  two branches: the left join, and the right rows without a match
+    full join                  branches: the left join, and the right rows without a match
+    UNION ALL                  branches: each SELECT with the joins around it
     LATERAL VIEW, explode      row by row: the change itself goes through the generator
     GROUP BY, DISTINCT, total  the groups that the change touches, or state and change together
     windows                    the partitions that the change touches
@@ -29,7 +30,8 @@ _KEPT = {
     "left": "by scope: rows of the join keys that a change touches are compared before and after",
     "semi": "by scope: rows of the join keys that a change touches are compared before and after",
     "anti": "by scope: rows of the join keys that a change touches are compared before and after",
-    "full": "in two branches: the left join, and rows of the right side without a match",
+    "full": "in branches: the left join, and rows of the right side without a match",
+    "union": "in branches: each SELECT is kept by itself, with the joins around it",
 }
 _INNER = "by lookup paths: a change travels through the other tables"
 _ROWS = "row by row: each changed row gives its generated rows, with its weight"
@@ -111,7 +113,8 @@ def _block(block: Block) -> Iterator[dict[str, Any]]:
             over = (
                 f"{', '.join(item.left.relations)} with {', '.join(sorted(item.right.relations))}"
             )
-            yield {"operator": f"{item.kind} join", "over": over, "kept": _KEPT[item.kind]}
+            name = "UNION ALL" if item.kind == "union" else f"{item.kind} join"
+            yield {"operator": name, "over": over, "kept": _KEPT[item.kind]}
     if len(block.items) > 1:
         over = ", ".join(block.relations)
         yield {"operator": "inner join", "over": over, "kept": _INNER}

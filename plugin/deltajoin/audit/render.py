@@ -194,7 +194,10 @@ def render_plan(plan: Mapping[str, Any], told: Mapping[str, Any] | None = None) 
     lines += [f"  key of {s}: {', '.join(columns)}" for s, columns in plan["keys"].items()]
     lines += _operators(told) if told is not None else []
     if plan["full_query"] is not None:
-        lines += _full_query(plan["full_query"], told["full_query"] if told is not None else None)
+        full = plan["full_query"]
+        lines += _full_query(full, told["full_query"] if told is not None else None)
+        for branch in full.get("further", ()):
+            lines += _full_query(branch, None)
         lines.append("  epoch order: " + ", ".join(plan["epoch_order"]))
     for derived in plan.get("derived") or ():
         lines += ["  " + line for line in derived_lines(derived)]

@@ -18,7 +18,6 @@ from deltajoin.delta.derived import (
     describe,
     order_dependent,
     plan_derived,
-    traced,
 )
 from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.history import Record, last_epoch
@@ -26,10 +25,11 @@ from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Target, fingerprint
-from deltajoin.delta.route import regroup
+from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, readable, share, source_versions, told
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
+from deltajoin.delta.untraced import untraced
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
@@ -62,10 +62,11 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         DeltaJoinError: whatever `bind`, `resolve_keys`, `last_epoch` and `decide` refuse.
     """
     tables = inputs.tables
-    query = bind(model.sql, {name: readable(table) for name, table in tables.items()})
+    types = _types(tables)
+    query = bind(model.sql, {name: readable(table) for name, table in tables.items()}, types)
     keys = resolve_keys(model, tables)
     graph, operator = _groupable(query, tables)
-    described = describe(graph, keys, _types(tables))
+    described = describe(graph, keys, types)
     for part in graph.parts if graph else ():
         if ties := ambiguous_order(part, described.keys, described.types):
             graph, operator = None, ties
@@ -85,12 +86,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     order, note = (
         chosen_epoch_order(graph, statistics, versions, strategy, pins) if graph else ((), "")
     )
-    paths, untraced = (
-        traced(graph, statistics, order, versions, strategy, pins) if graph else ((), None)
-    )
-    below = (plan.untraced for plan in derived)
-    inexact = order_dependent(graph, described, target.kind)
-    against = next((o for o in (operator, inexact, *below, untraced) if o is not None), None)
+    paths = routes(graph, statistics, order, versions, strategy, pins) if graph else ()
+    by_all_rows = untraced(graph, paths, statistics) if graph else None
+    whole = next((o for o in (*(p.untraced for p in derived), by_all_rows) if o), None)
+    against = operator or order_dependent(graph, described, target.kind)
     decision = decide(
         Situation(
             mode=model.mode,
@@ -101,8 +100,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             changed=tuple(told(s) for s in sources if s.changed),
             share=share(sources),
             dear=dear(sources),
+            untraced=whole,
         )
     )
+    against = against or (whole if decision.reason == "NO_SCOPE" else None)
     live = graph is not None and decision.strategy == "incremental"
     full_query = cache(partial(_full_query, graph, statistics, described, model, pins.order))
     if model.order or decision.strategy != "noop":

@@ -19,20 +19,17 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from sqlglot import exp
-
 from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.partition import row_key
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
-from deltajoin.delta.pinning import Pins
-from deltajoin.delta.route import NoScope, regroup, routes
+from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.strategy import Obstacle
+from deltajoin.delta.untraced import untraced
 from deltajoin.graph import ColumnRef, Core, Derived, JoinGraph, Predicate
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import COST, Strategy
 from deltajoin.planner.statistics import Statistics
-from deltajoin.sql.dialect import parse_expression
-from deltajoin.sql.exact import aggregate_type, depends_on_order
+from deltajoin.sql.exact import made_outputs
 
 Pinned = frozenset[tuple[str, int]]
 Keys = Mapping[str, tuple[str, ...]]
@@ -106,44 +103,16 @@ class DerivedPlan:
 
 def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
     """Keys, types and exactness of the derived sources beside those of the tables."""
-    keys, types, inexact = dict(keys), dict(types), set[tuple[str, str]]()
+    tables, inexact = types, set[tuple[str, str]]()
+    keys, types = dict(keys), dict(types)
     for derived in graph.all_derived if graph else ():
         name = derived.name
-        for output, (kind, order) in _outputs(derived.graph, types).items():
+        for output, (kind, order) in made_outputs(derived.graph, tables).items():
             types[name, output] = kind or f"unknown type of {name}.{output}"
             if order:
                 inexact.add((name, output))
         keys |= {name: key} if (key := row_key(derived.graph, keys, types)) else {}
     return Described(keys, types, frozenset(inexact))
-
-
-def _outputs(graph: JoinGraph, types: Types) -> dict[str, tuple[str, bool]]:
-    """Output -> its type, "" where it is not certain; True where row order may change the value."""
-    below = {
-        p.name: types.get((graph.by_name[p.column[0]].source, p.column[1]), "")
-        for p in graph.projections
-        if p.column
-    }
-    if graph.generation is not None:
-        below = {o.name: below.get(o.column or "", "") for o in graph.generation.outputs}
-    if graph.grouping is not None:
-        return {name: _made(sql, below) for name, sql in graph.grouping.outputs}
-    if graph.windowing is None:
-        return {name: (below.get(name, ""), False) for name in graph.output_names}
-    windows = {name: _made(sql, below)[1] for name, sql in graph.windowing.windows}
-    return {
-        o.name: (
-            below.get(o.column or "", ""),
-            any(windows.get(c.name, False) for c in parse_expression(o.sql).find_all(exp.Column)),
-        )
-        for o in graph.windowing.outputs
-    }
-
-
-def _made(sql: str, below: Mapping[str, str]) -> tuple[str, bool]:
-    node = parse_expression(sql)
-    plain = below.get(node.name, "") if isinstance(node, exp.Column) else ""
-    return plain or aggregate_type(node, below), depends_on_order(node, below)
 
 
 def plan_derived(
@@ -170,9 +139,9 @@ def _plan(
     order = epoch_order(graph, statistics, versions, strategy)
     full = plan_full_query(graph, statistics, described.types, choice)
     below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
-    rows = _rows(graph, statistics, full.plan.rows)
+    rows = _rows(graph, statistics, sum(branch.plan.rows for branch in full.arms))
     changed = any(source.changed for source in below)
-    paths, untraced = traced(graph, statistics, order, versions, strategy)
+    paths = routes(graph, statistics, order, versions, strategy)
     source = SourceVersion(
         source=derived.name,
         location="",
@@ -193,25 +162,8 @@ def _plan(
         paths=paths,
         after=regroup(graph, statistics, order, versions) if changed else (),
         before=regroup(graph, statistics, order, versions, before=True) if changed else (),
-        untraced=untraced,
+        untraced=untraced(graph, paths, statistics),
     )
-
-
-def traced(
-    graph: JoinGraph,
-    statistics: Statistics,
-    order: tuple[str, ...],
-    versions: Mapping[str, SourceVersion],
-    strategy: Strategy,
-    pins: Pins | None = None,
-) -> tuple[tuple[LookupPath, ...], Obstacle | None]:
-    """The lookup paths, or the join through which a change can't be traced."""
-    try:
-        return routes(graph, statistics, order, versions, strategy, pins), None
-    except NoScope as stop:
-        message = f"no equality leads from a change of {stop} to the rows that it is joined to"
-        remedy = "Join on at least one equality between a column of each side."
-        return (), Obstacle("NO_SCOPE", message, str(stop), remedy)
 
 
 def _rows(graph: JoinGraph, statistics: Statistics, rows: float) -> int:
@@ -220,7 +172,7 @@ def _rows(graph: JoinGraph, statistics: Statistics, rows: float) -> int:
     most = max(1.0, min(rows, 1e18))
     if graph.grouping is None:
         return int(most)
-    found = {key: p.column for key, p in graph.part_entries}
+    found = {key: p.column for key, p in graph.part_entries(graph.branches[0])}
     columns = [found.get(key) for key in graph.grouping.keys]
     if not columns or any(column is None for column in columns):
         return int(most**0.75)
@@ -250,7 +202,7 @@ def order_dependent(graph: JoinGraph | None, described: Described, kind: str) ->
         kind: the target's; a bag finds its rows by all their columns.
     """
     for part in graph.parts if graph and described.inexact else ():
-        source = {relation.name: relation.source for relation in part.relations}
+        source = {relation.name: relation.source for relation in part.occurrences}
         for what, ref in _deciding(part, bag=kind == "bag" and part is graph):
             if (source[ref[0]], ref[1]) in described.inexact:
                 message = f"{what} on {ref[0]}.{ref[1]}, whose last digits depend on row order,"
@@ -269,7 +221,7 @@ def _deciding(graph: JoinGraph, *, bag: bool) -> Iterator[tuple[str, ColumnRef]]
         yield from (("a condition", ref) for p in _predicates(core) for ref in p.refs)
     keys = graph.grouping.keys if graph.grouping else ()
     above = graph.generation or graph.windowing
-    for projection in graph.projections:
+    for projection in (p for core in graph.branches for p in graph.outputs(core)):
         if projection.name in keys:
             yield from (("a group key", ref) for ref in projection.refs)
         elif above is not None:

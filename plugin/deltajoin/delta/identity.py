@@ -26,7 +26,7 @@ def target_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
         keys: source -> its unique columns (schema spelling).
         types: (source, column) -> type.
     """
-    if len(graph.branches) > 1:
+    if len(graph.branches) > 1 or graph.has_union:
         return ()
     levels = tuple(_levels(graph.branches[0]))
     sources = [graph.by_name[name].source for level in levels for name in level.relations]

@@ -210,12 +210,24 @@ def _hashed(content: dict[str, Any]) -> dict[str, Any]:
     return {**plain, "plan_hash": digest(plain)}
 
 
-_LAYERS = ("derived", "generation", "windowing")
+#: Fields of a graph that say something of few queries; left out where they are empty.
+_SELDOM = (
+    "copies",
+    "derived",
+    "generation",
+    "given",
+    "name",
+    "outputs",
+    "projections",
+    "windowing",
+)
 
 
 def _graph(graph: JoinGraph) -> dict[str, Any]:
     """The graph as plain values; what few queries have is left out."""
-    return {name: value for name, value in asdict(graph).items() if value or name not in _LAYERS}
+    return asdict(
+        graph, dict_factory=lambda pairs: {k: v for k, v in pairs if v or k not in _SELDOM}
+    )
 
 
 def fingerprint(
@@ -249,7 +261,9 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
 
 
 def _core(core: Core) -> dict[str, Any]:
+    outputs = [(p.name, p.sql) for p in core.projections]
     return {
+        **({"projections": outputs} if outputs else {}),
         "relations": sorted(core.relations),
         "predicates": _conditions(core.predicates),
         "attachments": [(a.kind, _core(a.core), _conditions(a.on)) for a in core.attachments],

@@ -5,6 +5,9 @@
                                look the core up -> join the attachment after the change and, with
                                the opposite sign, before it -> the attachments that follow
 
+Keys are equalities of one relation of the core; without one its other comparisons (<, NOT IN ...),
+and without these the core is read whole.
+
 All occurrences change one after the other, in the reverse of the epoch order: a route reads what
 stands before its driver at the previous epoch and what stands after at this epoch, at every depth.
 So each step changes one occurrence only, and the routes add up to the whole change. The keys may be
@@ -32,13 +35,6 @@ from deltajoin.sql.normalise import simplify
 TOUCHED = "touched"
 
 
-class NoScope(Exception):
-    """A change whose rows can't be found: no equality of one relation in the join condition."""
-
-    def __init__(self, attachment: Attachment) -> None:
-        super().__init__(", ".join(attachment.core.everything))
-
-
 def routes(
     graph: JoinGraph,
     statistics: Statistics,
@@ -47,13 +43,10 @@ def routes(
     strategy: Strategy = COST,
     pins: Pins | None = None,
 ) -> tuple[LookupPath, ...]:
-    """One path per branch and relation whose table changed, in epoch order.
-
-    Raises:
-        NoScope: see `Router.route`.
-    """
+    """One path per branch and occurrence whose table changed, in epoch order."""
     if not graph.cores:
         return lookup_paths(graph, statistics, order, versions, strategy, pins)
+    order = _with_copies(graph, order)
     found = []
     for number, core in enumerate(graph.cores):
         for driver in order:
@@ -74,6 +67,19 @@ def routes(
                     )
                 )
     return tuple(found)
+
+
+def _with_copies(graph: JoinGraph, order: tuple[str, ...]) -> tuple[str, ...]:
+    """The epoch order of all occurrences: copies follow a relation of their table."""
+    last = {graph.by_name[name].source: name for name in order}
+    return tuple(
+        each
+        for name in order
+        for each in (
+            name,
+            *(c.name for c in graph.copies if last[c.source] == name),
+        )
+    )
 
 
 def regroup(
@@ -98,7 +104,7 @@ def regroup(
     found = []
     for core in graph.branches:
         by_entry: dict[str, list[tuple[str, str, str]]] = {}
-        for key, p in graph.part_entries:
+        for key, p in graph.part_entries(core):
             relations = sorted({relation for relation, _ in p.refs})
             if len(relations) == 1 and relations[0] in core.inner:
                 pair = (f"`{TOUCHED}`.`{key}`", p.sql, "<=>")
@@ -122,11 +128,7 @@ class Router:
     before: bool = False
 
     def route(self, core: Core, change_rows: float) -> tuple[LookupStep, ...]:
-        """The steps from the driver's change to rows of the core.
-
-        Raises:
-            NoScope: when the driver is in an attachment whose join has no usable equality.
-        """
+        """The steps from the driver's change to rows of the core."""
         return (*self._through(core, change_rows), *_filters(core))
 
     def entered(
@@ -135,7 +137,7 @@ class Router:
         """Everything of a core, entered by keys of one relation, or read whole."""
         entry = min(
             by_entry,
-            key=lambda n: (-len(by_entry[n]), relation_rows(self.graph, self.statistics, n), n),
+            key=lambda n: (-len(by_entry[n]), self._rows(n), n),
             default=min(core.relations),
         )
         first = self._start(core, entry)
@@ -150,25 +152,23 @@ class Router:
             return self._complete(core, self.driver, rows)
         number = next(n for n, a in enumerate(core.attachments) if self.driver in a.core.everything)
         attachment = core.attachments[number]
-        keys, restricted = self._entry(core, number)
-        entry = keys[0].relation
-        needed = frozenset(r for key in keys for r in key.other_relations)
-        known = self.driver in attachment.core.relations and needed <= {self.driver}
-        before = [] if known else self._through(attachment.core, rows)
-        steps = [*before, self._enter(restricted, entry, keys)]
+        left = Core(core.relations, core.early, core.attachments[:number])
+        keys, restricted = self._keys_into(left, attachment)
+        if not keys:
+            keys, restricted = self._keys_into(left, attachment, equal=False)
+        if keys:
+            entry = keys[0].relation
+            needed = frozenset(r for key in keys for r in key.other_relations)
+            known = self.driver in attachment.core.relations and needed <= {self.driver}
+            before = [] if known else self._through(attachment.core, rows)
+            steps = [*before, self._enter(restricted, entry, keys)]
+        else:
+            entry = min(left.relations)
+            steps = [self._start(left, entry)]
         steps += self._complete(restricted, entry, rows)
         steps.append(self._flip(attachment))
         steps += [self._attach(other) for other in core.attachments[number + 1 :]]
         return steps
-
-    def _entry(self, core: Core, number: int) -> tuple[list[JoinKey], Core]:
-        """Where the keys of an attachment's change enter what it is attached to."""
-        attachment = core.attachments[number]
-        left = Core(core.relations, core.early, core.attachments[:number])
-        keys, restricted = self._keys_into(left, attachment)
-        if not keys:
-            raise NoScope(attachment)
-        return keys, restricted
 
     def _flip(self, attachment: Attachment) -> LookupStep:
         after = self._attach(attachment, changed=True)
@@ -221,20 +221,22 @@ class Router:
         derived = any(source == below.name for below in self.graph.derived)
         return derived or self.statistics.table_rows(source) >= LARGE_TABLE_ROWS
 
-    def _keys_into(self, core: Core, attachment: Attachment) -> tuple[list[JoinKey], Core]:
+    def _keys_into(
+        self, core: Core, attachment: Attachment, *, equal: bool = True
+    ) -> tuple[list[JoinKey], Core]:
         """How keys enter one side of a join, and that side under them; no keys if they can't.
 
         `core` is the attachment's own, or what it is attached to. The relation with most keys is
         entered, then the smallest.
         """
         here = frozenset(core.everything)
-        others = frozenset(r.name for r in self.graph.relations) - here
+        others = frozenset(r.name for r in self.graph.occurrences) - here
         found: list[tuple[tuple[int, float, str], list[JoinKey], Core]] = []
         for entry in core.everything:
-            keys = [k for p in attachment.on for k in join_keys(p, entry, others)]
+            keys = [k for p in attachment.on for k in join_keys(p, entry, others, equal=equal)]
             entered = simplify(core, [k.predicate for k in keys])
             if keys and entry in entered.relations and entered.is_connected:
-                rank = (-len(keys), relation_rows(self.graph, self.statistics, entry), entry)
+                rank = (-len(keys), self._rows(entry), entry)
                 found.append((rank, keys, entered))
         if not found:
             return [], core
@@ -271,6 +273,12 @@ class Router:
         if name == self.driver or not self.driver:
             return "previous" if self.before else "this"
         return "previous" if self.order.index(name) < self.order.index(self.driver) else "this"
+
+    def _rows(self, name: str) -> float:
+        """Rows of a relation under its own filters, where they are those of the whole query."""
+        if self.graph.has_union or name not in {r.name for r in self.graph.relations}:
+            return self.statistics.table_rows(self._source(name))
+        return relation_rows(self.graph, self.statistics, name)
 
     def _source(self, name: str) -> str:
         return self.graph.by_name[name].source

@@ -119,7 +119,8 @@ def kept_aggregates(
     Args:
         inexact: columns whose values may come out another way when they are computed again.
     """
-    unsure = {p.name for p in graph.projections if _is_inexact(graph, p, inexact)}
+    outputs = (p for core in graph.branches for p in graph.outputs(core))
+    unsure = {p.name for p in outputs if _is_inexact(graph, p, inexact)}
     grouping = graph.grouping
     if grouping is None:
         return ()

@@ -10,6 +10,7 @@ The first rule that applies wins, in this order:
     an operator is not kept             full         the operator's code  strict: refused
     mode auto, over 20 % of rows        full         CHANGE_TOO_LARGE
     mode auto, finding out is dearer    full         CHANGE_TOO_LARGE
+    mode auto, no key leads on          full         NO_SCOPE
     otherwise                           incremental  CHANGES
 
 `incremental` differs from `auto` by never rebuilding for size; `incremental_strict` never rebuilds
@@ -47,7 +48,8 @@ class Decision:
 
 @dataclass(frozen=True)
 class Situation:
-    """What the decision depends on; `dear` tells why finding the change costs more than all."""
+    """What the decision depends on; `dear` tells why finding the change costs more than all,
+    `untraced` why following it does."""
 
     mode: str
     first_run: bool
@@ -57,6 +59,7 @@ class Situation:
     changed: tuple[str, ...]
     share: float | None
     dear: str | None = None
+    untraced: Obstacle | None = None
 
 
 def decide(now: Situation) -> Decision:
@@ -80,12 +83,21 @@ def decide(now: Situation) -> Decision:
         return Decision("noop", "NO_CHANGE", "no source changed since the last epoch")
     if now.operator:
         return Decision("full", now.operator.code, f"{now.operator.message} ({now.operator.where})")
-    if now.mode == "auto" and now.share is not None and now.share > LARGEST_SHARE:
+    if now.mode == "auto" and (rebuild := _cheaper(now)):
+        return rebuild
+    return Decision("incremental", "CHANGES", "changed: " + ", ".join(now.changed))
+
+
+def _cheaper(now: Situation) -> Decision | None:
+    """The rebuild that should cost less than an incremental run, if it does."""
+    if now.share is not None and now.share > LARGEST_SHARE:
         text = f"{now.share:.0%} of the rows changed, more than {LARGEST_SHARE:.0%}"
         return Decision("full", "CHANGE_TOO_LARGE", text)
-    if now.mode == "auto" and now.dear is not None:
+    if now.dear is not None:
         return Decision("full", "CHANGE_TOO_LARGE", now.dear)
-    return Decision("incremental", "CHANGES", "changed: " + ", ".join(now.changed))
+    if now.untraced is not None:
+        return Decision("full", now.untraced.code, now.untraced.message)
+    return None
 
 
 def _refusal(obstacle: Obstacle) -> DeltaJoinError:

@@ -12,12 +12,14 @@ from deltajoin.delta.state import GroupState
 from deltajoin.emit.ast import column, expression, named, pretty, table
 from deltajoin.emit.layers import generated, windowed
 from deltajoin.emit.nesting import Arms, add_from
+from deltajoin.emit.route import null_columns
 from deltajoin.emit.state import grouped
 from deltajoin.emit.views import Views
 from deltajoin.emit.write import count_select
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, SHOWN
+from deltajoin.planner.arms import arm
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.sql.tables import replace_tables
 
@@ -28,16 +30,25 @@ def query_rows(
     views: Views,
     versions: Mapping[str, int],
     state: GroupState | None = None,
-) -> exp.Select:
+) -> exp.Query:
     """What a graph gives out, groups as they are stored; `versions`: source -> the one read."""
 
     def scan(relation: str) -> exp.Table:
         source = graph.by_name[relation].source
         return table(views.scan(source, versions[source]).view, relation)
 
-    rows = exp.select(*(named(expression(p.sql), p.name) for p in graph.projections))
-    columns = {relation.name: relation.columns for relation in graph.relations}
-    rows = add_from(rows, query.hypergraph, query.plan, scan, Arms(query.broadcast, columns))
+    arms: list[tuple[JoinGraph, FullQuery, tuple[str, ...]]] = [(graph, query, ())]
+    if graph.has_union:
+        cores = zip(graph.cores, query.arms, strict=True)
+        arms = [(arm(graph, core), plan, core.nulls) for core, plan in cores]
+    selects: list[exp.Query] = []
+    for part, plan, missing in arms:
+        nulls = null_columns(graph, missing, views)
+        select = exp.select(*(named(expression(p.sql, nulls), p.name) for p in part.projections))
+        columns = {relation.name: relation.columns for relation in part.relations}
+        hints = Arms(plan.broadcast, columns)
+        selects.append(add_from(select, plan.hypergraph, plan.plan, scan, hints))
+    rows = exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0]
     if graph.generation:
         rows = generated(rows.subquery(INPUT), graph.generation)
     if graph.windowing:

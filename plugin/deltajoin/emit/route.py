@@ -30,6 +30,7 @@ from deltajoin.emit.paths import (
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import WEIGHT, UniqueNames
+from deltajoin.sql.keys import NOT_IN, not_in_match
 
 _SIGN = "__deltajoin_sign"
 _JOIN = {"left": "left", "semi": "left semi", "anti": "left anti"}
@@ -72,6 +73,18 @@ def regroup_statements(
     return tuple(statements)
 
 
+def null_columns(
+    graph: JoinGraph, missing: Sequence[str], views: Views
+) -> dict[ColumnRef, exp.Expr]:
+    """A typed NULL for each column of the relations that a branch misses."""
+    return {
+        (relation.name, name): null(views.type_of(relation.source, name))
+        for relation in graph.relations
+        if relation.name in missing
+        for name in relation.columns
+    }
+
+
 class _Route:
     def __init__(self, graph: JoinGraph, branch: int, prefix: str, views: Views) -> None:
         self._graph, self._views, self._prefix = graph, views, prefix
@@ -79,7 +92,7 @@ class _Route:
         names = UniqueNames()
         self._names: dict[ColumnRef, str] = {
             (relation.name, name): names.take(f"{relation.name}.{name}")
-            for relation in sorted(graph.relations, key=lambda r: r.name)
+            for relation in sorted(graph.occurrences, key=lambda r: r.name)
             for name in relation.columns
         }
         self._statements: list[Statement] = []
@@ -93,7 +106,7 @@ class _Route:
         return self._statements
 
     def _end(self) -> set[ColumnRef]:
-        return {ref for p in self._graph.projections for ref in p.refs}
+        return {ref for p in self._graph.outputs(self._core) for ref in p.refs}
 
     def program(self, path: LookupPath) -> PathProgram:
         """From the driver's change to output rows."""
@@ -111,18 +124,12 @@ class _Route:
         return PathProgram(driver, self._views.changes(path.source), tuple(self._statements))
 
     def _project(self, stream: _Stream) -> None:
-        rename = {**self._columns(stream, "stream"), **self._nulls()}
-        outputs = [named(expression(p.sql, rename), p.name) for p in self._graph.projections]
+        nulls = null_columns(self._graph, self._core.nulls, self._views)
+        rename = {**self._columns(stream, "stream"), **nulls}
+        wanted = self._graph.outputs(self._core)
+        outputs = [named(expression(p.sql, rename), p.name) for p in wanted]
         last = exp.select(*outputs, column(WEIGHT, "stream")).from_(table(stream.view, "stream"))
         self._statements.append(Statement(f"{self._prefix}_rows", pretty(last)))
-
-    def _nulls(self) -> dict[ColumnRef, exp.Expr]:
-        return {
-            (relation.name, name): null(self._views.type_of(relation.source, name))
-            for relation in self._graph.relations
-            if relation.name in self._core.nulls
-            for name in relation.columns
-        }
 
     # steps ---------------------------------------------------------------------------------------
 
@@ -175,7 +182,7 @@ class _Route:
         keys = keys.from_(table(stream.view, "stream")).distinct()
         alias = "keys" if step.relation.lower() != "keys" else "keys_"
         on = [
-            _equality(operator, expression(mine), column(f"k{i}", alias))
+            _compared(operator, expression(mine), column(f"k{i}", alias))
             for i, (_, mine, operator) in enumerate(step.keys)
         ]
         select = exp.select(*self._own(step.relation, needed), named(number(1), WEIGHT))
@@ -324,9 +331,22 @@ def _sign(value: int) -> exp.Select:
     return exp.select(named(number(value), _SIGN))
 
 
-def _equality(operator: str, one: exp.Expr, other: exp.Expr) -> exp.Expr:
-    kind = exp.EQ if operator == "=" else exp.NullSafeEQ
-    return kind(this=exp.Paren(this=one), expression=other)
+_COMPARISONS = {
+    "=": exp.EQ,
+    "<=>": exp.NullSafeEQ,
+    "<": exp.LT,
+    "<=": exp.LTE,
+    ">": exp.GT,
+    ">=": exp.GTE,
+    "<>": exp.NEQ,
+}
+
+
+def _compared(operator: str, one: exp.Expr, other: exp.Expr) -> exp.Expr:
+    closed = exp.Paren(this=one)
+    if operator == NOT_IN:
+        return not_in_match(closed, other)
+    return _COMPARISONS[operator](this=closed, expression=other)
 
 
 def _join(select: exp.Select, right: exp.Expr, on: list[exp.Expr], kind: str) -> exp.Select:

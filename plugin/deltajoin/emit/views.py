@@ -42,7 +42,7 @@ class _Part:
             paths={
                 (r.name, branch): names.take(f"path{end}_{slug(r.name)}")
                 for branch in branches
-                for r in relations
+                for r in graph.occurrences
             },
             shared=tuple(names.take(f"shared{end}_{i + 1}") for i in range(len(relations))),
             touched=names.take(f"touched{end}") if end else TOUCHED,

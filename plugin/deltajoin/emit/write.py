@@ -18,7 +18,7 @@ from deltajoin.names import COUNT, OPERATION, WEIGHT
 PATH_ROWS, TO_WRITE = "path_rows", "to_write"
 
 
-def count_select(select: exp.Select, target: Target) -> exp.Select:
+def count_select(select: exp.Query, target: Target) -> exp.Select:
     """Distinct rows of a query with their multiplicity."""
     columns = [column(name) for name in target.columns]
     return (

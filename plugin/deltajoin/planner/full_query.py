@@ -18,6 +18,7 @@ from typing import Any
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.arms import arm
 from deltajoin.planner.build_graph import Types, build_hypergraph
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
@@ -43,7 +44,8 @@ class FullQuery:
     `method` is exact, linearised, greedy, pinned, written or forced; `pairs` the csg-cmp-pairs
     counted; `fallback` why the plan is not exact; `written_cost` the cost of the query as it is
     written; `broadcast` the right sides to broadcast, as sets of relations; `replanned` old and new
-    cost where the last order was given up; `kept` what was kept of it.
+    cost where the last order was given up; `kept` what was kept of it; `further` the plans of
+    further branches, where the query has unions: this one is then the first branch's.
     """
 
     hypergraph: Hypergraph
@@ -55,6 +57,12 @@ class FullQuery:
     broadcast: tuple[int, ...] = ()
     replanned: str = ""
     kept: LastOrder | None = None
+    further: tuple[FullQuery, ...] = ()
+
+    @property
+    def arms(self) -> tuple[FullQuery, ...]:
+        """The plans of all branches that are planned by themselves."""
+        return (self, *self.further)
 
     def nesting(self) -> str:
         """The order with names, estimated rows apart.
@@ -68,6 +76,8 @@ class FullQuery:
         notes: dict[str, Any] = {"replanned": self.replanned} if self.replanned else {}
         if self.kept is not None:
             notes["rows_when_chosen"] = dict(self.kept.rows)
+        if self.further:
+            notes["further"] = [branch.to_dict() for branch in self.further]
         return notes | {
             "order": self.nesting(),
             "method": self.method,
@@ -124,6 +134,8 @@ def plan_full_query(
             for a join that would change the rows.
     """
     choice = choice or Choice()
+    if graph.has_union:
+        return _by_branches(graph, statistics, types, choice)
     hypergraph = build_hypergraph(graph, types)
     combiner, cost = _combiner(graph, hypergraph, statistics)
     written = _written(combiner, graph)
@@ -168,6 +180,15 @@ def _kept(best: FullQuery, last: LastOrder, old: SubPlan, steady: bool) -> FullQ
         return replace(best, replanned=replanned("full query", old.cost, best.plan.cost))
     reason = f"the last order holds: cost {old.cost:.1e}, the best {best.plan.cost:.1e}"
     return replace(best, plan=old, method="pinned", fallback=reason, kept=last)
+
+
+def _by_branches(
+    graph: JoinGraph, statistics: Statistics, types: Types, choice: Choice
+) -> FullQuery:
+    if choice.order:
+        raise _invalid("the SELECTs of a union are ordered each by itself")
+    found = [plan_full_query(arm(graph, c), statistics, types, choice) for c in graph.cores]
+    return replace(found[0], further=tuple(found[1:]))
 
 
 def _broadcast(cost: SparkCost, plan: SubPlan) -> tuple[int, ...]:

@@ -2,8 +2,9 @@
 
 A CTE, a derived table and a parenthesised join that are plain select-project-join blocks dissolve
 into their relations; each reference to a CTE is an occurrence of its own. One with groups, windows
-or generators is a relation over a derived source. EXISTS and IN become semi joins, NOT EXISTS an
-anti join. What remains is one tree of blocks, one list of projections.
+or generators is a relation over a derived source. EXISTS and IN become semi joins, NOT EXISTS and
+NOT IN anti joins, a union a relation whose columns stand for one expression on each side. What
+remains is one tree of blocks, one list of projections.
 Anything that does not dissolve makes the query *opaque*: the text stays as it is and only full
 recomputation is possible.
 
@@ -21,23 +22,31 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, Grouping, JoinGraph
 from deltajoin.names import SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
-from deltajoin.sql.dialect import parse, place, text
-from deltajoin.sql.group import group_rows, is_grouped, own_name
+from deltajoin.sql.dialect import parse, place, text, unwrapped
+from deltajoin.sql.exact import made_outputs
+from deltajoin.sql.group import group_rows, is_grouped, name_outputs, own_name
+from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.layers import is_layered, layered
-from deltajoin.sql.nulls import is_null_without
+from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.refuse import (
     Unsupported,
     check_bare_functions,
     check_deterministic,
     check_expression,
     check_shape,
+    check_union,
     join_kind,
     name_units,
 )
-from deltajoin.sql.scope import Block, Item, Outer, Scope
+from deltajoin.sql.scope import Block, Item, Outer, Scope, Union
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
+from deltajoin.sql.union import is_distinct_union, matched
 
 Columns = Mapping[str, tuple[str, ...]]
+Types = Mapping[tuple[str, str], str]
+
+
+_SELECTS = (exp.Select, exp.SetOperation)
 
 
 @dataclass(frozen=True)
@@ -61,12 +70,13 @@ class BoundQuery:
     canonical: str
 
 
-def bind(sql: str, columns: Columns) -> BoundQuery:
+def bind(sql: str, columns: Columns, types: Types | None = None) -> BoundQuery:
     """Bind a query to its source tables.
 
     Args:
         columns: source name -> column names in schema order; SHOWN among them is no column, but
             holds for the rows that the source has.
+        types: (source, column) -> type; a union is kept where types are known.
 
     Raises:
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
@@ -79,7 +89,7 @@ def bind(sql: str, columns: Columns) -> BoundQuery:
     check_deterministic(query)
     canonical = text(query)
     try:
-        graph = _Binder(columns, _Registry(UniqueNames(tuple(columns)))).graph(query)
+        graph = _Binder(columns, types or {}, _Registry(UniqueNames(tuple(columns)))).graph(query)
     except Unsupported as stop:
         check_bare_functions(query)
         message = f"{stop.message} is not kept incrementally"
@@ -99,38 +109,56 @@ class _Registry:
 class _Binder:
     """Binds one query; one more binds each subquery with a layer: groups, windows, generators."""
 
-    def __init__(self, tables: Columns, registry: _Registry) -> None:
+    def __init__(self, tables: Columns, types: Types, registry: _Registry) -> None:
         self.relations: list[tuple[str, str]] = []
-        self._columns = tables
+        self._columns, self._types = tables, types
         self._registry = registry
         self._derived: dict[str, Derived] = {}
+        self._kinds: dict[tuple[str, str], str] = {}
         self._names = UniqueNames()
 
     def graph(self, query: exp.Query) -> JoinGraph:
-        """The join graph of a query, with GROUP BY on top or without."""
+        """The join graph of a query, with GROUP BY, UNION or further layers on top or without."""
         grouping = generation = windowing = None
-        if is_layered(query):
+        if is_distinct_union(query):
+            block, grouping = self._distinct_union(query)
+        elif isinstance(query, exp.SetOperation):
+            block = self.block(query)
+        elif is_layered(query):
             made = layered(query, self)
             block, grouping = made.block, made.grouping
             generation, windowing = made.generation, made.windowing
         elif is_grouped(select := check_shape(query)):
             block, grouping = self.grouped(select)
         else:
-            block = self.block(select)
+            block = self.block(query)
         derived = tuple(self._derived[name] for name in sorted(self._derived))
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
         layers = (generation, windowing)
         return build_graph(self.relations, block, columns, grouping, derived, *layers)
 
-    def block(self, query: exp.Query, outer: Scope | None = None, name: str = "") -> Block:
-        """Bind one SELECT with everything below it.
+    def block(
+        self,
+        query: exp.Query,
+        outer: Scope | None = None,
+        name: str = "",
+        *,
+        distinct: bool = False,
+    ) -> Block:
+        """Bind one SELECT or union with everything below it.
 
         Args:
             outer: the scope around a subquery.
             name: what the subquery is called here; a CTE that is a source has its own name.
+            distinct: rows that occur again make no difference.
         """
-        while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
-            query = query.this
+        query = unwrapped(query)
+        if isinstance(query, exp.SetOperation):
+            if is_distinct_union(query) and not distinct:
+                return self._source(query, name or "union", outer)
+            return self._union(query, outer, distinct)
+        if distinct and isinstance(query.args.get("distinct"), exp.Distinct):
+            query.set("distinct", query.args["distinct"].args.get("on"))
         if is_layered(query) or is_grouped(check_shape(query)):
             return self._source(query, name or "groups", outer)
         select = check_shape(query)
@@ -144,7 +172,7 @@ class _Binder:
         known = self._registry.derived
         if id(select) not in known:
             try:
-                graph = _Binder(self._columns, self._registry).graph(select)
+                graph = _Binder(self._columns, self._types, self._registry).graph(select)
             except DeltaJoinError as error:
                 if outer is None or error.code != "UNKNOWN_COLUMN":
                     raise
@@ -171,6 +199,45 @@ class _Binder:
         block, scope = self._rows(select, None)
         grouping = group_rows(select, block, lambda node: _bound(node, scope), scope)
         return block, grouping
+
+    def _distinct_union(self, query: exp.Query) -> tuple[Block, Grouping]:
+        """UNION: the rows of UNION ALL, grouped by all columns."""
+        block = self.block(query, distinct=True)
+        columns = [(name, value) for name, value, _ in block.outputs]
+        scope = Scope([Item((), _named(columns, query))])
+        select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
+        return block, group_rows(select, block, lambda node: _bound(node, scope), scope)
+
+    def _union(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
+        check_union(query)
+        name_outputs(query.expression)
+        arms = [self.block(arm, outer, distinct=distinct) for arm in (query.this, query.expression)]
+        left, right = (arm.outputs for arm in arms)
+        if len(left) != len(right):
+            message = f"a union of {len(left)} with {len(right)} columns"
+            raise Unsupported("SET_OPERATION", message, query, "Give out as many on each side.")
+        name = self._names.take("union")
+        outputs = [
+            matched(f"c{i}", one[1], other[1], self._kind, one[2])
+            for i, (one, other) in enumerate(zip(left, right, strict=True))
+        ]
+        self._kinds |= {(name, output.name): output.kind for output in outputs}
+        shown = [(shown, place) for shown, _, place in left]
+        columns = [exp.column(output.name, table=name, quoted=True) for output in outputs]
+        for arm in arms:
+            arm.outputs = []
+        return Block(
+            items=[Union(name, arms[0], arms[1], outputs)],
+            outputs=[(s, c, p) for (s, p), c in zip(shown, columns, strict=True)],
+        )
+
+    def _kind(self, column: exp.Column) -> str:
+        """The type of a bound column, empty where it is not known."""
+        source = dict(self.relations).get(column.table, "")
+        if source in self._derived:
+            return made_outputs(self._derived[source].graph, self._types)[column.name][0]
+        known = self._kinds if not source else self._types
+        return known.get((source or column.table, column.name), "")
 
     def _rows(self, select: exp.Select, outer: Scope | None) -> tuple[Block, Scope]:
         block, scope = self.joined(select, outer)
@@ -211,7 +278,7 @@ class _Binder:
             item = self._inline(cte.this, node, block) if cte else self._base(node, block)
         elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and node.alias:
             item = self._inline(node.this, node, block)
-        elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, _SELECTS):
             item = self._inline(node.this, node, block)
         elif isinstance(node, (exp.Subquery, exp.Paren)) and not node.alias:
             return self._join_item(node.this, block, scope)
@@ -339,17 +406,23 @@ class _Binder:
             if isinstance(node, exp.Exists):
                 self._subquery(kind, node.this, None, block, scope)
             elif isinstance(node, exp.In) and node.args.get("query"):
-                if kind == "anti":
-                    remedy = "Write NOT EXISTS, which has no NULL rule of its own."
-                    raise Unsupported("NOT_IN", "NOT IN over a subquery", node, remedy)
-                self._subquery(kind, node.args["query"], node.this, block, scope)
+                self._subquery(kind, node.args["query"], node.this, block, scope, condition)
             else:
                 block.conjuncts += self._conjuncts(conjunct, scope)
 
     def _subquery(
-        self, kind: str, query: exp.Expr, member: exp.Expr | None, block: Block, scope: Scope
+        self,
+        kind: str,
+        query: exp.Expr,
+        member: exp.Expr | None,
+        block: Block,
+        scope: Scope,
+        where: exp.Expr | None = None,
     ) -> None:
-        """EXISTS (member is None) or `member IN`: a semi or anti join with the subquery's block."""
+        """EXISTS (member is None) or `member IN`: a semi or anti join with the subquery's block.
+
+        NOT IN takes an unknown comparison for a match, unless both sides are known to be there.
+        """
         if isinstance(query, exp.Subquery):
             query = query.this
         assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
@@ -364,10 +437,24 @@ class _Binder:
             check_expression(member)
             if len(inner.outputs) != 1:
                 raise Unsupported("SUBQUERY", "IN over several columns", query, "Use EXISTS.")
-            on.append(exp.EQ(this=_bound(member, scope), expression=_closed(inner.outputs[0][1])))
+            one, other = _bound(member, scope), _closed(inner.outputs[0][1])
+            facts = [*block.conjuncts, *self._plain_conjuncts(where, scope)]
+            known = is_never_null(one, [*facts, *on]) and is_never_null(
+                other, [*inner.conjuncts, *on]
+            )
+            if kind == "anti" and not known:
+                on.append(not_in_match(one, other))
+            else:
+                on.append(exp.EQ(this=one, expression=other))
         inner.outputs = []
         block.items = [Outer(kind, Block(block.items, block.conjuncts), inner, on)]
         block.conjuncts = []
+
+    @staticmethod
+    def _plain_conjuncts(where: exp.Expr | None, scope: Scope) -> list[exp.Expr]:
+        """The conjuncts of a WHERE that hold no subquery, bound."""
+        conjuncts = _flatten(where) if where is not None else []
+        return [_bound(c, scope) for c in conjuncts if c.find(exp.Query) is None]
 
     def _project(self, node: exp.Expr, block: Block, scope: Scope) -> None:
         if node.is_star and isinstance(node, (exp.Star, exp.Column)):

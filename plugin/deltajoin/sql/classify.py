@@ -8,7 +8,8 @@ never makes cheap, so it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -25,14 +26,16 @@ from deltajoin.graph import (
     Projection,
     Relation,
     components,
-    refs_of,
 )
 from deltajoin.layers import Generation, Windowing
 from deltajoin.names import check_name
 from deltajoin.sql import scope as bound
 from deltajoin.sql.dialect import place, text
-from deltajoin.sql.normalise import as_block, normal_forms
+from deltajoin.sql.normalise import as_block, normal_forms, simplify
+from deltajoin.sql.occurrences import told_apart
+from deltajoin.sql.predicates import predicate_of, refs_in
 from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.unite import read, with_outputs, without_unions
 
 
 def build_graph(
@@ -52,71 +55,76 @@ def build_graph(
     projections = tuple(_projection(*output) for output in block.outputs)
     _check_outputs(projections, block.outputs)
     root = _block(block)
-    cores = normal_forms(root)
-    if len(cores) == 1:
+    cores, copies = told_apart(normal_forms(root), tuple(name for name, _ in relations))
+    cores = tuple(simplify(core) for core in cores)
+    kinds = dict(_kinds(block))
+    if kinds:
+        cores = tuple(with_outputs(core, projections, kinds) for core in cores)
+    one = len(cores) == 1 and not (kinds or copies or cores[0].nulls)
+    if one:
         root = as_block(cores[0])
-    flat = not cores[0].attachments and len(cores) == 1
-    refs = [r for p in projections for r in p.refs]
-    refs += [r for conjunct in block.all_conjuncts() for r in _refs(conjunct)]
+    flat = one and not cores[0].attachments
+    if kinds:
+        refs = [(copies.get(relation, relation), name) for c in cores for relation, name in read(c)]
+    else:
+        refs = [r for p in projections for r in p.refs]
+        refs += [r for conjunct in block.all_conjuncts() for r in refs_in(conjunct)]
     used: dict[str, dict[str, None]] = {name: {} for name, _ in relations}
     for relation, column in refs:
         used[relation][column] = None
+    own = {
+        name: Relation(name, source, _in_schema_order(used[name], columns[source]))
+        for name, source in relations
+    }
+    shown = without_unions(root)
     graph = JoinGraph(
-        relations=tuple(
-            Relation(name, source, _in_schema_order(used[name], columns[source]))
-            for name, source in relations
-        ),
-        predicates=root.predicates,
-        projections=projections,
-        joins=tuple(item for item in root.items if not isinstance(item, str)),
+        relations=tuple(own.values()),
+        predicates=shown.predicates,
+        projections=cores[0].projections or projections,
+        joins=tuple(item for item in shown.items if not isinstance(item, str)),
         cores=() if flat else cores,
         grouping=grouping,
         derived=derived,
         generation=generation,
         windowing=windowing,
+        copies=tuple(replace(own[old], name=new) for new, old in copies.items()),
     )
     for name in graph.output_names:
         check_name(name, f"column {name}")
-    _check_connected(graph)
+    for core in graph.branches:
+        _check_core(core, root)
     return graph
 
 
 def _block(block: bound.Block) -> Block:
-    items = tuple(
-        item
-        if isinstance(item, str)
-        else Join(item.kind, _block(item.left), _block(item.right), _predicates(item.on))
-        for item in block.items
-    )
-    return Block(items, _predicates(block.conjuncts))
+    return Block(tuple(map(_item, block.items)), _predicates(block.conjuncts))
+
+
+def _item(item: str | bound.Outer | bound.Union) -> str | Join:
+    if isinstance(item, str):
+        return item
+    left, right = _block(item.left), _block(item.right)
+    if isinstance(item, bound.Outer):
+        return Join(item.kind, left, right, _predicates(item.on))
+    outputs = tuple((o.name, text(o.left), text(o.right)) for o in item.outputs)
+    return Join("union", left, right, (), item.name, outputs)
+
+
+def _kinds(block: bound.Block) -> Iterator[tuple[ColumnRef, str]]:
+    """The types of the columns of all unions below."""
+    for item in block.items:
+        if not isinstance(item, str):
+            yield from (*_kinds(item.left), *_kinds(item.right))
+        if isinstance(item, bound.Union):
+            yield from (((item.name, output.name), output.kind) for output in item.outputs)
 
 
 def _predicates(conjuncts: list[exp.Expr]) -> tuple[Predicate, ...]:
-    return tuple(dict.fromkeys(_predicate(conjunct) for conjunct in conjuncts))
+    return tuple(dict.fromkeys(predicate_of(conjunct) for conjunct in conjuncts))
 
 
 def _in_schema_order(used: Mapping[str, None], schema: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(column for column in schema if column in used) or schema[:1]
-
-
-def _refs(node: exp.Expr) -> tuple[ColumnRef, ...]:
-    return refs_of((column.table, column.name) for column in node.find_all(exp.Column))
-
-
-def _predicate(node: exp.Expr) -> Predicate:
-    refs = _refs(node)
-    touched = {relation for relation, _ in refs}
-    if isinstance(node, exp.EQ) and len(touched) == 2:
-        left, right = node.this, node.expression
-        if isinstance(left, exp.Column) and isinstance(right, exp.Column):
-            first, second = sorted(((left.table, left.name), (right.table, right.name)))
-            return Predicate(text(node), "edge", refs, first, second)
-    kind = ("constant", "filter", "residual")[min(len(touched), 2)]
-    return Predicate(text(_wrapped(node)), kind, refs)
-
-
-def _wrapped(node: exp.Expr) -> exp.Expr:
-    return exp.paren(node) if isinstance(node, exp.Or) else node
 
 
 def _projection(name: str, node: exp.Expr, origin: exp.Expr) -> Projection:
@@ -128,7 +136,7 @@ def _projection(name: str, node: exp.Expr, origin: exp.Expr) -> Projection:
             remedy="Add AS name.",
         )
     column = (node.table, node.name) if isinstance(node, exp.Column) else None
-    return Projection(name, text(node), _refs(node), column)
+    return Projection(name, text(node), refs_in(node), column)
 
 
 def _check_outputs(
@@ -147,24 +155,16 @@ def _check_outputs(
         seen.add(projection.name.lower())
 
 
-def _check_connected(graph: JoinGraph) -> None:
-    for core in graph.branches:
-        _check_core(core, core.nulls)
-
-
-def _check_core(core: Core, nulls: tuple[str, ...] = ()) -> None:
+def _check_core(core: Core, root: Block) -> None:
     links = [predicate.relations for predicate in core.predicates]
     hanging = [frozenset(a.core.everything) for a in core.attachments]
     for attachment, below in zip(core.attachments, hanging, strict=True):
         links.append(below)
         links += [p.relations for p in attachment.on if p.relations & below]
         links += [below | core.inner] if attachment.kind != "left" else []
-        _check_core(attachment.core)
+        _check_core(attachment.core, root)
     groups = components((*core.relations, *(n for below in hanging for n in below)), links)
-    if len(groups) > 1 and nulls:
-        what = f"a join on {', '.join(nulls)} after the full join that leaves it NULL"
-        raise Unsupported("OUTER_JOIN", what, None, "Move the join before the full join.")
-    if len(groups) > 1:
+    if len(groups) > 1 and not _hangs_together(root):
         shown = " and ".join("{" + ", ".join(group) + "}" for group in groups)
         raise DeltaJoinError(
             "UNCONNECTED_RELATIONS",
@@ -175,3 +175,18 @@ def _check_core(core: Core, nulls: tuple[str, ...] = ()) -> None:
     if not core.is_connected:
         message = "a join that only an outer join's columns connect"
         raise Unsupported("OUTER_JOIN", message, None, "Join inner relations to each other.")
+
+
+def _hangs_together(block: Block) -> bool:
+    """True when the predicates of the query as written link all its relations."""
+    return len(components(block.relations, _links(block))) == 1
+
+
+def _links(block: Block) -> Iterator[frozenset[str]]:
+    yield from (p.relations for p in block.predicates)
+    for item in block.items:
+        if isinstance(item, Join):
+            yield from (p.relations for p in item.on)
+            if item.kind in ("semi", "anti", "union"):
+                yield frozenset(item.relations)
+            yield from (*_links(item.left), *_links(item.right))

@@ -59,10 +59,15 @@ def parse(sql: str) -> exp.Query:
             where="line 1",
             remedy="Remove other statements.",
         )
-    query: exp.Expr = statements[0]
-    while isinstance(query, exp.Subquery):
+    return unwrapped(statements[0])
+
+
+def unwrapped(query: exp.Query) -> exp.Query:
+    """A query without the brackets around it, where nothing but an order stands after them."""
+    while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
+        if {name for name, value in query.args.items() if value} - {"this", "alias", "order"}:
+            break
         query = query.this
-    assert isinstance(query, exp.Query)  # noqa: S101 - a subquery holds a query
     return query
 
 

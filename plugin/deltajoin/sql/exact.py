@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from deltajoin.graph import JoinGraph
+from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.functions import AGGREGATES
 
 _WHOLE = re.compile(r"^(tinyint|smallint|int|bigint|decimal\(\d+,\d+\))$")
@@ -93,3 +95,47 @@ def aggregate_type(node: exp.Expr, types: Types) -> str:
     if name == "sum" and kind in _INTEGERS:
         return "bigint"
     return ""
+
+
+def made_outputs(
+    graph: JoinGraph, types: Mapping[tuple[str, str], str]
+) -> dict[str, tuple[str, bool]]:
+    """Output -> its type, "" where it is not certain; True where row order may change the value.
+
+    Args:
+        types: (source, column) -> type, of tables.
+    """
+    below = _given_out(graph, types)
+    if graph.generation is not None:
+        below = {o.name: below.get(o.column or "", "") for o in graph.generation.outputs}
+    if graph.grouping is not None:
+        return {name: _made(sql, below) for name, sql in graph.grouping.outputs}
+    if graph.windowing is None:
+        return {name: (below.get(name, ""), False) for name in graph.output_names}
+    windows = {name: _made(sql, below)[1] for name, sql in graph.windowing.windows}
+    return {
+        o.name: (
+            below.get(o.column or "", ""),
+            any(windows.get(c.name, False) for c in parse_expression(o.sql).find_all(exp.Column)),
+        )
+        for o in graph.windowing.outputs
+    }
+
+
+def _given_out(graph: JoinGraph, types: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    """The types of what the joined rows give out, where they are plain columns."""
+    derived = {below.name: made_outputs(below.graph, types) for below in graph.derived}
+    found = {}
+    for projection in graph.projections:
+        if projection.column is not None:
+            relation, column = projection.column
+            source = graph.by_name[relation].source
+            known = derived[source][column][0] if source in derived else None
+            found[projection.name] = types.get((source, column), "") if known is None else known
+    return found
+
+
+def _made(sql: str, below: Types) -> tuple[str, bool]:
+    node = parse_expression(sql)
+    plain = below.get(node.name, "") if isinstance(node, exp.Column) else ""
+    return plain or aggregate_type(node, below), depends_on_order(node, below)

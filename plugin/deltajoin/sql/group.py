@@ -16,7 +16,7 @@ from deltajoin.graph import Grouping
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, TOTAL
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import place, text
+from deltajoin.sql.dialect import place, text, unwrapped
 from deltajoin.sql.refuse import Unsupported, check_expression
 from deltajoin.sql.scope import Block, Scope
 
@@ -44,6 +44,15 @@ def own_name(node: exp.Expr) -> str:
     if isinstance(node, exp.Column):
         return node.name
     return node.expression.name if isinstance(node, exp.Dot) else ""
+
+
+def name_outputs(query: exp.Query) -> None:
+    """Name what a union's right side gives out without one, in place: nobody sees these names."""
+    query = unwrapped(query)
+    if isinstance(query, exp.Select):
+        for number, node in enumerate(query.expressions):
+            if not isinstance(node, exp.Alias) and not node.is_star and not own_name(node):
+                node.replace(exp.alias_(node.copy(), f"_c{number}", quoted=True))
 
 
 def group_rows(select: exp.Select, block: Block, bind: Bind, scope: Scope) -> Grouping:

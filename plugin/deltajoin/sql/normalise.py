@@ -5,8 +5,15 @@
     core left R         = core join R             under a predicate that rejects missing R
 
 So a query is a sum of normal forms, each a core and its attachments; an attachment's right side is
-a normal form again. Predicates of ON that touch the right side alone filter it. Caller: every
-conjunct is in place (`sql.classify`).
+a normal form again. A union is a sum as it stands. Where the right side of a join is a sum:
+
+    X left (P + Q)      = X join P  +  X join Q  +  X anti P anti Q with the columns of both NULL
+    X semi (P + Q)      = X semi P  +  (X anti P) semi Q
+    X anti (P + Q)      = X anti P anti Q
+
+By the first of these, X left R is such a sum too; it is written as one where X hangs together only
+by columns of R. Predicates of ON that touch the right side alone filter it. Caller: every conjunct
+is in place (`sql.classify`); a relation may occur in one normal form twice (`sql.occurrences`).
 """
 
 from __future__ import annotations
@@ -14,38 +21,45 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sqlglot import exp
-
-from deltajoin.graph import Attachment, Block, Core, Join, Predicate, refs_of
+from deltajoin.graph import Attachment, Block, Core, Join, Predicate
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.nulls import rejects_nulls
+from deltajoin.sql.predicates import filled, with_known
 from deltajoin.sql.refuse import Unsupported
 
 _EMPTY = Core((), ())
+#: Branches, and relations in all of them together: each is looked up, and drives a path, by itself.
+MOST_BRANCHES, MOST_LOOKED_UP = 16, 64
 
 
 def normal_forms(block: Block) -> tuple[Core, ...]:
-    """The simplified normal forms that a block is the sum of.
+    """The normal forms that a block is the sum of.
 
     Raises:
-        Unsupported: FULL_JOIN for one on the missing side of another join.
+        Unsupported: BRANCHES for more than are kept, or for none.
     """
-    return tuple(simplify(core) for core in _flatten(block))
+    found = _connected(_flatten(block), ())
+    if not found:
+        remedy = "Correct the conditions, or use a mode that rebuilds."
+        raise Unsupported("BRANCHES", "a query that can't give a row", None, remedy)
+    return tuple(found)
 
 
 def _flatten(block: Block) -> list[Core]:
     branches = [_EMPTY]
     for item in block.items:
         ways = [Core((item,), ())] if isinstance(item, str) else _flatten_join(item)
-        branches = [_both(one, way) for one in branches for way in ways]
-    found = []
-    for branch in branches:
-        missing = frozenset(branch.nulls)
-        if any(rejects_nulls(p.sql, missing) for p in block.predicates if p.relations & missing):
-            continue
-        own = tuple(_without(p, missing) for p in block.predicates)
-        found.append(replace(branch, predicates=(*branch.predicates, *own)))
-    return found
+        branches = _few([_both(one, way) for one in branches for way in ways])
+    return [core for core in (_judged(one, block.predicates) for one in branches) if core]
+
+
+def _few(branches: list[Core]) -> list[Core]:
+    looked_up = sum(len(core.everything) for core in branches)
+    if len(branches) > MOST_BRANCHES or (len(branches) > 1 and looked_up > MOST_LOOKED_UP):
+        message = f"a sum of {len(branches)} branches with {looked_up} relations"
+        remedy = "Use a mode that rebuilds, or put part of the query into a model of its own."
+        raise Unsupported("BRANCHES", message, None, remedy)
+    return branches
 
 
 def _both(one: Core, other: Core) -> Core:
@@ -54,49 +68,146 @@ def _both(one: Core, other: Core) -> Core:
         (*one.predicates, *other.predicates),
         (*one.attachments, *other.attachments),
         (*one.nulls, *other.nulls),
+        given=(*one.given, *other.given),
     )
 
 
 def _flatten_join(join: Join) -> list[Core]:
+    if join.kind == "union":
+        return _united(join)
     if join.kind == "full":
         matched = _attached(join.left, join.right, "left", join.on)
         others = _attached(join.right, join.left, "anti", join.on)
         missing = tuple(join.left.relations)
-        return [*matched, *(replace(core, nulls=(*core.nulls, *missing)) for core in others)]
+        return _few([*matched, *(replace(core, nulls=(*core.nulls, *missing)) for core in others)])
     return _attached(join.left, join.right, join.kind, join.on)
 
 
+def _united(union: Join) -> list[Core]:
+    """The normal forms of both arms, each with what the union's columns stand for in it."""
+    found = []
+    for side, block in enumerate((union.left, union.right), start=1):
+        for core in _flatten(block):
+            values = {ref: parse_expression(sql) for ref, sql in core.given}
+            given = tuple(
+                ((union.name, output[0]), text(filled(output[side], values)))
+                for output in union.outputs
+            )
+            found.append(replace(core, given=given))
+    return _few(found)
+
+
 def _attached(left: Block, right: Block, kind: str, on: tuple[Predicate, ...]) -> list[Core]:
-    sides = _flatten(right)
-    if len(sides) > 1 or sides[0].nulls:
-        remedy = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the join downstream."
-        raise Unsupported("OUTER_JOIN", "FULL JOIN on the missing side of a join", None, remedy)
-    attached = [_attach(core, sides[0], kind, on) for core in _flatten(left)]
-    return [core for core in attached if core is not None]
+    sides = _connected(_flatten(right), on)
+    found: list[Core] = []
+    for core in _flatten(left):
+        if kind == "anti":
+            found.append(_without_match(core, sides, on))
+        elif kind == "semi":
+            found += _with_match(core, sides, on)
+        elif len(sides) == 1 and not sides[0].nulls and not sides[0].given:
+            attached = _attach(core, sides[0], kind, on)
+            found += [attached] if attached else []
+        else:
+            matched = (_joined(core, side, on) for side in sides)
+            found += [branch for branch in matched if branch]
+            alone = _without_match(core, sides, on)
+            found.append(replace(alone, nulls=(*alone.nulls, *right.relations)))
+    return _few(found)
+
+
+def _without_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> Core:
+    for side in sides:
+        core = _attach(core, side, "anti", on) or core
+    return core
+
+
+def _with_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> list[Core]:
+    found = []
+    for number, side in enumerate(sides):
+        first = _attach(_without_match(core, sides[:number], on), side, "semi", on)
+        found += [first] if first else []
+    return found
+
+
+def _joined(core: Core, side: Core, on: tuple[Predicate, ...]) -> Core | None:
+    return _judged(_both(core, side), on)
 
 
 def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> Core | None:
     """The core with one more attachment; None when no row is left."""
-    missing = frozenset(core.nulls)
-    if any(rejects_nulls(p.sql, missing) for p in on if p.relations & missing):
+    known = _known(on, core, side)
+    if known is None:
         if kind == "left":
             return replace(core, nulls=(*core.nulls, *side.everything))
         return core if kind == "anti" else None
-    known = tuple(_without(p, missing) for p in on)
+    side = replace(side, nulls=(), given=())
     return replace(core, attachments=(*core.attachments, Attachment(kind, side, known)))
 
 
-def _without(predicate: Predicate, missing: frozenset[str]) -> Predicate:
-    """The predicate with NULL for the columns of missing relations."""
-    if not predicate.relations & missing:
-        return predicate
-    holder = exp.Paren(this=parse_expression(predicate.sql))
-    for column in list(holder.find_all(exp.Column)):
-        if column.table in missing:
-            column.replace(exp.Null())
-    refs = refs_of(ref for ref in predicate.refs if ref[0] not in missing)
-    kind = ("constant", "filter", "residual")[min(len({r for r, _ in refs}), 2)]
-    return Predicate(text(holder.this), kind, refs)
+def _judged(core: Core, predicates: tuple[Predicate, ...]) -> Core | None:
+    """The core under more predicates; None when no row is left."""
+    known = _known(predicates, core)
+    return None if known is None else replace(core, predicates=(*core.predicates, *known))
+
+
+def _known(predicates: tuple[Predicate, ...], *cores: Core) -> tuple[Predicate, ...] | None:
+    """The predicates with what is known of columns filled in; None if one of them can't be TRUE."""
+    missing = frozenset(name for core in cores for name in core.nulls)
+    given = (pair for core in cores for pair in core.given)
+    values = {ref: parse_expression(sql) for ref, sql in given}
+    found = []
+    for predicate in predicates:
+        known = with_known(predicate, values, missing)
+        if known is not predicate and rejects_nulls(known.sql, frozenset()):
+            return None
+        found.append(known)
+    return tuple(found)
+
+
+def _connected(cores: list[Core], above: tuple[Predicate, ...]) -> list[Core]:
+    """The cores; one whose inner relations hang together only by columns of a left join's right
+    side is written as the sum of its matched and its other rows."""
+    found: list[Core] = []
+    todo = list(cores)
+    while todo:
+        core = todo.pop(0)
+        parts = None if simplify(core, above).is_connected else _split(simplify(core))
+        if parts is None:
+            found.append(core)
+        else:
+            todo = [*parts, *todo]
+        _few([*found, *todo])
+    return found
+
+
+def _split(core: Core) -> list[Core] | None:
+    touched = {name for predicate in core.late for name in predicate.relations}
+    for number, attachment in enumerate(core.attachments):
+        if attachment.kind != "left" or not touched & set(attachment.core.everything):
+            continue
+        inner, on = attachment.core, attachment.on
+        before = replace(core, predicates=(), attachments=core.attachments[:number])
+        alone = _attach(before, inner, "anti", on) or before
+        parts = (
+            _joined(before, inner, on),
+            replace(alone, nulls=(*alone.nulls, *inner.everything)),
+        )
+        later = core.attachments[number + 1 :]
+        again = (_again(part, later, core.predicates) for part in parts if part)
+        return [part for part in again if part]
+    return None
+
+
+def _again(
+    core: Core, attachments: tuple[Attachment, ...], predicates: tuple[Predicate, ...]
+) -> Core | None:
+    for attachment in attachments:
+        attached = _attach(core, attachment.core, attachment.kind, attachment.on)
+        if attached is None:
+            return None
+        core = attached
+    return _judged(core, predicates)
 
 
 def simplify(core: Core, above: Iterable[Predicate] = ()) -> Core:
@@ -132,15 +243,15 @@ def _promoted(core: Core, above: tuple[Predicate, ...]) -> Core:
                 rejects_nulls(p.sql, missing) for p in judges if p.relations & missing
             ):
                 inner = attachment.core
-                core = Core(
-                    (*core.relations, *inner.relations),
-                    (*core.predicates, *attachment.on, *inner.predicates),
-                    (
+                core = replace(
+                    core,
+                    relations=(*core.relations, *inner.relations),
+                    predicates=(*core.predicates, *attachment.on, *inner.predicates),
+                    attachments=(
                         *core.attachments[:number],
                         *inner.attachments,
                         *core.attachments[number + 1 :],
                     ),
-                    core.nulls,
                 )
                 break
         else:

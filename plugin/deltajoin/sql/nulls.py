@@ -13,6 +13,7 @@ Operators and functions outside the whitelists may give anything, so an unknown 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from sqlglot import exp
@@ -60,6 +61,28 @@ def rejects_nulls(sql: str | exp.Expr, relations: frozenset[str]) -> bool:
 def is_null_without(node: exp.Expr, relations: frozenset[str]) -> bool:
     """True only if the expression is NULL when every column of the relations is NULL."""
     return _outcomes(node, relations) == _NULL
+
+
+def is_never_null(node: exp.Expr, facts: Iterable[exp.Expr]) -> bool:
+    """True only if a value can't be NULL in rows for which all facts are TRUE.
+
+    >>> x = _parsed("`a`.`x`")
+    >>> is_never_null(x, [_parsed("`a`.`x` > 1")]), is_never_null(x, [_parsed("`a`.`y` > 1")])
+    (True, False)
+    """
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Literal):
+        return True
+    return isinstance(node, exp.Column) and any(_rejects(fact, node) for fact in facts)
+
+
+def _rejects(fact: exp.Expr, column: exp.Column) -> bool:
+    holder = exp.Paren(this=fact.copy())
+    for found in list(holder.find_all(exp.Column)):
+        if (found.table, found.name) == (column.table, column.name):
+            found.replace(exp.Null())
+    return rejects_nulls(holder.this, frozenset())
 
 
 @lru_cache(maxsize=4096)

@@ -146,6 +146,18 @@ def check_shape(select: exp.Query, *, layered: bool = False) -> exp.Select:
     return select
 
 
+def check_union(query: exp.SetOperation) -> None:
+    """`Unsupported` for INTERSECT and EXCEPT, and for what more may be said of a union."""
+    what = type(query).__name__.upper()
+    if not isinstance(query, exp.Union):
+        raise Unsupported("SET_OPERATION", what, query, _remedy(what))
+    if query.args.get("limit") or query.args.get("offset"):
+        raise Unsupported("LIMIT", "LIMIT", query, _remedy("LIMIT"))
+    known = {"this", "expression", "distinct", "order", "with_"}
+    if {name for name, value in query.args.items() if value} - known:
+        raise Unsupported("SET_OPERATION", "UNION with more said", query, "Write UNION ALL alone.")
+
+
 def check_expression(node: exp.Expr, grouped: bool = False) -> None:
     """`Unsupported` for windows, generators and subqueries inside an expression.
 

@@ -15,6 +15,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import place
 from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.union import Output
 
 
 @dataclass
@@ -24,7 +25,7 @@ class Block:
     `crossed`: a comma or CROSS JOIN stands before, so a right or full join would be ambiguous.
     """
 
-    items: list[str | Outer] = field(default_factory=list)
+    items: list[str | Outer | Union] = field(default_factory=list)
     conjuncts: list[exp.Expr] = field(default_factory=list)
     outputs: list[tuple[str, exp.Expr, exp.Expr]] = field(default_factory=list)
     crossed: bool = False
@@ -34,7 +35,11 @@ class Block:
         """All relations below."""
         found: list[str] = []
         for item in self.items:
-            found += [item] if isinstance(item, str) else item.left.relations + item.right.relations
+            if isinstance(item, str):
+                found.append(item)
+                continue
+            found += item.left.relations + item.right.relations
+            found += [item.name] if isinstance(item, Union) else []
         return found
 
     def add(self, other: Block) -> None:
@@ -46,8 +51,9 @@ class Block:
         """Its own conjuncts and all below."""
         found = list(self.conjuncts)
         for item in self.items:
-            if isinstance(item, Outer):
-                found += [*item.on, *item.left.all_conjuncts(), *item.right.all_conjuncts()]
+            if not isinstance(item, str):
+                found += item.on if isinstance(item, Outer) else []
+                found += [*item.left.all_conjuncts(), *item.right.all_conjuncts()]
         return found
 
 
@@ -59,6 +65,16 @@ class Outer:
     left: Block
     right: Block
     on: list[exp.Expr]
+
+
+@dataclass
+class Union:
+    """All rows of two blocks, as columns of the relation `name`."""
+
+    name: str
+    left: Block
+    right: Block
+    outputs: list[Output]
 
 
 @dataclass

@@ -1,0 +1,72 @@
+"""Conjuncts as values: classified by what they touch, and with what is known of columns filled in.
+
+Known columns are those of a union's output, which stand for an expression in each of its arms, and
+those of relations that are missing from a branch, which are NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlglot
+from sqlglot import exp
+
+from deltajoin.graph import ColumnRef, Predicate, refs_of
+from deltajoin.sql.dialect import Verbatim, text
+
+Values = Mapping[ColumnRef, exp.Expr]
+
+
+def predicate_of(node: exp.Expr) -> Predicate:
+    """A bound conjunct as a predicate."""
+    refs = refs_in(node)
+    touched = {relation for relation, _ in refs}
+    if isinstance(node, exp.EQ) and len(touched) == 2:
+        left, right = node.this, node.expression
+        if isinstance(left, exp.Column) and isinstance(right, exp.Column):
+            first, second = sorted(((left.table, left.name), (right.table, right.name)))
+            return Predicate(text(node), "edge", refs, first, second)
+    kind = ("constant", "filter", "residual")[min(len(touched), 2)]
+    wrapped = exp.paren(node) if isinstance(node, exp.Or) else node
+    return Predicate(text(wrapped), kind, refs)
+
+
+def refs_in(node: exp.Expr) -> tuple[ColumnRef, ...]:
+    """The columns that a bound expression reads."""
+    return refs_of((column.table, column.name) for column in node.find_all(exp.Column))
+
+
+def closed(node: exp.Expr) -> exp.Expr:
+    """A copy that binds as tightly as a name."""
+    plain = (exp.Column, exp.Dot, exp.Paren, exp.Literal, exp.Null, exp.Cast, exp.Anonymous)
+    return node.copy() if isinstance(node, plain) else exp.Paren(this=node.copy())
+
+
+def filled(sql: str, values: Values, missing: frozenset[str] = frozenset()) -> exp.Expr:
+    """An expression with values in the place of columns, and NULL for those of missing relations.
+
+    Example:
+        >>> known = {("u", "k"): exp.column("k", table="a", quoted=True)}
+        >>> text(filled("`u`.`k` = `b`.`k`", known, frozenset({"b"})))
+        '`a`.`k` = NULL'
+    """
+    holder = exp.Paren(this=sqlglot.parse_one(sql, dialect=Verbatim))
+    for column in list(holder.find_all(exp.Column)):
+        value = values.get((column.table, column.name))
+        if value is not None:
+            column.replace(closed(value))
+    for column in list(holder.find_all(exp.Column)):
+        if column.table in missing:
+            node: exp.Expr = column
+            while isinstance(node.parent, (exp.Dot, exp.Bracket)) and node.parent.this is node:
+                node = node.parent
+            node.replace(exp.Null())
+    found: exp.Expr = holder.this
+    return found
+
+
+def with_known(predicate: Predicate, values: Values, missing: frozenset[str]) -> Predicate:
+    """The predicate with what is known filled in; itself where it touches none of that."""
+    if not predicate.relations & missing and values.keys().isdisjoint(predicate.refs):
+        return predicate
+    return predicate_of(filled(predicate.sql, values, missing))

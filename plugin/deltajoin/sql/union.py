@@ -1,0 +1,142 @@
+"""The columns of a union: what each stands for on either side, of one type.
+
+Spark gives a column of a union the wider of its two types. Here both sides must come out as one
+type without doubt: known and equal, numbers of which one is wider, a NULL beside anything, or the
+same expression over columns of the same types. Else the union is not kept; a CAST settles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from deltajoin.sql.dialect import text
+from deltajoin.sql.predicates import closed
+from deltajoin.sql.refuse import Unsupported
+
+TypeOf = Callable[[exp.Column], str]
+_REMEDY = "CAST the column to one type in each SELECT of the union."
+#: Each is widened to those that follow.
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
+_INTEGERS = _NUMBERS[:4]
+_BOOLEANS = (
+    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In,
+    exp.Between, exp.Like, exp.NullSafeEQ, exp.Boolean,
+)  # fmt: skip
+_TEXTS = frozenset("concat lower upper lcase ucase trim ltrim rtrim substr substring".split())
+_FIRST = frozenset({"coalesce", "ifnull", "nvl"})
+
+
+@dataclass(frozen=True)
+class Output:
+    """One column of a union; `kind` is its type, empty where it is not known, only alike."""
+
+    name: str
+    left: exp.Expr
+    right: exp.Expr
+    kind: str
+
+
+def is_distinct_union(query: exp.Query) -> bool:
+    """True for UNION without ALL: rows that are grouped by all columns."""
+    return isinstance(query, exp.Union) and bool(query.args.get("distinct"))
+
+
+def matched(
+    name: str, left: exp.Expr, right: exp.Expr, type_of: TypeOf, origin: exp.Expr
+) -> Output:
+    """A column of a union from the expressions of both sides.
+
+    Args:
+        origin: the column as it is written on the left.
+
+    Raises:
+        Unsupported: SET_OPERATION when it isn't certain that both have one type.
+    """
+    one, other = kind_of(left, type_of), kind_of(right, type_of)
+    if one == other and one:
+        return Output(name, left, right, one)
+    if "null" in (one, other) and one and other:
+        kind = other if one == "null" else one
+        return Output(name, _as(left, one, kind), _as(right, other, kind), kind)
+    if one in _NUMBERS and other in _NUMBERS:
+        kind = _NUMBERS[max(_NUMBERS.index(one), _NUMBERS.index(other))]
+        return Output(name, _as(left, one, kind), _as(right, other, kind), kind)
+    if not one and not other and _shape(left, type_of) == _shape(right, type_of):
+        return Output(name, left, right, "")
+    shown = " and ".join(kind or "unknown" for kind in (one, other))
+    message = f"a union whose column {text(origin)} has the types {shown}"
+    raise Unsupported("SET_OPERATION", message, origin, _REMEDY)
+
+
+def _as(node: exp.Expr, kind: str, wanted: str) -> exp.Expr:
+    return node if kind == wanted else typed(node, wanted)
+
+
+def typed(node: exp.Expr, kind: str) -> exp.Expr:
+    """The expression cast to a type."""
+    return exp.Cast(this=closed(node), to=exp.DataType.build(kind, dialect="spark"))
+
+
+def kind_of(node: exp.Expr, type_of: TypeOf) -> str:  # noqa: C901 - one case a kind
+    """Spark's type of an expression where that is certain, `null` for NULL; else empty."""
+    while isinstance(node, (exp.Paren, exp.Alias)):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return type_of(node)
+    if isinstance(node, exp.Null):
+        return "null"
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        return str(node.to.sql(dialect="spark")).lower().replace(" ", "")
+    if isinstance(node, exp.Literal):
+        return "string" if node.is_string else _number(str(node.this))
+    if isinstance(node, _BOOLEANS):
+        return "boolean"
+    if isinstance(node, exp.Neg):
+        return kind_of(node.this, type_of)
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
+        return _wider(kind_of(node.this, type_of), kind_of(node.expression, type_of))
+    if isinstance(node, exp.Case):
+        return _one(
+            [*(b.args["true"] for b in node.args["ifs"]), node.args.get("default")], type_of
+        )
+    if isinstance(node, exp.Anonymous):
+        return _function(node, type_of)
+    return ""
+
+
+def _number(digits: str) -> str:
+    if not digits.isdigit():
+        return ""
+    return "int" if int(digits) < 2**31 else "bigint" if int(digits) < 2**63 else ""
+
+
+def _wider(one: str, other: str) -> str:
+    if one not in _INTEGERS[2:] or other not in _INTEGERS[2:]:
+        return ""
+    return max(one, other, key=_INTEGERS.index)
+
+
+def _one(values: list[exp.Expr | None], type_of: TypeOf) -> str:
+    kinds = {kind_of(value, type_of) for value in values if value is not None} - {"null"}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _function(call: exp.Anonymous, type_of: TypeOf) -> str:
+    name = str(call.this).lower()
+    if name in _FIRST:
+        return _one(list(call.expressions), type_of)
+    if name in _TEXTS and kind_of(call.expressions[0], type_of) == "string":
+        return "string" if name != "concat" or _one(call.expressions, type_of) else ""
+    return ""
+
+
+def _shape(node: exp.Expr, type_of: TypeOf) -> str:
+    """The expression with types for columns; one without them is like no other."""
+    holder = exp.Paren(this=node.copy())
+    for column in list(holder.find_all(exp.Column)):
+        kind = type_of(column) or f"{column.table}.{column.name}"
+        column.replace(exp.column(kind, quoted=True))
+    return text(holder.this)
