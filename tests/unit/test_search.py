@@ -118,6 +118,21 @@ def test_any_number_of_relations_is_ordered(size: int) -> None:
         assert connected(graph, order.relations)
 
 
+def test_paths_of_a_large_clique_follow_the_order_of_the_first() -> None:
+    names = [f"r{i:02}" for i in range(60)]
+    pairs = itertools.combinations(names, 2)
+    columns = [((one, f"k{other}"), (other, f"k{one}")) for one, other in pairs]
+    edges = tuple(Predicate(f"{a} = {b}", "edge", (a, b), a, b) for a, b in columns)
+    graph = JoinGraph(tuple(Relation(name, name, ()) for name in names), edges, ())
+    rows = {name: 10 ** (2 + i % 5) for i, name in enumerate(names)}
+    statistics = Statistics(rows, {})
+    starts = {name: 10.0 for name in names}
+    orders = best_orders(graph, statistics, starts)
+    common = orders["r00"].relations
+    for name, order in orders.items():
+        assert order.relations == (name, *(other for other in common if other != name))
+
+
 def independent(graph: JoinGraph, statistics: Statistics, bound: frozenset[str], new: str) -> float:
     """Fan-outs of which the rows of a set depend on the set alone."""
     found = statistics.table_rows(new)

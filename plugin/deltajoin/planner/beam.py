@@ -17,6 +17,8 @@ from deltajoin.planner.steps import KEPT, KEYED, Pricing, Steps, numbers
 WIDEST, NARROWEST, LOOKS = 32, 8, 8
 #: Steps that all paths of a model may look at, as far as the narrowest beam lets them.
 MODEL_LOOKS = 400_000
+#: Partners of relations, squared, that all steps of a model's paths may meet for each state kept.
+MODEL_WORK = 10_000_000
 _TIE = 1 - 1e-9
 
 
@@ -34,15 +36,21 @@ def rank(state: State) -> tuple[float, tuple[int, ...]]:
     return (float(f"{state.cost:.9g}"), state.order)
 
 
-def beam_width(paths: int, relations: int) -> int:
+def beam_width(paths: int, relations: int, partners: float = 2.0) -> int:
     """States to keep of each size, for so many paths over so many relations.
+
+    `partners`: those that a relation has on average. What a step to it costs grows with them, and
+    so does the number of steps to look at again; 0 where even one state a size would take seconds.
 
     Example:
         >>> beam_width(10, 100), beam_width(100, 100)
         (32, 8)
+        >>> beam_width(30, 30, 29), beam_width(100, 100, 99)
+        (13, 0)
     """
-    fair = MODEL_LOOKS // (LOOKS * max(1, paths * relations))
-    return min(WIDEST, max(NARROWEST, fair))
+    model = max(1, paths * relations)
+    fair = min(WIDEST, max(NARROWEST, MODEL_LOOKS // (LOOKS * model)))
+    return min(fair, int(MODEL_WORK // (model * max(1.0, partners) ** 2)))
 
 
 class _Step(NamedTuple):

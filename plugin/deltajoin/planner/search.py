@@ -6,7 +6,8 @@
 The price of a step depends on the bound set, the next relation and how the stream is placed, so
 dynamic programming over (connected set, place) is exact (Held-Karp; checked against all
 permutations in tests). All paths of a model share one budget of sets; a path that would pass its
-part goes on by a beam from there. Steps follow predicates: a relation that
+part goes on by a beam from there. In graphs so dense that a beam would take seconds, all paths
+follow the order of the first. Steps follow predicates: a relation that
 no predicate links to the bound set waits. Ties go to the first order by canonical numbers, so the
 same graph gives the same order whatever it was written and named like.
 """
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.beam import State, beam_width, finish_by_beam, rank
+from deltajoin.planner.beam import NARROWEST, State, beam_width, finish_by_beam, rank
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.steps import KEPT, KEYED, Pricing, Steps, plain_pricing
 from deltajoin.planner.trace import Considered, Trace
@@ -83,7 +84,9 @@ class Search:
         self._trace = trace
         self._pricing = pricing or plain_pricing(steps)
         self._left, self._paths = MODEL_SETS, max(1, paths)
-        self._width = beam_width(paths, len(steps.names))
+        partners = sum(near.bit_count() for near in steps.adjacent) / len(steps.names)
+        self._width = beam_width(paths, len(steps.names), partners)
+        self._common: tuple[str, ...] = ()
 
     def order(self, start: tuple[str, ...], rows: float, within: int | None = None) -> JoinOrder:
         """The cheapest order that begins with `start`, all of them bound at `rows` rows.
@@ -94,6 +97,8 @@ class Search:
         within = self.steps.everything if within is None else within
         bound = self.steps.set_of(frozenset(start))
         small = (within & ~bound).bit_count() < EXACT_RELATIONS
+        if not small and not self._width:
+            return self._followed(start, rows, within)
         allowed = 1 << 2 * EXACT_RELATIONS if small else self._left // self._paths
         self._paths = max(1, self._paths - 1)
         first = State(bound, 0, 0.0, tuple(self.steps.number(name) for name in start))
@@ -145,13 +150,31 @@ class Search:
             layer = grown
         return layer
 
-    def along(self, order: tuple[str, ...], rows: float) -> JoinOrder:
-        """A given order, with the rows and the cost that it has here; each step must be linked."""
+    def _followed(self, start: tuple[str, ...], rows: float, within: int) -> JoinOrder:
+        """The order of the first path, each relation as soon as it is linked."""
+        if not self._common:
+            alone = Search(self.steps, 1, self._pricing, self._trace)
+            alone._width = min(max(1, alone._width), NARROWEST)
+            alone._left //= len(self.steps.names)
+            self._common = alone.order(start[:1], rows).relations
+        order, bound = start, self.steps.set_of(frozenset(start))
+        while near := self.steps.neighbours(bound) & within:
+            bits = self.steps.bit
+            order += (next(name for name in self._common if bits[name] & near),)
+            bound |= bits[order[-1]]
+        return self.along(order, rows, len(start))
+
+    def along(self, order: tuple[str, ...], rows: float, start: int = 1) -> JoinOrder:
+        """A given order, with the rows and the cost that it has here; each step must be linked.
+
+        Args:
+            start: how many of the first are bound at `rows` rows.
+        """
         price, usable = self._pricing.price, self.steps.usable
         numbers = tuple(self.steps.number(name) for name in order)
-        bound, place, cost = 1 << numbers[0], 0, 0.0
+        bound, place, cost = self.steps.set_of(frozenset(order[:start])), 0, 0.0
         rows_of = {bound: rows}
-        for new in numbers[1:]:
+        for new in numbers[start:]:
             fan_out, key = self.steps.size(bound, new)
             after = bound | 1 << new
             rows_of[after] = rows_of[bound] * fan_out
@@ -161,7 +184,7 @@ class Search:
             if place and not usable(place, after):
                 place = 0
             bound, cost = after, cost + step
-        return self._described(State(bound, place, cost, numbers), 1, rows_of)
+        return self._described(State(bound, place, cost, numbers), start, rows_of)
 
     def _sizes(self, sizes: dict[int, float], within: int, left: int) -> dict[int, float] | None:
         """Rows of every set that is one relation larger; None when that passes what is left."""
