@@ -12,13 +12,14 @@ import math
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from deltajoin.graph import Block
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.enumerate import count_pairs, exact_plan
 from deltajoin.planner.full import FullPlan, full_plan
+from examples.bench_paths import planning_times, rooted_paths
+from examples.figures import Figure, quantile
 from examples.plan_search import long_search
 from examples.planner_graphs import SHAPES, SummedRows, inner_graph, mixed_graph
 
@@ -28,16 +29,6 @@ CLOSED_FORMS: dict[str, Callable[[int], int]] = {
     "star": lambda n: (n - 1) * 2 ** (n - 2),
     "clique": lambda n: (3**n - 2 ** (n + 1) + 1) // 2,
 }
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the table."""
-
-    what: str
-    seen: str
-    target: str
-    met: bool
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         beyond_the_budget(chosen.instances, chosen.moves),
         times(chosen.instances),
         memory(),
+        rooted_paths(chosen.instances),
+        planning_times(chosen.instances),
     )
     met = True
     print(f"{'figure':58} {'seen':>26}   target")
@@ -175,11 +168,6 @@ def a_combiner(shape: str, size: int, seed: int) -> tuple[Combiner, Block | None
         return Combiner(graph, estimator, SummedRows()), query.root
     graph, estimator = inner_graph(shape, size, seed)
     return Combiner(graph, estimator, SummedRows()), None
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The value that a share of all doesn't pass."""
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 if __name__ == "__main__":

@@ -312,7 +312,16 @@ class JoinGraph:
     def decidable(self, bound: frozenset[str], new: str) -> tuple[Predicate, ...]:
         """Predicates that become decidable when `new` joins what is bound (filters included)."""
         after = bound | {new}
-        return tuple(p for p in self.predicates if new in p.relations and p.relations <= after)
+        return tuple(p for p in self._touching.get(new, ()) if p.relations <= after)
+
+    @cached_property
+    def _touching(self) -> dict[str, tuple[Predicate, ...]]:
+        """Relation -> the predicates over it, as written."""
+        found: dict[str, tuple[Predicate, ...]] = {}
+        for predicate in self.predicates:
+            for name in predicate.relations:
+                found[name] = (*found.get(name, ()), predicate)
+        return found
 
     def neighbours(self, bound: frozenset[str]) -> tuple[str, ...]:
         """Relations outside `bound` that share a predicate with it, sorted."""

@@ -72,6 +72,7 @@ class Classes:
         self.rows = [statistics.table_rows(r.source) for r in relations]
         self._kept = kept
         self._class_of: dict[ColumnRef, int] = {}
+        self._together: dict[int, list[ColumnRef]] = {}
         self._connected: dict[tuple[int, int], tuple[Group, ...]] = {}
         self._factors: dict[tuple[int, int], tuple[float, bool]] = {}
         self.linked: list[list[tuple[int, int]]] = [[] for _ in relations]
@@ -153,11 +154,15 @@ class Classes:
             within &= ~group
 
     def _equate(self, left: ColumnRef, right: ColumnRef) -> None:
-        first = self._class_of.setdefault(left, len(self._class_of))
-        second = self._class_of.setdefault(right, len(self._class_of))
-        for column, joined in self._class_of.items():
-            if joined == second:
-                self._class_of[column] = first
+        for column in (left, right):
+            if column not in self._class_of:
+                self._together[len(self._class_of)] = [column]
+                self._class_of[column] = len(self._class_of)
+        first, second = self._class_of[left], self._class_of[right]
+        if first != second:
+            moved = self._together.pop(second)
+            self._together[first] += moved
+            self._class_of.update(dict.fromkeys(moved, first))
 
     def _number(self) -> None:
         """Number the classes from 0."""

@@ -79,11 +79,13 @@ class Search:
         paths: int,
         pricing: Pricing | None = None,
         trace: Trace | None = None,
+        sets: int | None = None,
     ) -> None:
+        """`sets` that the exact searches may look at in place of `MODEL_SETS`."""
         self.steps = steps
         self._trace = trace
         self._pricing = pricing or plain_pricing(steps)
-        self._left, self._paths = MODEL_SETS, max(1, paths)
+        self._left, self._paths = MODEL_SETS if sets is None else sets, max(1, paths)
         partners = sum(near.bit_count() for near in steps.adjacent) / len(steps.names)
         self._width = beam_width(paths, len(steps.names), partners)
         self._common: tuple[str, ...] = ()
