@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltajoin.audit.explain import explanation
+from deltajoin.delta.derived import describe
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.emit.ast import column, expression
 from deltajoin.errors import DeltaJoinError
@@ -143,6 +144,11 @@ def test_what_depends_on_ties_needs_an_order_by_the_key(call: str, unique: bool)
         (
             "SELECT k, count(*) OVER (PARTITION BY k) AS n FROM (SELECT k, rank() OVER "
             "(PARTITION BY k ORDER BY x) AS r FROM f) AS q WHERE r = 1",
+            "over filtered windows",
+        ),
+        (
+            "SELECT k FROM (SELECT k, x FROM f QUALIFY rank() OVER (PARTITION BY k ORDER BY x) = 1)"
+            " AS q QUALIFY count(*) OVER (PARTITION BY k) = 1",
             "over filtered windows",
         ),
         (
@@ -327,3 +333,30 @@ def test_a_layer_below_a_join_is_a_derived_source(below: str) -> None:
     (derived,) = bound.graph.derived
     assert derived.name == "q"
     assert derived.graph.generation or derived.graph.windowing
+
+
+def test_groups_over_a_view_are_joined_as_a_source() -> None:
+    found = graph(
+        "SELECT w.y, g.n FROM w JOIN (SELECT f.k, count(i) AS n FROM f "
+        "LATERAL VIEW explode(f.items) e AS i GROUP BY f.k) AS g ON g.k = w.k"
+    )
+    (derived,) = found.derived
+    assert derived.graph.generation is not None
+    assert derived.graph.output_names == ("k", "n")
+
+
+def test_groups_over_a_view_are_filtered_as_a_source() -> None:
+    found = graph(
+        "WITH lines AS (SELECT k, i, count(*) AS n FROM f LATERAL VIEW explode(items) e AS i "
+        "GROUP BY k, i) SELECT k, i FROM lines WHERE n > 1"
+    )
+    assert (found.generation, len(found.derived)) == (None, 1)
+
+
+def test_windows_over_groups_of_a_subquery_are_kept() -> None:
+    found = graph(
+        "SELECT k, day, rank() OVER (PARTITION BY k ORDER BY n DESC) AS r FROM "
+        "(SELECT k, day, count(*) AS n FROM f GROUP BY k, day) AS g"
+    )
+    known = describe(found, KEYS, TYPES)
+    assert row_key(found, known.keys, known.types) == ("k", "day")

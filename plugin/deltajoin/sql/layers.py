@@ -7,7 +7,7 @@ expressions, a window's call among them. The layers, from below:
 
     joins, filters | generators, filters on them | GROUP BY, or windows and filters on them
 
-A generator's column is bound as a column of a relation that no table has (`_View`). Anything in
+A generator's column is bound as a column of a relation that no table has (`View`). Anything in
 another order is not kept.
 """
 
@@ -20,16 +20,15 @@ from typing import Protocol, TypeGuard
 from sqlglot import exp
 
 from deltajoin.graph import Grouping
-from deltajoin.layers import Generation, Generator, Output, Windowing
+from deltajoin.layers import Generation, Windowing
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import text
-from deltajoin.sql.group import check_names, group_rows, input_column, own_name, plain
+from deltajoin.sql.generators import Named, View, generator_of, make_generation
+from deltajoin.sql.group import check_names, group_rows, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
 from deltajoin.sql.scope import Block, Item, Scope
 from deltajoin.sql.tables import find_cte
 from deltajoin.sql.windows import call_of, make_windowing, windows_of, with_specs
 
-Named = tuple[str, exp.Expr, exp.Expr]
 _REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move {} downstream."
 
 
@@ -57,26 +56,13 @@ class Layered:
     windowing: Windowing | None
 
 
-@dataclass(frozen=True)
-class _View:
-    """A generator: `relation` is what its columns are bound to."""
-
-    relation: str
-    call: exp.Expr
-    outer: bool
-    columns: tuple[str, ...]
-
-    def column(self, name: str) -> exp.Expr:
-        return exp.column(name, table=self.relation, quoted=True)
-
-
 @dataclass
 class _Rows:
     """A select while its layers are bound; `after` are the filters on windows."""
 
     block: Block
     scope: Scope
-    views: list[_View] = field(default_factory=list)
+    views: list[View] = field(default_factory=list)
     conditions: list[exp.Expr] = field(default_factory=list)
     outputs: list[Named] = field(default_factory=list)
     after: list[exp.Expr] = field(default_factory=list)
@@ -103,7 +89,7 @@ def is_layered(query: exp.Expr) -> TypeGuard[exp.Select]:
         return False
     if query.args.get("laterals") or query.args.get("qualify") or query.args.get("windows"):
         return True
-    if any(windows_of(e) or _generator(e) is not None for e in query.expressions):
+    if any(windows_of(e) or generator_of(e) is not None for e in query.expressions):
         return True
     return _nested(query) is not None
 
@@ -133,7 +119,7 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
             windowing, rows.block.outputs = make_windowing(rows.outputs, rows.after, select)
         else:  # windows below that nothing reads
             rows.filter(rows.after)
-    generation = _generation(rows) if rows.views else None
+    generation = make_generation(rows.block, rows.views, rows.conditions) if rows.views else None
     return Layered(rows.block, grouping, generation, windowing)
 
 
@@ -152,7 +138,9 @@ def _nested(select: exp.Select) -> exp.Select | None:
         below = node.this if isinstance(node, exp.Subquery) else None
     while isinstance(below, exp.Subquery) and not below.args.get("joins"):
         below = below.this
-    return below if isinstance(below, exp.Select) and is_layered(below) else None
+    if not isinstance(below, exp.Select) or _is_grouped(below):
+        return None
+    return below if is_layered(below) else None
 
 
 def _is_grouped(select: exp.Select) -> bool:
@@ -177,11 +165,12 @@ class _Stack:
         specs = {w.name.lower(): w for w in select.args.get("windows") or []}
         for node in select.expressions:
             self._project(node, rows, specs)
-        if qualify := select.args.get("qualify"):
-            rows.after += self._conjuncts(with_specs(qualify.this, specs), rows.scope)
-        own = [w for e in select.expressions for w in windows_of(e)]
+        qualify = select.args.get("qualify")
+        own = [w for e in (*select.expressions, qualify) if e is not None for w in windows_of(e)]
         if own and self.windowed_below and rows.after:
             raise _window("a window over filtered windows", own[0])
+        if qualify is not None:
+            rows.after += self._conjuncts(with_specs(qualify.this, specs), rows.scope)
         self.windowed_below = self.windowed_below or rows.windowed
         return rows
 
@@ -191,8 +180,6 @@ class _Stack:
         if nested is None:
             rows = _Rows(*self._binder.joined(select))
         else:
-            if _is_grouped(nested):
-                raise _window("a filter on groups over windows or generators", nested)
             rows = self.level(check_shape(nested, layered=True))
             outputs = [(name, e) for name, e, _ in rows.outputs]
             item = self._binder.given_out(outputs, select.args["from_"].this)
@@ -214,19 +201,7 @@ class _Stack:
             raise _generated("a subquery beside a generated column", condition)
 
     def _conjuncts(self, condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
-        found = [condition]
-        while any(isinstance(c, (exp.And, exp.Paren)) for c in found):
-            found = [
-                part
-                for c in found
-                for part in (
-                    (c.this, c.expression)
-                    if isinstance(c, exp.And)
-                    else (c.this,)
-                    if isinstance(c, exp.Paren)
-                    else (c,)
-                )
-            ]
+        found = _split(condition)
         for conjunct in found:
             _check(conjunct)
         return [self._binder.bound(conjunct, scope) for conjunct in found]
@@ -236,17 +211,17 @@ class _Stack:
             raise _generated("a generator over windows", node)
         call, alias = node.this, node.args.get("alias") or exp.TableAlias()
         names = [c.name for c in alias.args.get("columns") or []]
-        if not node.args.get("view") or _generator(call) is None or not names:
+        if not node.args.get("view") or generator_of(call) is None or not names:
             raise _generated("LATERAL VIEW without names for its columns", node)
         view = self._view(call, bool(node.args.get("outer")), names, rows)
         columns = {name.lower(): (name, view.column(name)) for name in names}
         rows.scope.items.append(Item(((alias.name.lower(),),) if alias.name else (), columns))
 
-    def _view(self, call: exp.Expr, outer: bool, names: list[str], rows: _Rows) -> _View:
+    def _view(self, call: exp.Expr, outer: bool, names: list[str], rows: _Rows) -> View:
         for argument in call.expressions:
             check_expression(argument)
         bound = self._binder.bound(call, rows.scope)
-        view = _View(self._binder.take_name("view"), bound, outer, tuple(names))
+        view = View(self._binder.take_name("view"), bound, outer, tuple(names))
         rows.views.append(view)
         return view
 
@@ -256,11 +231,11 @@ class _Stack:
             _check_star(node, scope)
             rows.outputs += [(name, e, node) for name, e in scope.expand_star(node)]
             return
-        if (call := _generator(node)) is not None:
+        if (call := generator_of(node)) is not None:
             names = [i.name for i in node.expressions] if isinstance(node, exp.Aliases) else []
             names = [node.alias] if isinstance(node, exp.Alias) else names
             parent = node.parent
-            several = [e for e in parent.expressions if _generator(e)] if parent else []
+            several = [e for e in parent.expressions if generator_of(e)] if parent else []
             if not names or len(several) > 1 or self.windowed_below or windows_of(parent or node):
                 raise _generated(f"{call.this}() beside windows or without a name", node)
             view = self._view(call, False, names, rows)
@@ -275,6 +250,13 @@ class _Stack:
             scope.aliases[name.lower()] = exp.paren(expression.copy())
 
 
+def _split(condition: exp.Expr) -> list[exp.Expr]:
+    node = condition.unnest()
+    if isinstance(node, exp.And):
+        return _split(node.this) + _split(node.expression)
+    return [node]
+
+
 def _check(node: exp.Expr) -> None:
     """An expression that may hold windows, whose parts are plain."""
     holder = exp.Paren(this=node.copy())
@@ -285,72 +267,6 @@ def _check(node: exp.Expr) -> None:
                 check_expression(part)
         window.replace(exp.Null())
     check_expression(holder.this)
-
-
-def _generation(rows: _Rows) -> Generation:
-    """Put the rows that the generators read into the block's outputs; give what is made of them."""
-    maker = _Maker(rows.views)
-    outputs = tuple(maker.output(name, node) for name, node, _ in rows.block.outputs)
-    generators = tuple(
-        Generator(text(maker.over(view.call)), view.outer, f"v{i}", maker.names(i))
-        for i, view in enumerate(rows.views)
-    )
-    conditions = tuple(text(exp.paren(maker.over(c))) for c in rows.conditions)
-    rows.block.outputs = maker.projections()
-    return Generation(generators, outputs, conditions)
-
-
-class _Maker:
-    """Rewrites expressions over relations and generators to such over the joined rows."""
-
-    def __init__(self, views: list[_View]) -> None:
-        self._views = views
-        self._generated = {
-            (view.relation, name): (f"v{i}", f"v{i}_{j}")
-            for i, view in enumerate(views)
-            for j, name in enumerate(view.columns)
-        }
-        self._rows: dict[str, tuple[str, exp.Expr]] = {}
-
-    def names(self, number: int) -> tuple[str, ...]:
-        return tuple(f"v{number}_{j}" for j in range(len(self._views[number].columns)))
-
-    def projections(self) -> list[Named]:
-        """What is read of the joined rows; at least one column."""
-        if not self._rows:
-            self._row(exp.true())
-        return [(name, value, value) for name, value in self._rows.values()]
-
-    def output(self, name: str, node: exp.Expr) -> Output:
-        if any((c.table, c.name) in self._generated for c in node.find_all(exp.Column)):
-            return Output(name, text(self.over(node)))
-        row = self._row(node)
-        return Output(name, text(input_column(row)), row)
-
-    def over(self, node: exp.Expr) -> exp.Expr:
-        holder = exp.Paren(this=node.copy())
-        for column in list(holder.find_all(exp.Column)):
-            made = self._generated.get((column.table, column.name))
-            if made is None:
-                column.replace(input_column(self._row(column)))
-            else:
-                column.replace(exp.column(made[1], table=made[0], quoted=True))
-        found: exp.Expr = holder.this
-        return found
-
-    def _row(self, node: exp.Expr) -> str:
-        name, _ = self._rows.setdefault(plain(node), (f"r{len(self._rows)}", node.copy()))
-        return name
-
-
-def _generator(node: exp.Expr) -> exp.Anonymous | None:
-    """The generator that a projection is a call of; json_tuple of one field gives a value."""
-    value = node.this if isinstance(node, (exp.Alias, exp.Aliases)) else node
-    if not isinstance(value, exp.Anonymous):
-        return None
-    name = str(value.this).lower()
-    known = name in functions.GENERATORS - functions.TIME_GROUPS
-    return value if known or (name == "json_tuple" and not isinstance(node, exp.Alias)) else None
 
 
 def _check_star(star: exp.Star | exp.Column, scope: Scope) -> None:
