@@ -29,7 +29,7 @@ from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_sta
 from deltajoin.emit.query import full_sql
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
-from deltajoin.emit.state import add_sql
+from deltajoin.emit.state import add_sql, change_sql
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
@@ -99,11 +99,20 @@ def build_program(plan: DeltaPlan) -> Program:
         merge=merge_sql(plan.target),
         full=None,
         key_check=None,
-        touched=touched_sql(plan.graph) if plan.regroup else None,
+        touched=_touched(plan, plan.graph),
         regroup=regroup_statements(plan.graph, plan.regroup, views),
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
     )
+
+
+def _touched(plan: DeltaPlan, graph: JoinGraph) -> str | None:
+    """The touched groups: their keys, or what is added to their state."""
+    if graph.grouping is None:
+        return None
+    if plan.state is not None and not plan.regroup:
+        return change_sql(graph, plan.state)
+    return touched_sql(graph)
 
 
 def _fold(plan: DeltaPlan) -> str:
