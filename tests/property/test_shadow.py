@@ -23,7 +23,7 @@ from tests.property.cases import Case, play, render_sql
 from tests.property.generate import TUNED
 from tests.property.oracle import Feeds, Mutant
 from tests.property.test_trees import STATE_MUTANTS
-from tests.property.trees import generate_tree
+from tests.property.trees import generate_groups
 
 CASES = 10
 BEFORE, AFTER = "target_before", "to_write"
@@ -168,8 +168,8 @@ def test_a_wrong_state_is_told_before_it_shows() -> None:
     """Averages of decimals are another type on DuckDB, so there are none."""
     profile = replace(TUNED, averages=False)
     found: dict[str, Counter[tuple[bool, bool]]] = {}
-    for seed in range(25):
-        case = oracle.draw(seed, profile, generate_tree)
+    for seed in range(12):
+        case = oracle.draw(seed, profile, generate_groups)
         try:
             maker = oracle._maker_of(case)
         except (AssertionError, DeltaJoinError):
@@ -182,4 +182,4 @@ def test_a_wrong_state_is_told_before_it_shows() -> None:
     assert set(found.pop("")) == {(False, False)}
     for name, epochs in found.items():
         assert epochs[True, False] == epochs[False, True] == 0, name
-    assert sum(epochs[True, True] for epochs in found.values()) >= 10
+    assert sum(epochs[True, True] for epochs in found.values()) >= 5

@@ -169,13 +169,13 @@ def _below(change: Callable[[DerivedPlan], DerivedPlan]) -> Callable[..., DeltaP
 
 
 def _fold(change: Callable[[str], str]) -> Callable[[Program, DeltaPlan], Program | None]:
-    """Change the statement that adds a change to the state."""
+    """Alter how a change is folded and added to the state."""
 
     def mutate(program: Program, plan: DeltaPlan) -> Program | None:
-        if plan.state is None or program.touched or program.fold is None:
+        if plan.state is None or plan.regroup or not program.fold or not program.touched:
             return None
-        fold = change(program.fold)
-        return None if fold == program.fold else replace(program, fold=fold)
+        found = replace(program, fold=change(program.fold), touched=change(program.touched))
+        return None if found == program else found
 
     return mutate
 

@@ -42,6 +42,13 @@ def generate_tree(seed: int, profile: Profile = TUNED, attempt: int = 0) -> Case
     return _Trees(seed, profile, attempt).case()
 
 
+def generate_groups(seed: int, profile: Profile = TUNED, attempt: int = 0) -> Case:
+    """As `generate_tree`, always with aggregates or DISTINCT."""
+    trees = _Trees(seed, profile, attempt)
+    trees.groups = 1.0
+    return trees.case()
+
+
 class _Trees(_Generator):
     def __init__(self, seed: int, profile: Profile, attempt: int) -> None:
         super().__init__(seed, replace(profile, hard_names=False), attempt)

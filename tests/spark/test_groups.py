@@ -126,28 +126,6 @@ def quick_spark(spark: Any) -> Any:
     return quick(spark)
 
 
-def test_every_epoch_equals_the_query(spark: Any, market: Market) -> None:
-    models = {name: market.model(name, sql) for name, sql in {**LINEAR, **OTHER}.items()}
-    for name, model in models.items():
-        record = deltajoin.run(model, spark)
-        assert record.kind == "grouped", name
-        assert rows_of(deltajoin.read(model, spark)) == market.wanted(spark, model.sql), name
-    for word in history(market):
-        for name, model in models.items():
-            planned = deltajoin.plan(model)
-            merged = name in LINEAR or (name == "extremes" and word in ("inserts", "all back"))
-            assert bool(planned.regroup) != merged, (name, word)
-            record = deltajoin.run(model, spark)
-            assert (record.strategy, record.kind) == ("incremental", "grouped")
-            found = rows_of(deltajoin.read(model, spark))
-            assert found == market.wanted(spark, model.sql), (name, word)
-    for name, model in models.items():
-        state = load_target(model.target)
-        assert state is not None
-        assert verify(state) == (), name
-        assert deltajoin.run(model, never).strategy == "noop"
-
-
 def test_averages_of_decimals_have_sparks_last_digit(spark: Any, market: Market) -> None:
     """Many quotients, ties among them: the sums stay and rows come."""
     kinds = ((10, 2), (18, 6), (5, 0), (3, 1), (23, 13), (20, 4))
@@ -197,6 +175,28 @@ def test_shadow_compares_the_state_too(spark: Any, market: Market) -> None:
         assert record.shadow is not None
         shown = market.wanted(spark, LINEAR[name]).total()
         assert (record.shadow["rows"], record.shadow["differing"]) == (shown, 0)
+
+
+def test_every_epoch_equals_the_query(spark: Any, market: Market) -> None:
+    models = {name: market.model(name, sql) for name, sql in {**LINEAR, **OTHER}.items()}
+    for name, model in models.items():
+        record = deltajoin.run(model, spark)
+        assert record.kind == "grouped", name
+        assert rows_of(deltajoin.read(model, spark)) == market.wanted(spark, model.sql), name
+    for word in history(market):
+        for name, model in models.items():
+            planned = deltajoin.plan(model)
+            merged = name in LINEAR or (name == "extremes" and word in ("inserts", "all back"))
+            assert bool(planned.regroup) != merged, (name, word)
+            record = deltajoin.run(model, spark)
+            assert (record.strategy, record.kind) == ("incremental", "grouped")
+            found = rows_of(deltajoin.read(model, spark))
+            assert found == market.wanted(spark, model.sql), (name, word)
+    for name, model in models.items():
+        state = load_target(model.target)
+        assert state is not None
+        assert verify(state) == (), name
+        assert deltajoin.run(model, never).strategy == "noop"
 
 
 def test_by_name_there_is_a_view_and_models_read_through_it(spark: Any, market: Market) -> None:

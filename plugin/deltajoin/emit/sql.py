@@ -30,7 +30,7 @@ from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_sta
 from deltajoin.emit.query import full_sql
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
-from deltajoin.emit.state import add_sql
+from deltajoin.emit.state import add_sql, change_sql
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
@@ -101,11 +101,18 @@ def build_program(plan: DeltaPlan) -> Program:
         merge=merge_sql(plan.target),
         full=None,
         key_check=None,
-        touched=touched_sql(plan.graph, net_change(plan.graph)) if plan.regroup else None,
+        touched=_touched(plan, plan.graph),
         regroup=_regroup(plan, plan.graph, views),
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
     )
+
+
+def _touched(plan: DeltaPlan, graph: JoinGraph) -> str | None:
+    """The touched groups or partitions: their keys, or what is added to a group's state."""
+    if graph.grouping and plan.state is not None and not plan.regroup:
+        return change_sql(graph, plan.state)
+    return touched_sql(graph, net_change(graph)) if plan.regroup else None
 
 
 def _fold(plan: DeltaPlan, graph: JoinGraph) -> str:

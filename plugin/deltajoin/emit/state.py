@@ -2,8 +2,8 @@
 
     stored columns    outputs of the query, group keys that it does not give out, state, SHOWN
     net               joined rows that came and went, with their weights
-    change            per group: sum of weights, of weights of values that are not NULL, of weight
-                      times value
+    touched           the change per group: sum of weights, of weights of values that are not NULL,
+                      of weight times value
     target_rows       the target as stored
 
 Outputs are made from the state as the query makes them from its aggregates. They are evaluated for
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from deltajoin.delta.plan import Target
+from deltajoin.delta.route import TOUCHED
 from deltajoin.delta.state import Aggregate, GroupState, hidden_columns
 from deltajoin.emit.ast import call, column, expression, fail, named, number, pretty, string, table
 from deltajoin.emit.average import decimal, decimal_average
@@ -137,7 +138,7 @@ def add_sql(target: Target, graph: JoinGraph, state: GroupState) -> str:
         *(named(values[name], name) for name in order),
         named(operation.else_(string("update")), OPERATION),
     )
-    added = _added(graph, grouping, state)
+    added = _added(grouping, state)
     if grouping.having:
         having = _from_state(_having(grouping), state)
         shown = named(call("coalesce", having, exp.false()), SHOWN)
@@ -172,14 +173,15 @@ def _negative(node: exp.Expr) -> exp.Expr:
     return exp.LT(this=node, expression=number(0))
 
 
-def _added(graph: JoinGraph, grouping: Grouping, state: GroupState) -> exp.Select:
-    """Per touched group: its keys, its new state, whether that changed, whether it was there."""
-    names = (ROWS, *(name for name, _ in _states(state, None)))
-    keys = dict(_key_values(grouping))
-    on = [
-        exp.NullSafeEQ(this=column(name, "t"), expression=_of_change(value))
-        for name, value in keys.items()
-    ]
+def _added(grouping: Grouping, state: GroupState) -> exp.Select:
+    """Per touched group: its keys, its new state, whether that changed, whether it was there.
+
+    The target is cut down to touched groups first: its rows can't be left out of an outer join.
+    """
+    names = state.columns
+    old = exp.select(*(column(name, "t") for name in (*grouping.key_outputs, *names)))
+    old = old.from_(table(TARGET_ROWS, "t"))
+    old = old.join(table(TOUCHED, "k"), on=_same_group(grouping, "k"), join_type="left semi")
     select = exp.select(*(column(key, "s") for key in grouping.keys))
     select = select.select(*(named(_sum(name, state), name) for name in names))
     moved = [exp.NEQ(this=column(name, "s"), expression=number(0)) for name in _counted(state)]
@@ -187,16 +189,23 @@ def _added(graph: JoinGraph, grouping: Grouping, state: GroupState) -> exp.Selec
     select = select.select(named(exp.or_(*moved), _CHANGED), named(missing, _MISSING))
     if not state.is_linear:
         select = select.select(column(_LEAST, "s"))
-    change = _change(graph, grouping, state).subquery("s")
-    return select.from_(change).join(table(TARGET_ROWS, "t"), on=exp.and_(*on), join_type="left")
+    select = select.from_(table(TOUCHED, "s"))
+    return select.join(old.subquery("t"), on=_same_group(grouping, "s"), join_type="left")
 
 
-def _of_change(value: exp.Expr) -> exp.Expr:
-    return column(value.name, "s") if isinstance(value, exp.Column) else value
+def _same_group(grouping: Grouping, view: str) -> exp.Expr:
+    """The target's row `t` is of the group of a row of the change."""
+    pairs = [
+        (name, column(value.name, view) if isinstance(value, exp.Column) else value)
+        for name, value in _key_values(grouping)
+    ]
+    return exp.and_(*(exp.NullSafeEQ(this=column(n, "t"), expression=v) for n, v in pairs))
 
 
-def _change(graph: JoinGraph, grouping: Grouping, state: GroupState) -> exp.Select:
+def change_sql(graph: JoinGraph, state: GroupState) -> str:
     """Per group of the net change: what is added to its state."""
+    grouping = graph.grouping
+    assert grouping is not None  # noqa: S101 - a state has a grouping
     weight = column(WEIGHT, INPUT)
     rows = net(tuple(p.name for p in graph.projections)).subquery(INPUT)
     select = exp.select(*(column(key, INPUT) for key in grouping.keys))
@@ -204,7 +213,7 @@ def _change(graph: JoinGraph, grouping: Grouping, state: GroupState) -> exp.Sele
     select = select.select(*(named(value, name) for name, value in _states(state, weight)))
     if not state.is_linear:
         select = select.select(named(call("min", weight.copy()), _LEAST))
-    return select.from_(rows).group_by(*(column(key, INPUT) for key in grouping.keys))
+    return pretty(select.from_(rows).group_by(*(column(key, INPUT) for key in grouping.keys)))
 
 
 def _sum(name: str, state: GroupState) -> exp.Expr:

@@ -155,8 +155,6 @@ class _Run:
         rows.createOrReplaceTempView("path_rows")
         if self.program["touched"]:
             self._regroup()
-        elif self.target["kind"] == "grouped":
-            self._open_target()
         keyed = self.target["kind"] != "bag"
         column = "__deltajoin_operation" if keyed else "__deltajoin_weight"
         counted = (
@@ -174,18 +172,15 @@ class _Run:
         return {done: found.get(name, 0) for name, done in _OPERATIONS.items()}
 
     def _regroup(self) -> None:
-        """Put up the rows of every group that the net change touches."""
+        """Put up the touched groups, the target, and the groups' rows where they are read."""
         # Counters inside a view report only from a query that is watched itself.
         counter = Counter("touched")
         touched = counter.watch(self.spark.sql(self.program["touched"]))
         touched.localCheckpoint(eager=True).createOrReplaceTempView("touched")
-        self._open_target()
+        targets.read_stored(self.spark, self.target).createOrReplaceTempView("target_rows")
         for statement in self.program["regroup"]:
             view = self.spark.sql(statement["sql"])
             view.createOrReplaceTempView("`" + statement["view"] + "`")
-
-    def _open_target(self) -> None:
-        targets.read_stored(self.spark, self.target).createOrReplaceTempView("target_rows")
 
     def _nothing(self) -> dict[str, int]:
         """No path is live: the epoch is committed without a row."""
