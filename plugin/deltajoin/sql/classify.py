@@ -30,6 +30,7 @@ from deltajoin.graph import (
 from deltajoin.names import check_name
 from deltajoin.sql import scope as bound
 from deltajoin.sql.dialect import place, text
+from deltajoin.sql.imply import with_implied
 from deltajoin.sql.normalise import as_block, normal_forms
 from deltajoin.sql.refuse import Unsupported
 
@@ -87,7 +88,7 @@ def _block(block: bound.Block) -> Block:
 
 
 def _predicates(conjuncts: list[exp.Expr]) -> tuple[Predicate, ...]:
-    return tuple(dict.fromkeys(_predicate(conjunct) for conjunct in conjuncts))
+    return tuple(dict.fromkeys(_predicate(conjunct) for conjunct in with_implied(conjuncts)))
 
 
 def _in_schema_order(used: Mapping[str, None], schema: tuple[str, ...]) -> tuple[str, ...]:
