@@ -9,7 +9,8 @@ first round warms up and is not counted. The sides:
     ours      in our planner's order, from Delta logs and declared keys alone, Spark's optimizer off
 
 Delta refuses ANALYZE TABLE, so Spark reads the same files as Parquet tables on all sides; only our
-planner sees the Delta logs. `--explain` shows estimated against true rows instead of seconds.
+planner sees the Delta logs. `--explain` shows estimated against true rows instead of seconds;
+`--work` what Spark exchanged, broadcast and joined, which a busy machine does not change.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_explain import TrueRows, explain_query, joined_sets, spark_tree, tree_text
 from bench_tables import KEYS, make_tables
+from bench_work import joins_of, work_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,6 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--orders", action="store_true", help="print orders and their joined rows, time nothing"
     )
+    parser.add_argument(
+        "--work", action="store_true", help="print what Spark moved and joined, time nothing"
+    )
+    parser.add_argument("--plans", action="store_true", help="--work, with each join of each side")
     options = parser.parse_args(arguments)
     home = options.home / f"scale-{options.scale:g}"
     queries = load_queries([part for part in options.queries.split(",") if part])
@@ -158,7 +164,9 @@ def on_spark(queries: Sequence[Query], home: Path, options: argparse.Namespace) 
             count = TrueRows(planned.graph, home / query.schema) if options.orders else None
             for side in sides:
                 print(f"    {side:<10} {order_of(spark, side, bodies[side], planned, count)}")
-            if not options.orders:
+                if options.work or options.plans:
+                    print(show_work(spark, side, bodies[side], options.plans), flush=True)
+            if not (options.orders or options.work or options.plans):
                 timings.append(Timing(query, *play(spark, bodies, sides, options.rounds, clock)))
                 print(line(timings[-1], sides), flush=True)
     finally:
@@ -229,6 +237,14 @@ def order_of(
     if count is None:
         return tree_text(tree)
     return f"{sum(map(count, joined_sets(tree))):>14,}  {tree_text(tree)}"
+
+
+def show_work(spark: SparkSession, side: str, sql: str, with_plans: bool) -> str:
+    """What the query moved and joined; with the joins of its final plan."""
+    configure(spark, side)
+    frame = spark.sql(sql)
+    frame.collect()
+    return f"    {'':<10} {work_of(frame)}" + (f"\n{joins_of(frame)}" if with_plans else "")
 
 
 def play(
