@@ -1,7 +1,8 @@
 """What Spark did to run a query, in figures that a busy machine does not change.
 
 After a query was collected, its final physical plan (as adaptive execution left it) holds counters:
-bytes that were exchanged and broadcast, rows that joins gave, and how many exchanges there were.
+bytes that were exchanged, rows that were broadcast (a hash table has 64 MB whatever is in it) and
+that joins gave, and how many exchanges there were.
 Two runs of one plan give the same figures, so orders can be compared on any machine.
 """
 
@@ -14,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Work:
-    """Exchanges and their bytes, broadcasts and their bytes, rows that all joins gave in sum."""
+    """Exchanges and their bytes, broadcasts and their rows, rows that all joins gave in sum."""
 
     exchanges: int
     exchanged: int
@@ -26,7 +27,7 @@ class Work:
         return (
             f"{self.joined / 1e6:>9.2f} M rows joined, {self.exchanges:>2} exchanges of"
             f" {self.exchanged / 1e6:>7.1f} MB, {self.broadcasts:>2} broadcasts of"
-            f" {self.broadcast / 1e6:>6.1f} MB"
+            f" {self.broadcast:>7,} rows"
         )
 
 
@@ -40,7 +41,7 @@ def work_of(frame: Any) -> Work:
         len(moved),
         sum(_metric(node, "dataSize") for node in moved),
         len(sent),
-        sum(_metric(node, "dataSize") for node in sent),
+        sum(_metric(node, "numOutputRows") for node in sent),
         sum(_metric(node, "numOutputRows") for node in joins),
     )
 
@@ -54,7 +55,7 @@ def _lines(node: Any, depth: int) -> Iterator[str]:
     name = node.nodeName()
     metrics = {
         "Exchange": ("shuffleRecordsWritten", "dataSize"),
-        "BroadcastExchange": ("numOutputRows", "dataSize"),
+        "BroadcastExchange": ("numOutputRows",),
     }.get(name, ("numOutputRows",) if "Join" in name or "Scan" in name else ())
     if metrics:
         figures = ", ".join(f"{key} {_metric(node, key):,}" for key in metrics)

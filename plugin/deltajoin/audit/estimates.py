@@ -14,9 +14,10 @@ from deltajoin.catalog.statistics import Surviving
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.graph import ColumnRef, Core, JoinGraph
 from deltajoin.planner.cardinality import fan_out_estimate
-from deltajoin.planner.cost import KEPT, KEYED, Arrangement, arrange, lookup_cost, row_bytes
+from deltajoin.planner.cost import KEPT, KEYED, Arrangement, arrange, lookup_cost
 from deltajoin.planner.prune import pruned
 from deltajoin.planner.statistics import Statistics
+from deltajoin.planner.widths import row_bytes
 
 Key = tuple[tuple[ColumnRef, ...], ...]
 
