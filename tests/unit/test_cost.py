@@ -16,6 +16,7 @@ from deltajoin.planner.cost import (
     KEPT,
     KEYED,
     LOST,
+    STAGE,
     STREAM_LIMIT,
     Arrangement,
     SparkCost,
@@ -91,6 +92,19 @@ def test_a_join_on_the_same_key_reuses_the_exchange() -> None:
     moved = cost.way("inner", plan, other.leaf(2))
     assert moved.exchanged == ("left", "right")
     assert moved.seconds > again.seconds
+
+
+def test_an_exchange_and_the_wait_for_a_joined_side_cost_whatever_they_move() -> None:
+    made, cost = combiner({"a": BIG, "b": 10, "c": 10, "d": 10}, "a.x = b.x", "b.y = c.y")
+    alone = cost.way("inner", made.leaf(0), made.leaf(1))
+    both = joined(made, made.leaf(1), made.leaf(2))
+    waited = cost.way("inner", made.leaf(0), both)
+    assert (alone.broadcast, waited.broadcast) == ("right", "right")
+    assert waited.seconds - alone.seconds == pytest.approx(STAGE, rel=0.1)
+    tiny, cost = combiner({"a": 10, "b": 10**9}, "a.x = b.x")
+    moved = cost.way("left", tiny.leaf(0), tiny.leaf(1))
+    assert moved.exchanged == ("left", "right")
+    assert cost.way("full", tiny.leaf(0), tiny.leaf(0)).seconds > 2 * STAGE
 
 
 def test_a_full_join_is_never_a_broadcast_and_keeps_no_distribution() -> None:
