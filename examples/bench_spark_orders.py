@@ -9,7 +9,9 @@ first round warms up and is not counted. The sides:
     ours      in our planner's order, from Delta logs and declared keys alone, Spark's optimizer off
 
 Delta refuses ANALYZE TABLE, so Spark reads the same files as Parquet tables on all sides; only our
-planner sees the Delta logs. `--explain` shows estimated against true rows instead of seconds.
+planner sees the Delta logs. `--explain` shows estimated against true rows instead of seconds;
+`--work` what Spark exchanged, broadcast and joined, which a busy machine does not change. CPU
+seconds are those of Spark's process (Linux), compiling and collecting garbage included.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench_explain import TrueRows, explain_query, joined_sets, spark_tree, tree_text
 from bench_tables import KEYS, make_tables
+from bench_work import joins_of, work_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,10 +58,12 @@ class Query:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of each counted round, per side, and whether all sides gave the same row."""
+    """Seconds of each counted round, per side, by the wall clock and of Spark's process; whether
+    all sides gave the same row."""
 
     query: Query
     seconds: dict[str, list[float]]
+    cpu: dict[str, list[float]]
     equal: bool
 
 
@@ -73,9 +78,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sides", default="literal,spark,ours", help=", ".join(SIDES))
     parser.add_argument("--home", type=Path, default=REPOSITORY / ".bench", help="the data's cache")
     parser.add_argument(
-        "--cpu", action="store_true", help="count CPU seconds of the JVM, not wall time (Linux)"
-    )
-    parser.add_argument(
         "--used", action="store_true", help="analyze only columns that the queries use: sooner"
     )
     parser.add_argument("--explain", action="store_true", help="rows estimated and true, by DuckDB")
@@ -85,6 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--orders", action="store_true", help="print orders and their joined rows, time nothing"
     )
+    parser.add_argument(
+        "--work", action="store_true", help="print what Spark moved and joined, time nothing"
+    )
+    parser.add_argument("--plans", action="store_true", help="--work, with each join of each side")
     options = parser.parse_args(arguments)
     home = options.home / f"scale-{options.scale:g}"
     queries = load_queries([part for part in options.queries.split(",") if part])
@@ -150,7 +156,7 @@ def on_spark(queries: Sequence[Query], home: Path, options: argparse.Namespace) 
         for schema in sorted({query.schema for query in queries}):
             plans = [our_plan(query, home) for query in queries if query.schema == schema]
             analyze(spark, home / schema, used_columns(plans) if options.used else None)
-        clock = _jvm_clock(spark) if options.cpu else time.monotonic
+        clock = _jvm_clock(spark)
         for query in queries:
             planned = our_plan(query, home)
             bodies = side_sql(spark, query, planned)
@@ -158,13 +164,15 @@ def on_spark(queries: Sequence[Query], home: Path, options: argparse.Namespace) 
             count = TrueRows(planned.graph, home / query.schema) if options.orders else None
             for side in sides:
                 print(f"    {side:<10} {order_of(spark, side, bodies[side], planned, count)}")
-            if not options.orders:
+                if options.work or options.plans:
+                    print(show_work(spark, side, bodies[side], options.plans), flush=True)
+            if not (options.orders or options.work or options.plans):
                 timings.append(Timing(query, *play(spark, bodies, sides, options.rounds, clock)))
                 print(line(timings[-1], sides), flush=True)
     finally:
         spark.stop()
     if timings:
-        print(summary(timings, sides, "CPU s" if options.cpu else "s"))
+        print(summary(timings, sides))
     return 0 if all(timing.equal for timing in timings) else 1
 
 
@@ -231,54 +239,81 @@ def order_of(
     return f"{sum(map(count, joined_sets(tree))):>14,}  {tree_text(tree)}"
 
 
+def show_work(spark: SparkSession, side: str, sql: str, with_plans: bool) -> str:
+    """What the query moved and joined; with the joins of its final plan."""
+    configure(spark, side)
+    frame = spark.sql(sql)
+    frame.collect()
+    return f"    {'':<10} {work_of(frame)}" + (f"\n{joins_of(frame)}" if with_plans else "")
+
+
 def play(
-    spark: SparkSession, bodies: dict[str, str], sides: Sequence[str], rounds: int, clock: Any
-) -> tuple[dict[str, list[float]], bool]:
-    """Seconds per side of the counted rounds; each round begins with another side."""
+    spark: SparkSession, bodies: dict[str, str], sides: Sequence[str], rounds: int, cpu: Any
+) -> tuple[dict[str, list[float]], dict[str, list[float]], bool]:
+    """Seconds and CPU seconds per side of the counted rounds; each round begins with another."""
     seconds: dict[str, list[float]] = {side: [] for side in sides}
+    used: dict[str, list[float]] = {side: [] for side in sides}
     answers = set()
     for number in range(rounds + 1):
         turn = number % len(sides)
         for side in (*sides[turn:], *sides[:turn]):
             configure(spark, side)
-            started = clock()
+            started, before = time.monotonic(), cpu()
             answers.add(tuple(spark.sql(bodies[side]).collect()[0]))
             if number:
-                seconds[side].append(clock() - started)
-    return seconds, len(answers) == 1
+                seconds[side].append(time.monotonic() - started)
+                used[side].append(cpu() - before)
+    return seconds, used, len(answers) == 1
 
 
 def line(timing: Timing, sides: Sequence[str]) -> str:
-    """One row of the table: medians, our time over the better of the others, rows equal."""
-    medians = {side: statistics.median(timing.seconds[side]) for side in sides}
-    shown = "".join(f"{medians[side]:>12.2f}" for side in sides)
-    return f"{timing.query.name:<28}{shown}{_ratio(medians):>12.2f}  {_word(timing.equal)}"
+    """One row of the table: medians, ours over the better of the others, rows equal."""
+    wall, cpu = medians(timing.seconds), medians(timing.cpu)
+    shown = "".join(f"{wall[side]:>11.2f}" for side in sides)
+    shown += "".join(f"{cpu[side]:>11.2f}" for side in sides)
+    return (
+        f"{timing.query.name:<24}{shown}{_ratio(wall):>11.2f}{_ratio(cpu):>11.2f}"
+        f"  {_word(timing.equal)}"
+    )
 
 
-def _ratio(medians: dict[str, float]) -> float:
-    others = [seconds for side, seconds in medians.items() if not side.startswith("ours")]
-    ours = medians.get("ours", math.nan)
-    return ours / min(others) if others else math.nan
+def medians(seconds: dict[str, list[float]]) -> dict[str, float]:
+    """Side -> the median of its rounds."""
+    return {side: statistics.median(each) for side, each in seconds.items()}
+
+
+def _ratio(seconds: dict[str, float]) -> float:
+    others = [each for side, each in seconds.items() if not side.startswith("ours")]
+    ours = seconds.get("ours", math.nan)
+    return ours / max(min(others), 0.01) if others else math.nan
 
 
 def _word(equal: bool) -> str:
     return "equal" if equal else "ROWS DIFFER"
 
 
-def summary(timings: Sequence[Timing], sides: Sequence[str], unit: str) -> str:
+def summary(timings: Sequence[Timing], sides: Sequence[str]) -> str:
     """The whole table with geometric means."""
-    heads = "".join(f"{side + ' ' + unit:>12}" for side in sides)
-    lines = ["", f"{'query':<28}{heads}{'to better':>12}  rows"]
+    heads = "".join(f"{side + ' s':>11}" for side in sides)
+    heads += "".join(f"{side + ' cpu':>11}" for side in sides)
+    lines = ["", f"{'query':<24}{heads}{'to better':>11}{'cpu':>11}  rows"]
     lines += [line(timing, sides) for timing in timings]
-    medians = [{s: statistics.median(t.seconds[s]) for s in sides} for t in timings]
-    means = {side: statistics.geometric_mean(m[side] for m in medians) for side in sides}
-    shown = "".join(f"{means[side]:>12.2f}" for side in sides)
-    lines.append(f"{'geometric mean':<28}{shown}")
-    for other in ("literal", "spark"):
-        if other in means and "ours" in means:
-            lines.append(f"ours / {other}: {means['ours'] / means[other]:.2f}")
-    if "ours" in sides and len(sides) > 1:
-        lines.append(f"worst query, ours to the better: {max(map(_ratio, medians)):.2f}")
+    clocks = {
+        "seconds": [medians(timing.seconds) for timing in timings],
+        "CPU seconds": [medians(timing.cpu) for timing in timings],
+    }
+    for clock, found in clocks.items():
+        means = {
+            side: statistics.geometric_mean(max(each[side], 0.01) for each in found)
+            for side in sides
+        }
+        shown = ", ".join(f"{side} {mean:.2f}" for side, mean in means.items())
+        lines.append(f"geometric mean of {clock}: {shown}")
+        for other in ("literal", "spark"):
+            if other in means and "ours" in means:
+                lines.append(f"  ours / {other}: {means['ours'] / means[other]:.2f}")
+        if "ours" in sides and len(sides) > 1:
+            lines.append(f"  worst query, ours to the better: {max(map(_ratio, found)):.2f}")
     return "\n".join(lines)
 
 

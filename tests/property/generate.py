@@ -275,7 +275,14 @@ class _Generator:
             one, two = (self.random.choice(refs) for refs in numbers[:2])
             self.add(
                 self.random.choice(
-                    ("{0} <= {1}", "{0} < {1} OR {0} = 2", "{0} <> {1}", "{0} + {1} >= 3")
+                    (
+                        "{0} <= {1}",
+                        "{0} < {1} OR {0} = 2",
+                        "{0} <> {1}",
+                        "{0} + {1} >= 3",
+                        "({0} = 1 AND {1} >= 2) OR ({0} IN (2, 3) AND {1} = 1)",
+                        "({0} = {1} AND {0} > 1) OR ({0} = {1} AND {1} IS NOT NULL)",
+                    )
                 ),
                 (one, two),
             )

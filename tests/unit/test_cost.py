@@ -9,24 +9,24 @@ from dataclasses import replace
 import pytest
 
 from deltajoin.catalog.statistics import Surviving
-from deltajoin.graph import Relation
+from deltajoin.graph import Projection, Relation
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import (
     BUILD_LIMIT,
     KEPT,
     KEYED,
     LOST,
+    STAGE,
     STREAM_LIMIT,
     Arrangement,
     SparkCost,
     arrange,
     lookup_cost,
-    row_bytes,
-    used_bytes,
     write_cost,
 )
 from deltajoin.planner.estimate import SetEstimator
 from deltajoin.planner.statistics import Statistics
+from deltajoin.planner.widths import FOOTER, Widths, row_bytes, used_bytes
 from tests.unit.joins import graph, hypergraph, join
 
 BIG = 50_000_000
@@ -94,6 +94,19 @@ def test_a_join_on_the_same_key_reuses_the_exchange() -> None:
     assert moved.seconds > again.seconds
 
 
+def test_an_exchange_and_the_wait_for_a_joined_side_cost_whatever_they_move() -> None:
+    made, cost = combiner({"a": BIG, "b": 10, "c": 10, "d": 10}, "a.x = b.x", "b.y = c.y")
+    alone = cost.way("inner", made.leaf(0), made.leaf(1))
+    both = joined(made, made.leaf(1), made.leaf(2))
+    waited = cost.way("inner", made.leaf(0), both)
+    assert (alone.broadcast, waited.broadcast) == ("right", "right")
+    assert waited.seconds - alone.seconds == pytest.approx(STAGE, rel=0.1)
+    tiny, cost = combiner({"a": 10, "b": 10**9}, "a.x = b.x")
+    moved = cost.way("left", tiny.leaf(0), tiny.leaf(1))
+    assert moved.exchanged == ("left", "right")
+    assert cost.way("full", tiny.leaf(0), tiny.leaf(0)).seconds > 2 * STAGE
+
+
 def test_a_full_join_is_never_a_broadcast_and_keeps_no_distribution() -> None:
     of = graph(["a", "b"], [], [join("full", "a", "b", "a.x = b.x")])
     hyper = hypergraph(of)
@@ -114,14 +127,31 @@ def test_row_bytes_come_from_the_files() -> None:
 def test_columns_that_are_not_read_take_no_width() -> None:
     types = {("a", "x"): "bigint", ("a", "y"): "string", ("a", "z"): "decimal(15,2)"}
     types |= {("c", "n"): "struct<a:int>", ("c", "m"): "int"}
-    known = Statistics(
-        dict.fromkeys("abc", 100), {}, bytes=dict.fromkeys("abc", 4_400), types=types
-    )
-    assert used_bytes(known, "a", ("x", "y", "z")) == pytest.approx(132)
-    assert used_bytes(known, "a", ("x",)) == pytest.approx(132 * 16 / 44)
-    assert used_bytes(known, "a", ()) == pytest.approx(132 * 8 / 44)
-    assert used_bytes(known, "b", ("x",)) == pytest.approx(132), "the schema is not known"
-    assert used_bytes(known, "c", ("n",)) == pytest.approx(132 * 108 / 112)
+    size = FOOTER + 4_400
+    known = Statistics(dict.fromkeys("abc", 100), {}, bytes=dict.fromkeys("abc", size), types=types)
+    assert used_bytes(known, "a", ("x", "z")) == pytest.approx(8 + 8 + 8)
+    assert used_bytes(known, "a", ("y",)) == pytest.approx(8 + 3 * 44 - 16), "strings fill the file"
+    assert used_bytes(known, "a", ()) == pytest.approx(8)
+    assert used_bytes(known, "b", ("x",)) == pytest.approx(3 * size / 100), "no schema is known"
+    assert used_bytes(known, "c", ("n",)) == pytest.approx(8 + 3 * 44 - 4)
+    few = replace(known, bytes={"a": 3_000})
+    assert used_bytes(few, "a", ("y",)) == pytest.approx(8 + 20), "a footer is no row"
+
+
+def test_a_joined_row_carries_what_is_needed_above_it() -> None:
+    of = graph(["a", "b", "c"], ["a.x = b.x", "b.y = c.y", "a.s = 1", "a.v < b.v"])
+    columns = {"a": ("s", "v", "x", "z"), "b": ("v", "x", "y"), "c": ("y",)}
+    relations = tuple(Relation(name, name, columns[name]) for name in columns)
+    output = Projection("z", "`a`.`z`", (("a", "z"),), ("a", "z"))
+    of = replace(of, relations=relations, projections=(output,))
+    types = {(name, column): "bigint" for name in columns for column in columns[name]}
+    statistics = Statistics(dict.fromkeys(columns, 100), {}, types=types)
+    widths = Widths(of, hypergraph(of), statistics)
+    assert widths.of(1) == 8 + 3 * 8, "the filtered column is dropped"
+    assert widths.of(2) == 8 + 3 * 8
+    assert widths.of(3) == 8 + 2 * 8, "z goes out, y is joined on"
+    assert widths.of(7) == 8 + 8
+    assert Widths(of, hypergraph(of), replace(statistics, types={})).of(3) == 8 + 2 * 100
 
 
 def test_a_table_of_which_little_is_read_is_broadcast() -> None:

@@ -86,6 +86,16 @@ def test_a_calendar_wider_than_the_facts_is_met_where_they_are(tmp_path: Path) -
     assert rows_of(none, statistics) == pytest.approx(20_000 / 1_825)
 
 
+def test_a_key_with_gaps_is_met_by_all_that_refers_to_it(tmp_path: Path) -> None:
+    gaps = range(0, 8_000, 4)
+    lines = [key for key in gaps for _ in range(6)]
+    statistics = logged(tmp_path, c=pa.table({"k": gaps}), f=pa.table({"order": lines}))
+    assert statistics.distinct("f", "order").value > 2_000, "the range of the log is wider"
+    of = graph(["f", "c"], ["f.order = c.k"])
+    assert rows_of(of, statistics) == pytest.approx(len(lines))
+    assert fan(of, statistics, "f", "c").value == pytest.approx(1.0)
+
+
 def test_a_guess_of_what_refers_to_a_key_leaves_the_key_as_it_is() -> None:
     of = graph(["f", "c"], ["f.c = c.id", "c.name LIKE 'a%'"])
     few = replace(SALES, rows={"f": 100, "c": 50_000})

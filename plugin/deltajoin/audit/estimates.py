@@ -1,8 +1,8 @@
 """What is expected of each lookup: rows, what the figure stands on, files read, how sides meet.
 
 Told for inner lookups, whose fan-out the planner estimates; a step that enters by keys starts its
-stream anew. A plan is made before the change is read, so all files of a table count, also those
-that the change's own keys will leave out.
+stream anew. A plan is made before the change is read, so that files are left out by the query's own
+filters alone; the change's keys may leave out more.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from deltajoin.catalog.statistics import Surviving
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.graph import ColumnRef, Core, JoinGraph
 from deltajoin.planner.cardinality import fan_out_estimate
-from deltajoin.planner.cost import KEPT, KEYED, Arrangement, arrange, lookup_cost, row_bytes
+from deltajoin.planner.cost import KEPT, KEYED, Arrangement, arrange, lookup_cost
+from deltajoin.planner.prune import pruned
 from deltajoin.planner.statistics import Statistics
+from deltajoin.planner.widths import row_bytes
 
 Key = tuple[tuple[ColumnRef, ...], ...]
 
@@ -82,9 +84,15 @@ class _Walk:
         statistics, source = self._statistics, step.source
         rows, log = statistics.table_rows(source), statistics.log.get(source)
         size = statistics.bytes.get(source)
-        files = Surviving(log.files, log.files, size) if log and size is not None else None
         width = row_bytes(statistics, source)
-        return arrange(source, rows, width, files, "", step.unique)
+        if log is None or size is None:
+            return arrange(source, rows, width, unique=step.unique)
+        column, files = "", Surviving(log.files, log.files, size)
+        part = self._inner.get(step.relation)
+        own = [p.sql for p in part.predicates if p.relations == {step.relation}] if part else []
+        if found := pruned(log, own):
+            column, files = found
+        return arrange(source, rows, width, files, column, step.unique)
 
     def _width(self, name: str) -> float:
         return row_bytes(self._statistics, self._graph.by_name[name].source)

@@ -1,11 +1,11 @@
 """Equality classes: which columns are equated, and what values they share.
 
 A class holds, for each relation, its column with the fewest distinct values. A column that meets a
-key refers to it: a guess has no more values than the smallest key in its class has rows. Where the
-log shows fewer values than that key has (five years of a calendar of two hundred), the rows of the
-key's table that filters keep are taken to lie among these. Several classes together have no more
-distinct values than a table has rows; a covered key has exactly so many. Relations are numbers;
-relation i is bit 1 << i.
+key refers to it: a guess, or the log's range of numbers, has no more values than the smallest key
+in its class has rows. Where the log shows fewer values than that key has (five years of a calendar
+of two hundred), the rows of the key's table that filters keep are taken to lie among these. Several
+classes together have no more distinct values than a table has rows; a covered key has exactly so
+many. Relations are numbers; relation i is bit 1 << i.
 """
 
 from __future__ import annotations
@@ -211,13 +211,14 @@ class Classes:
 
 
 def _refer_to_keys(members: dict[int, Member]) -> None:
-    """A guess has no more values than the smallest key in its class has rows."""
+    """A guess, or a range of the log, has no more values than the smallest key in its class."""
     keys = [member for member in members.values() if member.key]
     if not keys:
         return
     smallest = min(keys, key=weight)
     for number, member in members.items():
-        if member.source == "guess" and member.distinct > smallest.distinct:
+        bound = member.source in ("guess", "log") and not member.key
+        if bound and member.distinct > smallest.distinct:
             members[number] = replace(member, distinct=smallest.distinct, source=smallest.source)
 
 

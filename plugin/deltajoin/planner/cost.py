@@ -16,23 +16,25 @@ step of a path, over an `arrange`d table.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Surviving
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.bounds import Bounds
-from deltajoin.planner.classes import bits
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.equated import Equated
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.statistics import Statistics
+from deltajoin.planner.widths import INFLATION, UNKNOWN_ROW, Widths
 
 #: Seconds a byte of data files read, "scan": 4 M rows of numbers, less an empty job.
 SCAN = 1 / 22e6
 #: Seconds a file opened, "file": 202 files against 2 with the same rows.
 FILE = 0.008
+#: Seconds an exchange takes whatever it moves, "a stage": nine in a row less one. A joined side
+#: that is broadcast is waited for as long; tables are broadcast side by side.
+STAGE = 0.1
 #: Seconds a byte of rows exchanged, "shuffle": the scan with and without `repartition(4, k)`.
 SHUFFLE = 1 / 42e6
 #: Seconds a byte of rows collected, hashed and handed out, "broadcast": 0.5 M rows, 10 probe.
@@ -51,47 +53,12 @@ MERGE, WRITE = 4.2, 1 / 59e3
 BUILD_LIMIT, MOST_BUILD = 10 * 2**20, 64 * 2**20
 #: Bytes of rows up to which a travelling change is broadcast to a table.
 STREAM_LIMIT = 64 * 2**20
-#: Bytes of a row in memory for each byte in a data file, and what a row of an unknown table has.
-INFLATION, UNKNOWN_ROW = 3.0, 100.0
 #: Ranges that keep more of the files than this are of no use.
 USEFUL = 0.95
 #: Where the stream lies after a lookup: where it lay, by the lookup's key, anywhere.
 KEPT, KEYED, LOST = 0, 1, 2
 
-#: Relations whose widths are added up at once.
-RUN = 8
-_RUN = (1 << RUN) - 1
 _BUILDS_RIGHT = ("inner", "left", "semi", "anti")
-#: Bytes of a value and of a row's frame, as Spark counts them when it scales a table's size by the
-#: columns that are read; of other types than these, and of columns of no known type.
-_ROW = 8.0
-_TYPES = {"boolean": 1, "tinyint": 1, "smallint": 2, "int": 4, "integer": 4, "float": 4, "date": 4}
-_WIDE = {"string": 20, "binary": 100, "array": 100, "map": 100, "struct": 100}
-_VALUE = 8
-
-
-def row_bytes(statistics: Statistics, source: str) -> float:
-    """Bytes of a row of a table in memory; 8 to 10,000."""
-    size = statistics.bytes.get(source)
-    if size is None:
-        return UNKNOWN_ROW
-    return min(max(INFLATION * size / statistics.table_rows(source), 8.0), 1e4)
-
-
-def used_bytes(statistics: Statistics, source: str, used: Iterable[str]) -> float:
-    """Bytes of those columns of a row that are read; of all when the schema is not known."""
-    types, whole = statistics.types, row_bytes(statistics, source)
-    sizes = {name: _value_bytes(kind) for (table, name), kind in types.items() if table == source}
-    read = set(used)
-    if not read <= sizes.keys():
-        return whole
-    share = (_ROW + sum(sizes[name] for name in read)) / (_ROW + sum(sizes.values()))
-    return max(whole * share, _ROW)
-
-
-def _value_bytes(kind: str) -> float:
-    name = kind.lower().split("(")[0].split("<")[0]
-    return {**_TYPES, **_WIDE}.get(name, _VALUE)
 
 
 def write_cost(rows: float) -> float:
@@ -108,14 +75,11 @@ class Way(NamedTuple):
 
 
 class SparkCost:
-    """The cost model of a full query's joins; rows are as wide as the columns that it reads."""
+    """The cost model of a full query's joins; rows are as wide as what is still needed of them."""
 
     def __init__(self, graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> None:
-        relations = (graph.by_name[name] for name in hypergraph.names)
         self._bounds = Bounds(graph, hypergraph, statistics)
-        self._widths = [used_bytes(statistics, r.source, r.columns) for r in relations]
-        self._width: dict[int, float] = {}
-        self._sums: dict[tuple[int, int], float] = {}
+        self._widths = Widths(graph, hypergraph, statistics)
         self._sizes: dict[int, tuple[float, float, bool]] = {}
         self._equated = Equated(graph, hypergraph)
         self._places: dict[str, int] = {}
@@ -136,13 +100,15 @@ class SparkCost:
         if small and kind in _BUILDS_RIGHT:
             keyed = self._equated.key(left.relations, right.relations)
             probed = 1.0 if keyed else max(right.rows, 1.0)
-            return BROADCAST * build + PROBE * left.rows * probed, True, False, False
+            seconds = BROADCAST * build + (STAGE if right.kind else 0.0)
+            return seconds + PROBE * left.rows * probed, True, False, False
         here, there = self._place(left), self._place(right)
         if here or there:
             key = self._equated.key(left.relations, right.relations)
             here, there = here if here == key else 0, there if there == key else 0
         moved = (0.0 if here else self._size(left)[0]) + (0.0 if there else build)
         seconds = SHUFFLE * moved + SORT_MERGE * (left.rows + right.rows)
+        seconds += STAGE * ((not here) + (not there))
         return seconds, False, here != 0, there != 0
 
     def _place(self, part: SubPlan) -> int:
@@ -159,22 +125,8 @@ class SparkCost:
         return found
 
     def width(self, relations: int) -> float:
-        """Bytes of a row of a joined set."""
-        width = self._width.get(relations)
-        if width is None:
-            width, run, rest = 0.0, 0, relations
-            while rest:
-                part = rest & _RUN
-                if part:
-                    known = self._sums.get((run, part))
-                    width += known if known is not None else self._sum(run, part)
-                rest, run = rest >> RUN, run + RUN
-            self._width[relations] = width
-        return width
-
-    def _sum(self, run: int, part: int) -> float:
-        found = self._sums[run, part] = sum(self._widths[run + number] for number in bits(part))
-        return found
+        """Bytes of a row of a joined set, without the columns that nothing above it needs."""
+        return self._widths.of(relations)
 
     def _size(self, part: SubPlan) -> tuple[float, bool]:
         """Bytes of a part; whether it may be broadcast by what is expected and what is possible."""

@@ -7,7 +7,8 @@ Columns that are equated form a class, and a class counts once, however many con
 - A set that already holds several columns of a class has the distinct values of the smallest.
 - What several classes have together, and what keys say of them, stands in `classes`.
 - Nulls match nothing: each column counts its share of values, once.
-- Inequalities and expressions over several relations have fixed shares (`selectivity`).
+- Inequalities and expressions over several relations have fixed shares (`selectivity`); what
+  filters that follow from them take is not counted again.
 
 The share is symmetric and depends on the two sets alone. Source: Ebergen's thesis on DuckDB.
 """
@@ -23,6 +24,7 @@ from deltajoin.planner.classes import FLOOR, LEAST, Classes, Equality, bits, pro
 from deltajoin.planner.partners import Partners
 from deltajoin.planner.selectivity import Facts, kept_share
 from deltajoin.planner.statistics import TRUST, Estimate, Measured, Statistics
+from deltajoin.sql.imply import implied_filters
 
 
 class Pairs(NamedTuple):
@@ -61,6 +63,7 @@ class Matching:
         self._statistics = statistics
         self._rows = [statistics.table_rows(r.source) for r in relations]
         given = sorted(set(predicates), key=lambda p: p.sql)
+        own = frozenset(p.sql for p in given if p.kind == "filter")
         self._residuals: list[list[tuple[int, int, float]]] = [[] for _ in relations]
         equalities: list[Equality] = []
         for number, predicate in enumerate(given):
@@ -70,7 +73,7 @@ class Matching:
             if predicate.left is not None and predicate.right is not None:
                 equalities.append((predicate.left, predicate.right))
                 continue
-            needs, share = self.mask(names), self.kept_by(predicate.sql)
+            needs, share = self.mask(names), self._kept_beside(predicate.sql, own)
             for name in names:
                 self._residuals[self._numbers[name]].append((number, needs, share))
         self._filtered = [self._filter(r, given) for r in relations]
@@ -228,6 +231,11 @@ class Matching:
     def kept_by(self, sql: str) -> float:
         """Share of the rows that a predicate over any of the relations keeps; above zero."""
         return max(kept_share((sql,), _Facts(self)), LEAST)
+
+    def _kept_beside(self, sql: str, filters: frozenset[str]) -> float:
+        """The same of rows that the filters kept which follow from the predicate itself."""
+        known = [self.kept_by(each) for each in implied_filters(sql) if each in filters]
+        return min(1.0, self.kept_by(sql) / max(product_of(known), LEAST))
 
     def signature(self, number: int) -> tuple[float, ...]:
         """What sets a relation apart but its name: rows, filtered share, values equated."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -95,7 +95,7 @@ def _shape(node: exp.Expr) -> Shape:
         return _shape(node.this)
     if isinstance(node, exp.And | exp.Or):
         parts = (_shape(node.this), _shape(node.expression))
-        return Shape("and" if isinstance(node, exp.And) else "or", parts)
+        return Shape("and", parts) if isinstance(node, exp.And) else _either(*parts)
     if isinstance(node, exp.Not):
         return Shape("not", (_shape(node.this),))
     if isinstance(node, exp.Boolean):
@@ -111,6 +111,13 @@ def _shape(node: exp.Expr) -> Shape:
     if isinstance(node, exp.Like | exp.ILike | exp.RegexpLike):
         return _fixed(LIKE, node)
     return _comparison(node) if isinstance(node, exp.Binary) else _fixed(OTHER, node)
+
+
+def _either(one: Shape, other: Shape) -> Shape:
+    """A disjunction; values of one column are a list."""
+    if one.kind == other.kind == "in" and one.column == other.column:
+        return replace(one, values=tuple(dict.fromkeys((*one.values, *other.values))))
+    return Shape("or", (one, other))
 
 
 def _listed(node: exp.In | exp.Between) -> Shape:

@@ -31,6 +31,7 @@ from deltajoin.layers import Generation, Windowing
 from deltajoin.names import check_name
 from deltajoin.sql import scope as bound
 from deltajoin.sql.dialect import place, text
+from deltajoin.sql.imply import with_implied
 from deltajoin.sql.normalise import as_block, normal_forms, simplify
 from deltajoin.sql.occurrences import told_apart
 from deltajoin.sql.predicates import predicate_of, refs_in
@@ -120,7 +121,7 @@ def _kinds(block: bound.Block) -> Iterator[tuple[ColumnRef, str]]:
 
 
 def _predicates(conjuncts: list[exp.Expr]) -> tuple[Predicate, ...]:
-    return tuple(dict.fromkeys(predicate_of(conjunct) for conjunct in conjuncts))
+    return tuple(dict.fromkeys(predicate_of(conjunct) for conjunct in with_implied(conjuncts)))
 
 
 def _in_schema_order(used: Mapping[str, None], schema: tuple[str, ...]) -> tuple[str, ...]:
