@@ -158,7 +158,7 @@ class _Maker:
         known = self.statistics.driven_by(driver)
         if known is self.statistics:
             return search
-        steps = Steps(self.graph, known)
+        steps = Steps(self.graph, known, search.steps)
         return Search(steps, len(self.order), plain_pricing(steps))
 
     def by_rule(

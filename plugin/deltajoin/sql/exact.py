@@ -1,22 +1,20 @@
 """Which aggregates give the same value however their rows are ordered, and of which type.
 
 Integers and decimals add up exactly; floating-point sums differ in their last digits with the order
-of rows, which Spark doesn't fix. Only what is certain counts as exact: an expression of a kind or a
-function outside the lists makes its sum order-dependent.
+of rows, which Spark doesn't fix. Only what is certain counts as exact (`sql.numbers`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from sqlglot import exp
 
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.dialect import parse_expression
-from deltajoin.sql.functions import AGGREGATES
+from deltajoin.sql.functions import AGGREGATES, ORDER_DEPENDENT
+from deltajoin.sql.numbers import exact_type
 
-_WHOLE = re.compile(r"^(tinyint|smallint|int|bigint|decimal\(\d+,\d+\))$")
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: The same value in any order, whatever the type.
 _ANY_ORDER = frozenset(
@@ -26,15 +24,15 @@ _ANY_ORDER = frozenset(
     """.split()
 )
 _SUMS = frozenset({"sum", "avg", "mean"})
-_CHOOSING = frozenset({"coalesce", "ifnull", "nvl", "nullif", "abs", "greatest", "least"})
 
 Types = Mapping[str, str]
 
 
-def depends_on_order(node: exp.Expr, types: Types) -> bool:
+def depends_on_order(node: exp.Expr, types: Types, *, ordered: bool = False) -> bool:
     """True unless every aggregate in an expression is the same in any order of rows.
 
     Args:
+        ordered: the rows come in an order without ties, as to a window.
         types: column of the grouped rows -> Spark type; "" or anything else that is no type name
             where it is not known.
     """
@@ -43,43 +41,21 @@ def depends_on_order(node: exp.Expr, types: Types) -> bool:
         for part in node.walk()
         if isinstance(part, exp.Anonymous) and str(part.this).lower() in AGGREGATES
     ]
-    return not all(_any_order(call, types) for call in calls)
+    return not all(_any_order(call, types, ordered) for call in calls)
 
 
-def _any_order(call: exp.Anonymous, types: Types) -> bool:
+def _any_order(call: exp.Anonymous, types: Types, ordered: bool) -> bool:
     name = str(call.this).lower()
-    if name in _ANY_ORDER:
+    if name in _ANY_ORDER or (ordered and name in ORDER_DEPENDENT):
         return True
-    return name in _SUMS and all(is_exact(_argument(a), types) for a in call.expressions)
-
-
-def _argument(node: exp.Expr) -> exp.Expr:
-    return node.expressions[0] if isinstance(node, exp.Distinct) else node
-
-
-def is_exact(node: exp.Expr, types: Types) -> bool:
-    """True for a number that is certainly an integer or a decimal."""
-    match node:
-        case exp.Column():
-            return bool(_WHOLE.match(types.get(node.name, "")))
-        case exp.Literal():
-            return not node.is_string and "e" not in node.this.lower()
-        case exp.Null():
-            return True
-        case exp.Paren() | exp.Neg():
-            return is_exact(node.this, types)
-        case exp.Add() | exp.Sub() | exp.Mul():
-            return is_exact(node.this, types) and is_exact(node.expression, types)
-        case exp.Case():
-            results = [part.args["true"] for part in node.args["ifs"]]
-            results += [node.args["default"]] if node.args.get("default") else []
-            return all(is_exact(result, types) for result in results)
-        case exp.Cast():
-            return bool(_WHOLE.match(node.to.sql(dialect="spark").lower().replace(" ", "")))
-        case exp.Anonymous():
-            known = str(node.this).lower() in _CHOOSING
-            return known and all(is_exact(part, types) for part in node.expressions)
-    return False
+    if name not in _SUMS or len(call.expressions) != 1:
+        return False
+    argument = call.expressions[0]
+    if isinstance(argument, exp.Distinct):
+        (argument,) = argument.expressions
+    exact = exact_type(argument, lambda column: types.get(column.name, ""))
+    # The average of a bigint adds doubles.
+    return exact is not None and (name == "sum" or exact.is_small or not exact.integral)
 
 
 def aggregate_type(node: exp.Expr, types: Types) -> str:
@@ -112,7 +88,10 @@ def made_outputs(
         return {name: _made(sql, below) for name, sql in graph.grouping.outputs}
     if graph.windowing is None:
         return {name: (below.get(name, ""), False) for name in graph.output_names}
-    windows = {name: _made(sql, below)[1] for name, sql in graph.windowing.windows}
+    windows = {
+        name: depends_on_order(parse_expression(sql), below, ordered=True)
+        for name, sql in graph.windowing.windows
+    }
     return {
         o.name: (
             below.get(o.column or "", ""),
