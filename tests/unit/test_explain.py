@@ -171,6 +171,20 @@ def test_every_aggregate_says_how_it_is_kept() -> None:
     assert "    sum(f.flight * 2): linear\n" in deltajoin.explain(plan)
 
 
+def test_a_query_with_unions_is_told_by_its_branches() -> None:
+    sql = """SELECT f.flight AS x, p.manufacturer AS m FROM flights f LEFT JOIN planes p
+             USING (tailnum) UNION ALL SELECT NULL, manufacturer FROM planes"""
+    plan = flights.first_plan(flights.model(sql, keys={}))
+    told = explanation(plan)
+    assert [o["operator"] for o in told["operators"]] == ["left join", "UNION ALL"]
+    assert (told["graph"], told["full_query"]) == (None, None)
+    text = deltajoin.explain(plan)
+    assert "full query: (f ⟕ p)" in text
+    assert "full query: planes" in text
+    ElementTree.fromstring(drawn(plan))  # noqa: S314 - our own text
+    assert "each by itself" in trace_text(plan)
+
+
 def test_a_query_that_is_rebuilt_says_why_and_what_to_change() -> None:
     plan = flights.first_plan(flights.model("SELECT flight FROM flights LIMIT 3", keys={}))
     told = explanation(plan)
