@@ -61,7 +61,7 @@ def matched(
     if "null" in (one, other) and one and other:
         kind = other if one == "null" else one
         return Output(name, _as(left, one, kind), _as(right, other, kind), kind)
-    if one in _NUMBERS and other in _NUMBERS:
+    if _widens(one, other):
         kind = _NUMBERS[max(_NUMBERS.index(one), _NUMBERS.index(other))]
         return Output(name, _as(left, one, kind), _as(right, other, kind), kind)
     if not one and not other and _shape(left, type_of) == _shape(right, type_of):
@@ -69,6 +69,13 @@ def matched(
     shown = " and ".join(kind or "unknown" for kind in (one, other))
     message = f"a union whose column {text(origin)} has the types {shown}"
     raise Unsupported("SET_OPERATION", message, origin, _REMEDY)
+
+
+def _widens(one: str, other: str) -> bool:
+    """True for two numbers with one wider type; an integer beside a float is float or double, as
+    Spark's ANSI mode says."""
+    mixed = "float" in (one, other) and "double" not in (one, other)
+    return one in _NUMBERS and other in _NUMBERS and not mixed
 
 
 def _as(node: exp.Expr, kind: str, wanted: str) -> exp.Expr:
