@@ -10,6 +10,7 @@ import pytest
 import deltajoin
 from deltajoin.audit.render import render_plan, render_text
 from tests.spark.shop import Shop, assert_right, open_shop
+from tests.spark.test_oracle import quick
 
 OF_CUSTOMERS = """
 WITH per_customer AS (
@@ -55,7 +56,7 @@ UNNESTED = "customers, unnest(string_split(name, '')) AS l(letter)"
 
 @pytest.mark.parametrize("sql", MODELS.values(), ids=MODELS)
 def test_groups_below_joins_follow_every_change(sql: str, spark: Any, tmp_path: Path) -> None:
-    shop = open_shop(tmp_path)
+    shop, spark = open_shop(tmp_path), quick(spark)
     model = shop.model(sql=sql, mode="incremental_strict")
     changes = (
         lambda: shop.append("orders", (100, 1, 5), (101, 7, 9)),
