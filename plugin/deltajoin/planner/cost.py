@@ -30,9 +30,9 @@ from deltajoin.planner.widths import INFLATION, UNKNOWN_ROW, Widths
 SCAN = 1 / 22e6
 #: Seconds a file opened, "file": 202 files against 2 with the same rows.
 FILE = 0.008
-#: Seconds an exchange takes whatever it moves, "a stage": nine in a row less one. A joined side
-#: that is broadcast is waited for as long; tables are broadcast side by side.
-STAGE = 0.1
+#: Seconds an exchange takes whatever it moves, "a job": an empty one. A joined side that is
+#: broadcast is waited for as long; tables are broadcast side by side.
+STAGE = 0.2
 #: Seconds a byte of rows exchanged, "shuffle": the scan with and without `repartition(4, k)`.
 SHUFFLE = 1 / 42e6
 #: Seconds a byte of rows collected, hashed and handed out, "broadcast": 0.5 M rows, 10 probe.
@@ -40,6 +40,9 @@ BROADCAST = 1 / 12e6
 #: Seconds a row that probes a hash table, or that a join makes, "probe": less than the noise of a
 #: scan of 4 M rows, so at least 20 M rows a second.
 PROBE = 1 / 20e6
+#: Seconds a row that probes by a key that Spark can't hold in eight bytes of whole numbers: what a
+#: query with 3 M such probes took longer than one with an order that has few of them.
+PROBE_WIDE = 1 / 5e6
 #: Seconds a row sorted and merged, of either side, "sort-merge join": less both exchanges.
 SORT_MERGE = 1 / 6.3e6
 #: Seconds a MERGE takes whatever it writes, "a MERGE" of 1,000 rows into 1 M with deletion vectors;
@@ -56,6 +59,8 @@ USEFUL = 0.95
 #: Where the stream lies after a lookup: where it lay, by the lookup's key, anywhere.
 KEPT, KEYED, LOST = 0, 1, 2
 
+#: Bytes of a key that Spark looks up fastest, and of the types that one is made of.
+_LONG, _WHOLE = 8, {"tinyint": 1, "smallint": 2, "int": 4, "integer": 4, "bigint": 8, "long": 8}
 _BUILDS_RIGHT = ("inner", "left", "semi", "anti")
 
 
@@ -88,7 +93,15 @@ class SparkCost:
             if predicate.left is not None
         ]
         classes = {column: 1 << i for i, column in enumerate(sorted({c for _, c in columns}))}
-        self._equalities = tuple((needs, classes[column]) for needs, column in columns)
+        self._equalities = tuple(
+            tuple((needs, classes[column]) for needs, column in columns if needs >> number & 1)
+            for number in range(hypergraph.size)
+        )
+        self._key_bytes = dict.fromkeys(classes.values(), 0)
+        for name, column in sorted(ref for p in edges for ref in p.refs):
+            kind = statistics.types.get((graph.by_name[name].source, column), "bigint").lower()
+            joined = classes[min(whole.equated((name, column)))]
+            self._key_bytes[joined] = max(self._key_bytes[joined], _WHOLE.get(kind, 2 * _LONG))
         self._equated = [0] * hypergraph.size
         for needs, _ in columns:
             for number in range(hypergraph.size):
@@ -111,7 +124,8 @@ class SparkCost:
         if kind in _BUILDS_RIGHT and self._is_small(right):
             probed = 1.0 if self._is_keyed(left, right) else max(right.rows, 1.0)
             seconds = BROADCAST * build + (STAGE if right.kind else 0.0)
-            return seconds + PROBE * left.rows * probed, True, False, False
+            probe = PROBE_WIDE if self._has_wide_key(left, right) else PROBE
+            return seconds + probe * left.rows * probed, True, False, False
         here, there = self._place(left), self._place(right)
         if here or there:
             key = self._key(left.relations, right.relations)
@@ -143,12 +157,23 @@ class SparkCost:
             other &= other - 1
         return False
 
+    def _has_wide_key(self, left: SubPlan, right: SubPlan) -> bool:
+        """Whether a join's key takes more than a long: several columns, or no whole number."""
+        key, size = self._key(left.relations, right.relations), 0
+        while key:
+            size += self._key_bytes[key & -key]
+            key &= key - 1
+        return size > _LONG
+
     def _key(self, left: int, right: int) -> int:
         """What a join equates, as a set of equality classes."""
         joined, key = left | right, 0
-        for needs, column in self._equalities:
-            if needs & joined == needs and needs & left and needs & right:
-                key |= column
+        few = left if left.bit_count() < right.bit_count() else right
+        while few:
+            for needs, column in self._equalities[(few & -few).bit_length() - 1]:
+                if needs & joined == needs and needs & left and needs & right:
+                    key |= column
+            few &= few - 1
         return key
 
     def width(self, relations: int) -> float:
