@@ -65,7 +65,6 @@ class Measures:
             ("a job", "s", self._job),
             ("scan", "bytes of files/s", self._scan),
             ("file", "s a file", self._file),
-            ("a stage", "s", self._stage),
             ("shuffle", "bytes/s", self._shuffle),
             ("broadcast", "bytes/s", self._broadcast),
             ("probe", "rows/s", self._probe),
@@ -106,21 +105,6 @@ class Measures:
         self._table("many", rows, 202)
         many, few = (self.timed(lambda n=n: _run(self._read(n))) for n in ("many", "few"))
         return (many - few) / 200
-
-    def _stage(self) -> float:
-        self.spark.conf.set("spark.sql.adaptive.enabled", "true")
-
-        def run(exchanges: int) -> None:
-            rows = self.spark.range(1_000).toDF("x")
-            for number in range(exchanges):
-                rows = rows.groupBy((rows.x % (900 - number)).alias("k")).count()
-                rows = rows.selectExpr("k + count AS x")
-            _run(rows)
-
-        try:
-            return (self.timed(lambda: run(9)) - self.timed(lambda: run(1))) / 8
-        finally:
-            self.spark.conf.set("spark.sql.adaptive.enabled", "false")
 
     def _shuffle(self) -> float:
         moved = self.timed(lambda: _run(self._read("fact").repartition(4, "k")))

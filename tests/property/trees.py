@@ -301,9 +301,9 @@ class _Trees(_Generator):
         if self.chance(0.25):
             one, two, sort = self.random.choice(pairs)
             parts.append(f"{one} {self.random.choice(('<=', '<>', '<'))} {two}")
-        if self.chance(0.12):
-            both = [f"({self.filter(left)}) AND ({self.filter(right)})" for _ in range(2)]
-            parts.append(f"(({both[0]}) OR ({both[1]}))")
+        if self.chance(0.04):
+            both = [f"(({self.filter(left)}) AND ({self.filter(right)}))" for _ in range(4)]
+            parts.append(f"({' OR '.join(both)})")
         for side in (left, right):
             if self.chance(0.1):
                 parts.append(f"({self.filter(side)})")

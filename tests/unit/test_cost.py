@@ -107,6 +107,23 @@ def test_an_exchange_and_the_wait_for_a_joined_side_cost_whatever_they_move() ->
     assert cost.way("full", tiny.leaf(0), tiny.leaf(0)).seconds > 2 * STAGE
 
 
+def test_a_probe_by_a_key_of_several_columns_or_of_text_is_dear() -> None:
+    of = graph(["a", "b", "c", "d"], ["a.x = b.x", "a.y = b.y", "a.x = c.x", "a.s = d.s"])
+    kinds = {"x": "bigint", "y": "int", "s": "string"}
+    types = {(name, column): kind for name in "abcd" for column, kind in kinds.items()}
+    statistics = Statistics({"a": BIG, "b": 10, "c": 10, "d": 10}, {}, types=types)
+    hyper = hypergraph(of)
+    cost = SparkCost(of, hyper, statistics)
+    made = Combiner(hyper, SetEstimator(of, hyper, statistics), cost)
+    two, one, text = (cost.way("inner", made.leaf(0), made.leaf(n)).seconds for n in (1, 2, 3))
+    assert two == pytest.approx(text, rel=0.01)
+    assert two > 3 * one
+    short = replace(statistics, types={**types, ("a", "x"): "int", ("b", "x"): "int"})
+    short = replace(short, types={**short.types, ("c", "x"): "int"})
+    packed = SparkCost(of, hyper, short).way("inner", made.leaf(0), made.leaf(1)).seconds
+    assert packed == pytest.approx(one, rel=0.01), "two ints make a long"
+
+
 def test_a_full_join_is_never_a_broadcast_and_keeps_no_distribution() -> None:
     of = graph(["a", "b"], [], [join("full", "a", "b", "a.x = b.x")])
     hyper = hypergraph(of)

@@ -32,9 +32,9 @@ from deltajoin.planner.widths import INFLATION, UNKNOWN_ROW, Widths
 SCAN = 1 / 22e6
 #: Seconds a file opened, "file": 202 files against 2 with the same rows.
 FILE = 0.008
-#: Seconds an exchange takes whatever it moves, "a stage": nine in a row less one. A joined side
-#: that is broadcast is waited for as long; tables are broadcast side by side.
-STAGE = 0.1
+#: Seconds an exchange takes whatever it moves, "a job": an empty one. A joined side that is
+#: broadcast is waited for as long; tables are broadcast side by side.
+STAGE = 0.2
 #: Seconds a byte of rows exchanged, "shuffle": the scan with and without `repartition(4, k)`.
 SHUFFLE = 1 / 42e6
 #: Seconds a byte of rows collected, hashed and handed out, "broadcast": 0.5 M rows, 10 probe.
@@ -42,6 +42,9 @@ BROADCAST = 1 / 12e6
 #: Seconds a row that probes a hash table, or that a join makes, "probe": less than the noise of a
 #: scan of 4 M rows, so at least 20 M rows a second.
 PROBE = 1 / 20e6
+#: Seconds a row that probes by a key that Spark can't hold in eight bytes of whole numbers: what a
+#: query with 3 M such probes took longer than one with an order that has few of them.
+PROBE_WIDE = 1 / 5e6
 #: Seconds a row sorted and merged, of either side, "sort-merge join": less both exchanges.
 SORT_MERGE = 1 / 6.3e6
 #: Seconds a MERGE takes whatever it writes, "a MERGE" of 1,000 rows into 1 M with deletion vectors;
@@ -58,6 +61,8 @@ USEFUL = 0.95
 #: Where the stream lies after a lookup: where it lay, by the lookup's key, anywhere.
 KEPT, KEYED, LOST = 0, 1, 2
 
+#: Bytes of a key that Spark looks up fastest, and of the types that one is made of.
+_LONG, _WHOLE = 8, {"tinyint": 1, "smallint": 2, "int": 4, "integer": 4, "bigint": 8, "long": 8}
 _BUILDS_RIGHT = ("inner", "left", "semi", "anti")
 
 
@@ -82,6 +87,11 @@ class SparkCost:
         self._widths = Widths(graph, hypergraph, statistics)
         self._sizes: dict[int, tuple[float, float, bool]] = {}
         self._equated = Equated(graph, hypergraph)
+        self._key_bytes: dict[int, int] = {}
+        for (name, column), shared in self._equated.columns:
+            kind = statistics.types.get((graph.by_name[name].source, column), "bigint").lower()
+            size = _WHOLE.get(kind, 2 * _LONG)
+            self._key_bytes[shared] = max(self._key_bytes.get(shared, 0), size)
         self._places: dict[str, int] = {}
 
     def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
@@ -98,10 +108,11 @@ class SparkCost:
         """Seconds; whether the right side is broadcast; which sides lie by the join's key."""
         build, small = self._size(right)
         if small and kind in _BUILDS_RIGHT:
-            keyed = self._equated.key(left.relations, right.relations)
-            probed = 1.0 if keyed else max(right.rows, 1.0)
+            key = self._equated.key(left.relations, right.relations)
+            probed = 1.0 if key else max(right.rows, 1.0)
             seconds = BROADCAST * build + (STAGE if right.kind else 0.0)
-            return seconds + PROBE * left.rows * probed, True, False, False
+            probe = PROBE_WIDE if self._is_wide(key) else PROBE
+            return seconds + probe * left.rows * probed, True, False, False
         here, there = self._place(left), self._place(right)
         if here or there:
             key = self._equated.key(left.relations, right.relations)
@@ -123,6 +134,14 @@ class SparkCost:
                 found = self._equated.key(part.left.relations, part.right.relations)
             self._places[part.text] = found
         return found
+
+    def _is_wide(self, key: int) -> bool:
+        """Whether a key takes more than a long: several columns, or no whole number."""
+        size = 0
+        while key:
+            size += self._key_bytes[key & -key]
+            key &= key - 1
+        return size > _LONG
 
     def width(self, relations: int) -> float:
         """Bytes of a row of a joined set, without the columns that nothing above it needs."""

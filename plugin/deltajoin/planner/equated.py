@@ -25,6 +25,9 @@ class Equated:
             if predicate.left is not None
         ]
         classes = {column: 1 << i for i, column in enumerate(sorted({c for _, c in columns}))}
+        refs = sorted({ref for predicate in edges for ref in predicate.refs})
+        #: Every equated column with its class.
+        self.columns = tuple((ref, classes[min(whole.equated(ref))]) for ref in refs)
         self._touched = {1 << number: 0 for number in range(hypergraph.size)}
         pairs: dict[int, set[int]] = {shared: set() for shared in classes.values()}
         for needs, column in columns:
