@@ -128,7 +128,7 @@ def quick_spark(spark: Any) -> Any:
 
 def test_averages_of_decimals_have_sparks_last_digit(spark: Any, market: Market) -> None:
     """Many quotients, ties among them: the sums stay and rows come."""
-    kinds = ((10, 2), (18, 6), (5, 0), (3, 1), (23, 13), (20, 4))
+    kinds = ((10, 2), (18, 6), (5, 0), (3, 1), (20, 4))
     shown = ", ".join(
         f"avg(CAST(s.price * {n + 1} AS DECIMAL({p}, {s}))) AS a{n}"
         for n, (p, s) in enumerate(kinds)

@@ -191,4 +191,4 @@ def _sort(
 
 def _divides(exact: Exact) -> bool:
     """True when Spark's decimals hold every step of an average without loss."""
-    return not exact.integral and exact.precision <= 23 and exact.scale <= 13
+    return not exact.integral and exact.precision <= 20 and exact.scale <= 6

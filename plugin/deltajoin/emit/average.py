@@ -16,7 +16,7 @@ from deltajoin.emit.ast import call, number, string
 def decimal_average(total: exp.Expr, count: exp.Expr, precision: int, scale: int) -> exp.Expr:
     """The average of decimal(precision, scale) values, for a count above 0.
 
-    Requires precision <= 23 and scale <= 13, so that no intermediate type has over 38 digits.
+    Requires precision <= 20 and scale <= 6: then no intermediate type has over 38 digits.
     """
     digits = scale + 4
     unit = decimal(string("0." + "0" * (digits - 1) + "1"), digits, digits)
@@ -26,7 +26,8 @@ def decimal_average(total: exp.Expr, count: exp.Expr, precision: int, scale: int
     rest = exp.paren(exp.Mod(this=sum_, expression=step))
     whole = decimal(exp.Sub(this=sum_.copy(), expression=rest), precision + 15, digits)
     quotient = decimal(exp.Div(this=whole, expression=rows.copy()), precision + 4, digits)
-    below = exp.Mul(this=call("abs", rest.copy()), expression=number(2))
+    size = call("abs", rest.copy())
+    below = exp.Add(this=size, expression=size.copy())
     last = (
         exp.case()
         .when(exp.LT(this=below, expression=step.copy()), decimal(number(0), digits, digits))
