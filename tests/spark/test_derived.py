@@ -41,13 +41,13 @@ WITH ranked AS (
 ),
 largest AS (SELECT * FROM ranked WHERE n = 1),
 letters AS (
-  SELECT customer_id, letter FROM customers LATERAL VIEW explode(split(name, '')) l AS letter
+  SELECT customer_id, count(letter) AS letters
+  FROM customers LATERAL VIEW explode(split(name, '')) l AS letter GROUP BY customer_id
 )
-SELECT c.customer_id, c.name, o.order_id, o.amount, count(l.letter) AS letters
+SELECT c.customer_id, c.name, o.order_id, o.amount, l.letters
 FROM customers AS c
 LEFT JOIN largest AS o ON c.customer_id = o.customer_id
 LEFT JOIN letters AS l ON c.customer_id = l.customer_id
-GROUP BY c.customer_id, c.name, o.order_id, o.amount
 """
 MODELS = {"a left join": OF_CUSTOMERS, "groups of groups": SHARES, "layers": LATEST}
 EXPLODED = "customers LATERAL VIEW explode(split(name, '')) l AS letter"

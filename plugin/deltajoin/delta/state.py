@@ -98,7 +98,7 @@ def group_state(
     graph: JoinGraph, types: Types, inexact: Inexact = frozenset()
 ) -> GroupState | None:
     """The state of a grouped query; None for another query, and where groups are computed anew."""
-    if graph.grouping is None:
+    if graph.grouping is None or graph.generation is not None:
         return None
     found = kept_aggregates(graph, types, inexact)
     return None if any(a.kept == GROUPS for a in found) else GroupState(found)
