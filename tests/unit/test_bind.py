@@ -204,3 +204,16 @@ def test_replacing_tables_leaves_every_other_character() -> None:
         "with c as (select * from `t_v3` AS `t`) -- t\n"
         "select f.id from `f_v1` AS `f` left join c as f2 on f.k=f2.k, `f_v1` g"
     )
+
+
+def test_fields_of_structs_are_read_through_a_union() -> None:
+    columns = {"a": ("id", "s"), "b": ("id", "s"), "c": ("id",)}
+    types = {("a", "s"): "struct<x:int>", ("b", "s"): "struct<x:int>"}
+    types |= {(table, "id"): "int" for table in columns}
+    both = "SELECT id, s FROM a UNION ALL SELECT id, s FROM b"
+    sql = f"SELECT u.s.x AS x FROM ({both}) AS u JOIN c ON c.id = u.id AND u.s.x > 1"
+    found = bind(sql, columns, types).graph
+    assert found is not None
+    shown = [(p.sql, p.refs) for core in found.branches for p in found.outputs(core)]
+    assert shown == [("`a`.`s`.`x`", (("a", "s"),)), ("`b`.`s`.`x`", (("b", "s"),))]
+    assert {r.name: r.columns for r in found.relations}["a"] == ("id", "s")

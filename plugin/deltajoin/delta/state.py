@@ -21,14 +21,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import sqlglot
 from sqlglot import exp
 
 from deltajoin.delta.path import SourceVersion
 from deltajoin.graph import Grouping, JoinGraph, Projection
 from deltajoin.names import RESERVED_PREFIX, ROWS, SHOWN
 from deltajoin.sql.aggregates import Call, aggregate_calls
-from deltajoin.sql.dialect import Verbatim, text
+from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.numbers import Exact, TypeOf, exact_type
 
 #: (source, column) -> Spark type.
@@ -127,7 +126,7 @@ def kept_aggregates(
     found: dict[str, Aggregate] = {}
     numbers: dict[str, int] = {}
     for sql in (*(sql for _, sql in grouping.outputs), grouping.having):
-        for call in aggregate_calls(sqlglot.parse_one(sql, dialect=Verbatim)) if sql else ():
+        for call in aggregate_calls(parse_expression(sql)) if sql else ():
             if call.text not in found:
                 known = graph.generation is None and unsure.isdisjoint(
                     c.name for c in call.node.find_all(exp.Column)

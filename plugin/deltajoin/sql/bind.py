@@ -22,12 +22,21 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, Grouping, JoinGraph
 from deltajoin.names import SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
+from deltajoin.sql.columns import (
+    bound,
+    closed,
+    flattened,
+    mark_missing,
+    named_columns,
+    renamed,
+)
 from deltajoin.sql.dialect import parse, place, text, unwrapped
 from deltajoin.sql.exact import made_outputs
 from deltajoin.sql.group import group_rows, is_grouped, name_outputs, own_name
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.layers import is_layered, layered
-from deltajoin.sql.nulls import is_never_null, is_null_without
+from deltajoin.sql.nulls import is_never_null
+from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import (
     Unsupported,
     check_bare_functions,
@@ -197,16 +206,16 @@ class _Binder:
     def grouped(self, select: exp.Select) -> tuple[Block, Grouping]:
         """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""
         block, scope = self._rows(select, None)
-        grouping = group_rows(select, block, lambda node: _bound(node, scope), scope)
+        grouping = group_rows(select, block, lambda node: bound(node, scope), scope)
         return block, grouping
 
     def _distinct_union(self, query: exp.Query) -> tuple[Block, Grouping]:
         """UNION: the rows of UNION ALL, grouped by all columns."""
         block = self.block(query, distinct=True)
         columns = [(name, value) for name, value, _ in block.outputs]
-        scope = Scope([Item((), _named(columns, query))])
+        scope = Scope([Item((), named_columns(columns, query))])
         select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
-        return block, group_rows(select, block, lambda node: _bound(node, scope), scope)
+        return block, group_rows(select, block, lambda node: bound(node, scope), scope)
 
     def _union(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
         check_union(query)
@@ -305,7 +314,7 @@ class _Binder:
             if node.alias
             else tuple(parts[start:] for start in range(len(parts)))
         )
-        return Item(qualifiers, _named(expressions, node))
+        return Item(qualifiers, named_columns(expressions, node))
 
     def _inline(self, query: exp.Query, node: exp.Expr, block: Block) -> Item:
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
@@ -318,9 +327,9 @@ class _Binder:
         """The FROM item of a subquery or CTE that gives out these columns."""
         cte = find_cte(node) if isinstance(node, exp.Table) else None
         if cte is not None and cte.args["alias"].args.get("columns"):
-            outputs = _renamed(outputs, cte.args["alias"])
+            outputs = renamed(outputs, cte.args["alias"])
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
-        return Item(((alias.lower(),),) if alias else (), _named(outputs, node))
+        return Item(((alias.lower(),),) if alias else (), named_columns(outputs, node))
 
     def _join(self, join: exp.Join, block: Block, scope: Scope) -> None:
         kind = join_kind(join)
@@ -346,9 +355,9 @@ class _Binder:
             return
         sides = [Block(block.items, block.conjuncts), mine]
         if kind in ("left", "full"):
-            _mark_missing(kind, new, scope, sides[1], on, join)
+            mark_missing(kind, new, scope, sides[1], on, join)
         if kind in ("right", "full"):
-            _mark_missing(kind, before, scope, sides[0], on, join)
+            mark_missing(kind, before, scope, sides[0], on, join)
         if kind in ("semi", "anti"):
             scope.items, scope.merged = before, merged
         if kind == "right":
@@ -383,14 +392,14 @@ class _Binder:
 
     @staticmethod
     def _conjuncts(condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
-        conjuncts = _flatten(condition)
+        conjuncts = flattened(condition)
         for conjunct in conjuncts:
             check_expression(conjunct)
-        return [_bound(conjunct, scope) for conjunct in conjuncts]
+        return [bound(conjunct, scope) for conjunct in conjuncts]
 
     def bound(self, node: exp.Expr, scope: Scope) -> exp.Expr:
         """An expression with its columns resolved."""
-        return _bound(node, scope)
+        return bound(node, scope)
 
     def take_name(self, wanted: str) -> str:
         """A name that no relation has."""
@@ -398,7 +407,7 @@ class _Binder:
 
     def where(self, condition: exp.Expr, block: Block, scope: Scope) -> None:
         """Put a condition into a block: its conjuncts, and joins for EXISTS and IN."""
-        for conjunct in _flatten(condition):
+        for conjunct in flattened(condition):
             kind, node = "semi", conjunct
             while isinstance(node, (exp.Not, exp.Paren)):
                 kind = ("anti" if kind == "semi" else "semi") if isinstance(node, exp.Not) else kind
@@ -429,15 +438,15 @@ class _Binder:
         query.set("distinct", None)  # a match is a match
         inner = self.block(query, outer=scope)
         below = frozenset(inner.relations)
-        on = [c for c in inner.conjuncts if not _relations(c) <= below]
-        inner.conjuncts = [c for c in inner.conjuncts if _relations(c) <= below]
-        if not all(_relations(c) <= below for c in inner.all_conjuncts()):
+        on = [c for c in inner.conjuncts if not relations_in(c) <= below]
+        inner.conjuncts = [c for c in inner.conjuncts if relations_in(c) <= below]
+        if not all(relations_in(c) <= below for c in inner.all_conjuncts()):
             raise Unsupported("SUBQUERY", "a correlated join", query, "Correlate in WHERE.")
         if member is not None:
             check_expression(member)
             if len(inner.outputs) != 1:
                 raise Unsupported("SUBQUERY", "IN over several columns", query, "Use EXISTS.")
-            one, other = _bound(member, scope), _closed(inner.outputs[0][1])
+            one, other = bound(member, scope), closed(inner.outputs[0][1])
             facts = [*block.conjuncts, *self._plain_conjuncts(where, scope)]
             known = is_never_null(one, [*facts, *on]) and is_never_null(
                 other, [*inner.conjuncts, *on]
@@ -453,8 +462,8 @@ class _Binder:
     @staticmethod
     def _plain_conjuncts(where: exp.Expr | None, scope: Scope) -> list[exp.Expr]:
         """The conjuncts of a WHERE that hold no subquery, bound."""
-        conjuncts = _flatten(where) if where is not None else []
-        return [_bound(c, scope) for c in conjuncts if c.find(exp.Query) is None]
+        conjuncts = flattened(where) if where is not None else []
+        return [bound(c, scope) for c in conjuncts if c.find(exp.Query) is None]
 
     def _project(self, node: exp.Expr, block: Block, scope: Scope) -> None:
         if node.is_star and isinstance(node, (exp.Star, exp.Column)):
@@ -462,96 +471,8 @@ class _Binder:
             return
         check_expression(node)
         value = node.this if isinstance(node, exp.Alias) else node
-        expression = _bound(value, scope)
+        expression = bound(value, scope)
         name = node.alias if isinstance(node, exp.Alias) else own_name(value)
         block.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):
             scope.aliases[name.lower()] = exp.paren(expression.copy())
-
-
-def _mark_missing(
-    kind: str, items: list[Item], scope: Scope, side: Block, on: list[exp.Expr], join: exp.Join
-) -> None:
-    """Make computed columns of a null-supplied side NULL where no row of it matched.
-
-    `coalesce(x, 0)` in a subquery must not become 0 for an unmatched row: it is kept under a test
-    of a column that every matched row has. A full join also keeps rows that lack that column.
-    """
-    below = frozenset(side.relations)
-    present: exp.Expr | None = None
-    for conjunct in on:
-        if isinstance(conjunct, exp.EQ) and kind != "full" and present is None:
-            sides = (conjunct.this, conjunct.expression)
-            present = next((s for s in sides if is_null_without(s, below)), None)
-    for item in items:
-        for key, (name, value) in item.columns.items():
-            if is_null_without(value, below):
-                continue
-            if present is None:
-                what = f"the computed column {name} on the missing side of an outer join"
-                raise Unsupported("OUTER_JOIN", what, join, "Compute it above the join.")
-            there = exp.Not(this=exp.Is(this=_closed(present), expression=exp.Null()))
-            item.columns[key] = (name, exp.case().when(there, value.copy()))
-    for name, value in scope.merged.values():
-        if _relations(value) <= below and not is_null_without(value, below):
-            raise Unsupported("OUTER_JOIN", f"the merged column {name}", join, "Join ON.")
-
-
-def _relations(node: exp.Expr) -> frozenset[str]:
-    return frozenset(column.table for column in node.find_all(exp.Column))
-
-
-def _closed(node: exp.Expr) -> exp.Expr:
-    """A copy that binds as tightly as a name."""
-    plain = isinstance(node, (exp.Column, exp.Dot, exp.Paren, exp.Literal))
-    return node.copy() if plain else exp.Paren(this=node.copy())
-
-
-def _bound(node: exp.Expr, scope: Scope) -> exp.Expr:
-    if any(isinstance(part, exp.Star) for part in node.walk()):
-        raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
-    holder = exp.Paren(this=node.copy())
-    for column in list(holder.find_all(exp.Column)):
-        column.replace(_closed(scope.resolve(column)))
-    bound: exp.Expr = holder.this
-    return bound
-
-
-def _flatten(condition: exp.Expr) -> list[exp.Expr]:
-    while isinstance(condition, exp.Paren):
-        condition = condition.this
-    if isinstance(condition, exp.And):
-        return _flatten(condition.this) + _flatten(condition.expression)
-    return [condition]
-
-
-def _named(outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> dict[str, tuple[str, exp.Expr]]:
-    alias = node.args.get("alias")
-    if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
-        outputs = _renamed(outputs, alias)
-    named: dict[str, tuple[str, exp.Expr]] = {}
-    for name, expression in outputs:
-        if name.lower() in named:
-            raise DeltaJoinError(
-                "DUPLICATE_COLUMN",
-                f"the subquery has two columns '{name}'",
-                where=place(node),
-                remedy="Give each its own alias.",
-            )
-        if name:
-            named[name.lower()] = (name, expression)
-    return named
-
-
-def _renamed(
-    outputs: list[tuple[str, exp.Expr]], alias: exp.TableAlias
-) -> list[tuple[str, exp.Expr]]:
-    names = [column.name for column in alias.args["columns"]]
-    if len(names) != len(outputs):
-        raise DeltaJoinError(
-            "COLUMN_ALIASES",
-            f"{len(names)} column aliases for {len(outputs)} columns",
-            where=place(alias),
-            remedy="Give one alias to each column.",
-        )
-    return [(name, expression) for name, (_, expression) in zip(names, outputs, strict=True)]

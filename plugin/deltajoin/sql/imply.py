@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, reduce
 
-import sqlglot
 from sqlglot import exp
 
-from deltajoin.sql.dialect import Verbatim, text
+from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.predicates import relations_in
 
 #: A disjunction of more parts than this is left as it is.
 MOST_PARTS = 64
@@ -50,7 +50,7 @@ def implied_filters(sql: str) -> tuple[str, ...]:
     >>> implied_filters("(`a`.`x` = 1 AND `b`.`y` = 2) OR `b`.`y` = `a`.`x`")
     ()
     """
-    node = sqlglot.parse_one(sql, dialect=Verbatim)
+    node = parse_expression(sql)
     return tuple(text(exp.paren(found)) for found in _filters(node))
 
 
@@ -58,7 +58,7 @@ def _filters(conjunct: exp.Expr) -> Iterator[exp.Expr]:
     node = conjunct.unnest()
     if not isinstance(node, exp.Or) or len(_parts(node, exp.Or)) > MOST_PARTS:
         return
-    touched = sorted(_relations(node))
+    touched = sorted(relations_in(node))
     for relation in touched if len(touched) > 1 else ():
         found = _about(node, relation)
         if found is not None:
@@ -68,7 +68,7 @@ def _filters(conjunct: exp.Expr) -> Iterator[exp.Expr]:
 def _about(node: exp.Expr, relation: str) -> exp.Expr | None:
     """What holds of one relation alone wherever the node is TRUE; None for nothing."""
     node = node.unnest()
-    if _relations(node) == {relation}:
+    if relations_in(node) == {relation}:
         return node.copy() if all(isinstance(n, _PLAIN) for n in _values(node)) else None
     if isinstance(node, exp.And):
         known = [found for part in _parts(node, exp.And) if (found := _about(part, relation))]
@@ -124,7 +124,3 @@ def _values(node: exp.Expr) -> Iterator[exp.Expr]:
     for found in node.walk(prune=lambda n: isinstance(n, exp.Cast)):
         literal = isinstance(found, exp.Cast) and isinstance(found.this, exp.Literal)
         yield found.this if literal else found
-
-
-def _relations(node: exp.Expr) -> frozenset[str]:
-    return frozenset(column.table for column in node.find_all(exp.Column))

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from deltajoin.graph import Predicate
 from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.predicates import relations_in
 
 #: Equal, or one of both NULL: what NOT IN takes for a match.
 NOT_IN = "not in"
@@ -63,7 +64,7 @@ def join_keys(
     for (mine, other), turned in zip(
         sides, (operator, _TURNED.get(operator, operator)), strict=True
     ):
-        here, there = _relations(mine), _relations(other)
+        here, there = relations_in(mine), relations_in(other)
         if here == {relation} and there and there <= others:
             return [JoinKey(predicate, relation, text(mine), text(other), there, turned)]
     return []
@@ -95,7 +96,3 @@ def _open(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
-
-
-def _relations(node: exp.Expr) -> frozenset[str]:
-    return frozenset(column.table for column in node.find_all(exp.Column))

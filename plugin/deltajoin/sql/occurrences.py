@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-import sqlglot
 from sqlglot import exp
 
 from deltajoin.graph import Attachment, Core, Predicate
 from deltajoin.names import UniqueNames
-from deltajoin.sql.dialect import Verbatim
+from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.predicates import predicate_of
 
 
@@ -80,7 +79,7 @@ def _under(predicates: tuple[Predicate, ...], names: Mapping[str, str]) -> tuple
 def _renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
     if all(names.get(name, name) == name for name in predicate.relations):
         return predicate
-    holder = exp.Paren(this=sqlglot.parse_one(predicate.sql, dialect=Verbatim))
+    holder = exp.Paren(this=parse_expression(predicate.sql))
     for column in list(holder.find_all(exp.Column)):
         to = names.get(column.table, column.table)
         column.set("table", exp.to_identifier(to, quoted=True))

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import sqlglot
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef, Predicate, refs_of
-from deltajoin.sql.dialect import Verbatim, text
+from deltajoin.sql.dialect import parse_expression, text
 
 Values = Mapping[ColumnRef, exp.Expr]
 
@@ -36,6 +35,11 @@ def refs_in(node: exp.Expr) -> tuple[ColumnRef, ...]:
     return refs_of((column.table, column.name) for column in node.find_all(exp.Column))
 
 
+def relations_in(node: exp.Expr) -> frozenset[str]:
+    """The relations that a bound expression touches."""
+    return frozenset(column.table for column in node.find_all(exp.Column))
+
+
 def closed(node: exp.Expr) -> exp.Expr:
     """A copy that binds as tightly as a name."""
     plain = (exp.Column, exp.Dot, exp.Paren, exp.Literal, exp.Null, exp.Cast, exp.Anonymous)
@@ -50,7 +54,7 @@ def filled(sql: str, values: Values, missing: frozenset[str] = frozenset()) -> e
         >>> text(filled("`u`.`k` = `b`.`k`", known, frozenset({"b"})))
         '`a`.`k` = NULL'
     """
-    holder = exp.Paren(this=sqlglot.parse_one(sql, dialect=Verbatim))
+    holder = exp.Paren(this=parse_expression(sql))
     for column in list(holder.find_all(exp.Column)):
         value = values.get((column.table, column.name))
         if value is not None:

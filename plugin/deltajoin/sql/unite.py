@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-import sqlglot
 from sqlglot import exp
 
 from deltajoin.graph import Block, ColumnRef, Core, Join, Predicate, Projection
-from deltajoin.sql.dialect import Verbatim, text
+from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.predicates import filled, refs_in
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.union import typed
@@ -31,7 +30,7 @@ def with_outputs(
     Raises:
         Unsupported: SET_OPERATION for a missing column of unknown type.
     """
-    values = {ref: sqlglot.parse_one(sql, dialect=Verbatim) for ref, sql in core.given}
+    values = {ref: parse_expression(sql) for ref, sql in core.given}
     unions = {name for name, _ in kinds}
     nulls = tuple(name for name in core.nulls if name not in unions)
     made = tuple(_projection(p, values, kinds) for p in projections)

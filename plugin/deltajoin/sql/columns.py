@@ -1,0 +1,110 @@
+"""Expressions and columns while a FROM clause is bound: resolved, split into conjuncts, named."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.sql.dialect import place
+from deltajoin.sql.nulls import is_null_without
+from deltajoin.sql.predicates import relations_in
+from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.scope import Block, Item, Scope
+
+
+def mark_missing(
+    kind: str, items: list[Item], scope: Scope, side: Block, on: list[exp.Expr], join: exp.Join
+) -> None:
+    """Make computed columns of a null-supplied side NULL where no row of it matched.
+
+    `coalesce(x, 0)` in a subquery must not become 0 for an unmatched row: it is kept under a test
+    of a column that every matched row has. A full join also keeps rows that lack that column.
+    """
+    below = frozenset(side.relations)
+    present: exp.Expr | None = None
+    for conjunct in on:
+        if isinstance(conjunct, exp.EQ) and kind != "full" and present is None:
+            sides = (conjunct.this, conjunct.expression)
+            present = next((s for s in sides if is_null_without(s, below)), None)
+    for item in items:
+        for key, (name, value) in item.columns.items():
+            if is_null_without(value, below):
+                continue
+            if present is None:
+                what = f"the computed column {name} on the missing side of an outer join"
+                raise Unsupported("OUTER_JOIN", what, join, "Compute it above the join.")
+            there = exp.Not(this=exp.Is(this=closed(present), expression=exp.Null()))
+            item.columns[key] = (name, exp.case().when(there, value.copy()))
+    for name, value in scope.merged.values():
+        if relations_in(value) <= below and not is_null_without(value, below):
+            raise Unsupported("OUTER_JOIN", f"the merged column {name}", join, "Join ON.")
+
+
+def closed(node: exp.Expr) -> exp.Expr:
+    """A copy that binds as tightly as a name."""
+    plain = isinstance(node, (exp.Column, exp.Dot, exp.Paren, exp.Literal))
+    return node.copy() if plain else exp.Paren(this=node.copy())
+
+
+def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
+    """An expression over relations, of one over the names of a scope.
+
+    Raises:
+        Unsupported: STAR; what `Scope.resolve` raises.
+    """
+    if any(isinstance(part, exp.Star) for part in node.walk()):
+        raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
+    holder = exp.Paren(this=node.copy())
+    for column in list(holder.find_all(exp.Column)):
+        column.replace(closed(scope.resolve(column)))
+    found: exp.Expr = holder.this
+    return found
+
+
+def flattened(condition: exp.Expr) -> list[exp.Expr]:
+    """The conjuncts of a condition."""
+    while isinstance(condition, exp.Paren):
+        condition = condition.this
+    if isinstance(condition, exp.And):
+        return flattened(condition.this) + flattened(condition.expression)
+    return [condition]
+
+
+def named_columns(
+    outputs: list[tuple[str, exp.Expr]], node: exp.Expr
+) -> dict[str, tuple[str, exp.Expr]]:
+    """The columns of a FROM item by lower-case name, under the aliases that it gives them.
+
+    Raises:
+        DeltaJoinError: DUPLICATE_COLUMN, COLUMN_ALIASES.
+    """
+    alias = node.args.get("alias")
+    if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
+        outputs = renamed(outputs, alias)
+    named: dict[str, tuple[str, exp.Expr]] = {}
+    for name, expression in outputs:
+        if name.lower() in named:
+            raise DeltaJoinError(
+                "DUPLICATE_COLUMN",
+                f"the subquery has two columns '{name}'",
+                where=place(node),
+                remedy="Give each its own alias.",
+            )
+        if name:
+            named[name.lower()] = (name, expression)
+    return named
+
+
+def renamed(
+    outputs: list[tuple[str, exp.Expr]], alias: exp.TableAlias
+) -> list[tuple[str, exp.Expr]]:
+    """Outputs under the column aliases of a table alias."""
+    names = [column.name for column in alias.args["columns"]]
+    if len(names) != len(outputs):
+        raise DeltaJoinError(
+            "COLUMN_ALIASES",
+            f"{len(names)} column aliases for {len(outputs)} columns",
+            where=place(alias),
+            remedy="Give one alias to each column.",
+        )
+    return [(name, expression) for name, (_, expression) in zip(names, outputs, strict=True)]
