@@ -41,7 +41,7 @@ def group_sql(target: Target, grouping: Grouping, rows: exp.Expr, state: GroupSt
     new = new.select(named(number(1), _THERE))
     old = exp.select(*(column(name, "t") for name in target.stored), named(number(1), _THERE))
     names = dict(zip(grouping.keys, grouping.key_outputs, strict=False))
-    old = _touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)
+    old = of_touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)
     keys = set(target.key)
     values = [
         named(exp.func("coalesce", column(n, "new"), column(n, "old")), n)
@@ -73,10 +73,10 @@ def touched_groups(
 ) -> exp.Select:
     """The groups of input rows whose keys stand in the view `touched`, as they are stored."""
     keys = {key: key for key in grouping.keys}
-    return _touched(grouped(rows, grouping, state), INPUT, keys, touched)
+    return of_touched(grouped(rows, grouping, state), INPUT, keys, touched)
 
 
-def _touched(select: exp.Select, alias: str, names: dict[str, str], view: str) -> exp.Select:
+def of_touched(select: exp.Select, alias: str, names: dict[str, str], view: str) -> exp.Select:
     """Rows whose group is touched, of a total all; `names`: group key -> column under the alias."""
     if not names:
         return select

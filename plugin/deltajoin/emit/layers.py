@@ -14,7 +14,7 @@ from sqlglot import exp
 from deltajoin.delta.plan import Target
 from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import column, expression, fail, named, number, pretty, table
-from deltajoin.emit.group import REGROUPED, touched_groups
+from deltajoin.emit.group import REGROUPED, of_touched, touched_groups
 from deltajoin.emit.paths import Statement
 from deltajoin.emit.state import TARGET_ROWS
 from deltajoin.emit.write import PATH_ROWS, net
@@ -91,7 +91,7 @@ def touched_parts(graph: JoinGraph, view: str, touched: str) -> exp.Select:
     assert windowing is not None  # noqa: S101 - the caller's promise
     inner = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(INPUT, quoted=True)))
     keys = dict(zip(windowing.keys, windowing.keys, strict=True))
-    inner = _touched(inner.from_(rows), INPUT, keys, touched)
+    inner = of_touched(inner.from_(rows), INPUT, keys, touched)
     return windowed(inner.subquery(INPUT), windowing)
 
 
@@ -104,13 +104,5 @@ def partition_statement(graph: JoinGraph, target: Target) -> Statement:
     minus = named(exp.Neg(this=number(1)), WEIGHT)
     old = exp.select(*(column(name, "t") for name in target.columns), minus)
     names = dict(zip(windowing.keys, windowing.key_outputs, strict=True))
-    old = _touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)
+    old = of_touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)
     return Statement(PARTITION_ROWS, pretty(exp.union(new, old, distinct=False)))
-
-
-def _touched(select: exp.Select, alias: str, names: dict[str, str], view: str) -> exp.Select:
-    on = [
-        exp.NullSafeEQ(this=column(key, view), expression=column(name, alias))
-        for key, name in names.items()
-    ]
-    return select.join(table(view), on=exp.and_(*on), join_type="left semi")
