@@ -234,6 +234,10 @@ class _Trees(_Generator):
                 self.kinds[f"{alias}.v{number}"] = "bigint"
             numeric = not value.startswith(("min", "max", "avg"))
             columns += [(f"{alias}.v{number}", "number")] if numeric else []
+        if self.chance(0.15):
+            shown, columns = shown[1:], columns[1:]
+        if not columns:
+            shown, columns = [*shown, "count(*) AS n"], [(f"{alias}.n", "number")]
         text = f"SELECT {', '.join(shown)} FROM {below.text}{where}"
         text += f" GROUP BY {', '.join(name for name, _ in keys)}"
         if self.chance(0.2):

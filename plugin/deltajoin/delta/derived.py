@@ -111,7 +111,9 @@ def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
             types[name, output] = kind or f"unknown type of {name}.{output}"
             if order:
                 inexact.add((name, output))
-        keys |= {name: key} if (key := row_key(derived.graph, keys, types)) else {}
+        key = row_key(derived.graph, keys, types)
+        if key and set(key) <= set(derived.graph.output_names):
+            keys[name] = key
     return Described(keys, types, frozenset(inexact))
 
 

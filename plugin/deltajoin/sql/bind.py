@@ -187,9 +187,9 @@ class _Binder:
                     raise
                 remedy = "Group in a subquery of FROM and join it."
                 raise Unsupported("SUBQUERY", "a correlated aggregate", select, remedy) from error
-            if graph.grouping is not None and graph.grouping.hidden_keys:
-                what = "a group key of a subquery that is not selected, or a total there,"
-                raise Unsupported("AGGREGATE", what, select, "Select every GROUP BY expression.")
+            if graph.grouping is not None and not graph.grouping.keys:
+                what = "a total in a subquery"
+                raise Unsupported("AGGREGATE", what, select, "Give it a GROUP BY, and join by it.")
             cte = select.parent
             source = cte.alias if isinstance(cte, exp.CTE) else name
             known[id(select)] = Derived(self._registry.names.take(source), graph)
