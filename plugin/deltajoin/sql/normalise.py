@@ -135,8 +135,14 @@ def _joined(core: Core, side: Core, on: tuple[Predicate, ...]) -> Core | None:
 
 
 def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> Core | None:
-    """The core with one more attachment; None when no row is left."""
-    known = _known(on, core, side)
+    """The core with one more attachment; None when no row is left.
+
+    The side may hold relations that the core misses: of a full join's unmatched rows, what they
+    were not matched with.
+    """
+    hidden = frozenset(side.everything)
+    above = replace(core, nulls=tuple(name for name in core.nulls if name not in hidden))
+    known = _known(on, above, side)
     if known is None:
         if kind == "left":
             return replace(core, nulls=(*core.nulls, *side.everything))
