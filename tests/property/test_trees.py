@@ -167,6 +167,8 @@ def _below(change: Callable[[DerivedPlan], DerivedPlan]) -> Callable[..., DeltaP
         derived = tuple(change(one) if one.source.changed else one for one in plan.derived)
         return None if derived == plan.derived else replace(plan, derived=derived)
 
+    return mutate
+
 
 def _fold(change: Callable[[str], str]) -> Callable[[Program, DeltaPlan], Program | None]:
     """Alter how a change is folded and added to the state."""
