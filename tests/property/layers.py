@@ -95,8 +95,11 @@ class _Layers(_Trees):
             names = f"p{self.views}, e{self.views}"
             columns = [(f"{view}.p{self.views}", "number"), (name, sort)]
         if kind == "stack":
-            numbers = [n for n, s in tree.columns if s == sort]
-            call = f"stack(2, {self.random.choice(numbers)}, {self.random.choice(numbers)})"
+            same = [n for n, s in tree.columns if s == sort]
+            values = [self.random.choice(same), self.random.choice(same)]
+            if sort == "number":  # Spark stacks one type only, and sums have another than columns
+                values = [f"CAST({value} AS DECIMAL(30, 4))" for value in values]
+            call = f"stack(2, {', '.join(values)})"
         text = f"{tree.text} LATERAL VIEW {outer}{call} {view} AS {names}"
         return Tree(text, tree.columns + columns, tree.keys, False)
 

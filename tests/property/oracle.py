@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache, cached_property, lru_cache
@@ -99,6 +99,18 @@ def to_duckdb(sql: str) -> str:
     return text.replace("LEFT SEMI JOIN", "SEMI JOIN").replace("LEFT ANTI JOIN", "ANTI JOIN")
 
 
+def history(case: Case, tables: Collection[str]) -> Iterator[tuple[State, State, Feeds]]:
+    """For each epoch the state before and after it, and the change feeds of the tables given."""
+    state = case.initial()
+    for commits in case.epochs:
+        before, feeds = state, Feeds()
+        for commit in commits:
+            state, feed = play(state, commit)
+            if commit.table in tables:
+                feeds.setdefault(commit.table, []).extend(feed)
+        yield before, state, feeds
+
+
 def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:  # noqa: C901
     """The outcome of each epoch in turn; with a mutant, of the epochs that it alters.
 
@@ -113,12 +125,7 @@ def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:  # noq
     stored = _stored(case, maker, sql, state)
     if mutant is None:
         _check_backfill(case, maker, state, target)
-    for number, commits in enumerate(case.epochs):
-        before, feeds = state, Feeds()
-        for commit in commits:
-            state, feed = play(state, commit)
-            if commit.table in maker.tables:
-                feeds.setdefault(commit.table, []).extend(feed)
+    for number, (before, state, feeds) in enumerate(history(case, maker.tables)):
         wanted = full_rows(case, sql, state)
         changed, old, target = wanted != target, target, wanted
         before_table, stored = stored, _stored(case, maker, sql, state)
@@ -230,7 +237,7 @@ def full_rows(case: Case, sql: str, state: State) -> Bag:
 def _stored(case: Case, maker: _PlanMaker, sql: str, state: State) -> pa.Table:
     """The rows that a rebuild stores, with their types."""
     con = connection()
-    if maker.graph.grouping is None:
+    if maker.graph.grouping is None and maker.graph.windowing is None:
         for table in case.tables:
             _register(table.name, _arrow(table.columns, tuple(state[table.name].values())))
         return con.sql(to_duckdb(sql)).to_arrow_table()

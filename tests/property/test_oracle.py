@@ -6,12 +6,9 @@ seed; its smallest form goes to tests/fixtures/cases, whose files are replayed b
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -25,13 +22,6 @@ from tests.property.shrink import failure, keep, kept, load, shrink
 LEAST_CHANGED, LEAST_KEYED = 0.70, 0.25
 CHUNK = 20
 BUDGET = 500
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[ProcessPoolExecutor]:
-    workers = min(4, os.cpu_count() or 1)
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize("file", kept(), ids=lambda file: file.stem)

@@ -19,7 +19,7 @@ from deltajoin.emit.sql import Program, build_program
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.bind import bind
 from tests.property import mutants, oracle
-from tests.property.cases import Case, play, render_sql
+from tests.property.cases import Case, render_sql
 from tests.property.generate import TUNED
 from tests.property.oracle import Feeds, Mutant
 from tests.property.test_trees import STATE_MUTANTS
@@ -39,13 +39,7 @@ def verdicts(case: Case, mutant: Mutant | None) -> Iterator[tuple[bool, bool]]:
     query = bind(sql, {t.name: t.names for t in case.tables})
     assert query.graph is not None
     maker = oracle._PlanMaker(case, sql, query.graph)
-    state = case.initial()
-    for number, commits in enumerate(case.epochs):
-        before, feeds = state, Feeds()
-        for commit in commits:
-            state, feed = play(state, commit)
-            if commit.table in query.tables:
-                feeds.setdefault(commit.table, []).extend(feed)
+    for number, (before, state, feeds) in enumerate(oracle.history(case, query.tables)):
         plan = maker.plan(number, oracle._kinds(feeds))
         right = build_program(shadowed(plan))
         work = oracle._mutated(shadowed(plan), feeds, mutant) if mutant else (right, feeds)
@@ -73,7 +67,7 @@ def verdict(
     rows = oracle.to_duckdb(sql)
     if kind == "bag":
         rows = f"SELECT *, count(*) AS __deltajoin_count FROM ({rows}) GROUP BY ALL"
-    con.execute(f"CREATE OR REPLACE TEMP TABLE {BEFORE} AS {rows}")
+    oracle._register(BEFORE, con.sql(rows).to_arrow_table())
     assert program.shadow is not None
     assert program.shadow.scans[-1].view == BEFORE
     opened = replace(program, scans=(*program.scans, *program.shadow.scans[:-1]))
@@ -130,15 +124,9 @@ def test_mistakes_are_told_exactly_where_they_matter(
 def grouped_verdicts(case: Case, mutant: Mutant | None) -> Iterator[tuple[bool, bool]]:
     """As `verdicts`, of a case with groups; what a target stores must be right, hidden or not."""
     sql = render_sql(case)
-    maker = oracle._maker_of(case)
+    maker = oracle.maker_of(case)
     assert maker is not None
-    state = case.initial()
-    for number, commits in enumerate(case.epochs):
-        before, feeds = state, Feeds()
-        for commit in commits:
-            state, feed = play(state, commit)
-            if commit.table in maker.tables:
-                feeds.setdefault(commit.table, []).extend(feed)
+    for number, (before, state, feeds) in enumerate(oracle.history(case, maker.tables)):
         old, new = (oracle._stored(case, maker, sql, at) for at in (before, state))
         plan = maker.plan_or_none(number, oracle._kinds(feeds))
         if plan is None or not plan.paths or plan.regroup:
@@ -171,7 +159,7 @@ def test_a_wrong_state_is_told_before_it_shows() -> None:
     for seed in range(12):
         case = oracle.draw(seed, profile, generate_groups)
         try:
-            maker = oracle._maker_of(case)
+            maker = oracle.maker_of(case)
         except (AssertionError, DeltaJoinError):
             continue
         if maker is None or maker.state is None:

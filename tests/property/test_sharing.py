@@ -10,8 +10,8 @@ from deltajoin.emit import paths as emitted
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.names import PATH
 from deltajoin.sql.bind import bind
-from tests.property.cases import play, render_sql
-from tests.property.oracle import Feeds, _kinds, _load, _PlanMaker, connection, draw, to_duckdb
+from tests.property.cases import render_sql
+from tests.property.oracle import _kinds, _load, _PlanMaker, connection, draw, history, to_duckdb
 
 Counts = Counter[tuple[str, str]]
 
@@ -23,13 +23,8 @@ def test_shared_lookups_count_the_rows_of_each_path(monkeypatch: pytest.MonkeyPa
         sql = render_sql(case)
         query = bind(sql, {t.name: t.names for t in sorted(case.tables, key=lambda t: t.name)})
         assert query.graph is not None
-        maker, state = _PlanMaker(case, sql, query.graph), case.initial()
-        for number, commits in enumerate(case.epochs):
-            before, feeds = state, Feeds()
-            for commit in commits:
-                state, feed = play(state, commit)
-                if commit.table in query.tables:
-                    feeds.setdefault(commit.table, []).extend(feed)
+        maker = _PlanMaker(case, sql, query.graph)
+        for number, (before, state, feeds) in enumerate(history(case, query.tables)):
             plan = maker.plan(number, _kinds(feeds))
             program = build_program(plan)
             if not program.shared:

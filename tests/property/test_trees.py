@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
+from functools import partial
 
 import pytest
 
@@ -31,32 +31,35 @@ CHUNK = 20
 LEAST_CHANGED, LEAST_INCREMENTAL = 0.70, 0.90
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        yield pool
-
-
 def test_random_trees(request: pytest.FixtureRequest, processes: ProcessPoolExecutor) -> None:
-    count, first = request.config.getoption("--cases"), request.config.getoption("--seed")
     started = time.monotonic()
-    chunks = [range(s, min(s + CHUNK, first + count)) for s in range(first, first + count, CHUNK)]
-    seen: Counter[str] = Counter()
-    for found, failed in processes.map(run_chunk, chunks):
-        seen += found
-        if failed is not None:
-            report(*failed)
+    seen = run_cases(request, processes, generate_tree)
     epochs, queries = seen["epochs"], seen["kept"] + seen["rebuilt"] + seen["refused"]
     changed = seen["changed"] / epochs
     incremental = 1 - seen["not by keys"] / epochs
     print(
-        f"\n{count} trees from seed {first}: {seen['kept'] / queries:.0%} of the queries kept, "
+        f"\n{queries} trees from seed {request.config.getoption('--seed')}: "
+        f"{seen['kept'] / queries:.0%} of the queries kept, "
         f"{seen['summed'] / queries:.0%} in branches, {seen['unions'] / queries:.0%} with unions, "
         f"{epochs} epochs, {incremental:.0%} by keys alone, {changed:.0%} change the target, "
         f"{seen['grouped'] / queries:.0%} with aggregates, {time.monotonic() - started:.1f} s"
     )
     assert changed >= LEAST_CHANGED
     assert incremental >= LEAST_INCREMENTAL
+
+
+def run_cases(
+    request: pytest.FixtureRequest, processes: ProcessPoolExecutor, make: Make
+) -> Counter[str]:
+    """Counts over all cases that `--cases` and `--seed` ask for; fails with the first wrong one."""
+    count, first = request.config.getoption("--cases"), request.config.getoption("--seed")
+    chunks = [range(s, min(s + CHUNK, first + count)) for s in range(first, first + count, CHUNK)]
+    seen: Counter[str] = Counter()
+    for found, failed in processes.map(partial(run_chunk, make=make), chunks):
+        seen += found
+        if failed is not None:
+            report(*failed, make=make)
+    return seen
 
 
 def run_chunk(

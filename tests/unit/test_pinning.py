@@ -11,10 +11,11 @@ from deltajoin.audit.render import path_lines
 from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.epochs import lookup_paths
 from deltajoin.delta.path import LookupPath, SourceVersion
-from deltajoin.delta.pinning import KEEP, Pins, holds
+from deltajoin.delta.pinning import Pins
 from deltajoin.delta.sharing import lookups_executed
 from deltajoin.graph import JoinGraph, Predicate, Relation
 from deltajoin.planner.cardinality import Statistics
+from deltajoin.planner.kept import KEEP, holds
 from tests.unit.test_epochs import versions_of
 from tests.unit.test_search import random_case
 

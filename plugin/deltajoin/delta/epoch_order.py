@@ -20,10 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 
 from deltajoin.delta.path import SourceVersion
-from deltajoin.delta.pinning import Pins, holds, replanned
+from deltajoin.delta.pinning import Pins
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics
+from deltajoin.planner.kept import holds, replanned
 from deltajoin.planner.solver import COST, Strategy, stream_order
 
 #: Seconds to rebuild an old snapshot, measured on two local cores; a row scanned; a row of a table

@@ -19,7 +19,7 @@ from functools import partial
 
 from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
-from deltajoin.delta.pinning import Pins, holds, replanned
+from deltajoin.delta.pinning import Pins
 from deltajoin.delta.references import expected_empty
 from deltajoin.delta.sharing import lookups_executed, with_sharing
 from deltajoin.graph import JoinGraph
@@ -30,6 +30,7 @@ from deltajoin.planner.cardinality import (
     key_is_bound,
     written_order,
 )
+from deltajoin.planner.kept import holds, replanned
 from deltajoin.planner.search import JoinOrder, Search
 from deltajoin.planner.solver import COST, Strategy, edges_of, solve_path
 from deltajoin.planner.steps import Steps, plain_pricing

@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.kept import KEEP, LastOrder, holds, replanned
-
-__all__ = ["KEEP", "Pins", "holds", "replanned"]
+from deltajoin.planner.kept import LastOrder
 
 Paths = Sequence[Mapping[str, Any]]
 

@@ -20,7 +20,7 @@ from deltajoin.emit.state import TARGET_ROWS
 from deltajoin.emit.write import PATH_ROWS, net
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT, Generation, Windowing
-from deltajoin.names import WEIGHT
+from deltajoin.names import COUNT, WEIGHT
 
 PARTITION_ROWS = "partition_rows"
 _PEERS = "__deltajoin_peers"
@@ -101,7 +101,8 @@ def partition_statement(graph: JoinGraph, target: Target) -> Statement:
     assert windowing is not None  # noqa: S101 - the caller's promise
     new = exp.select(*(column(name) for name in target.columns), named(number(1), WEIGHT))
     new = new.from_(touched_parts(graph, REGROUPED, TOUCHED).subquery("new"))
-    minus = named(exp.Neg(this=number(1)), WEIGHT)
+    stored = column(COUNT, "t") if target.kind == "bag" else number(1)
+    minus = named(exp.Neg(this=stored), WEIGHT)
     old = exp.select(*(column(name, "t") for name in target.columns), minus)
     names = dict(zip(windowing.keys, windowing.key_outputs, strict=True))
     old = of_touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)

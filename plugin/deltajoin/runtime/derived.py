@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
-from deltajoin.runtime.read import Counter
+from deltajoin.runtime.read import materialised, open_statements
+from deltajoin.runtime.target import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def derive(
@@ -27,7 +28,7 @@ def derive(
     found = {}
     for program in programs:
         with explained(f"derived source {program['source']}"):
-            _open(spark, program["scans"])
+            open_statements(spark, program["scans"])
             if program["change"] is not None:
                 found[program["source"]] = _change(spark, program, change_rows)
     return found
@@ -42,31 +43,18 @@ def _change(
     change_rows[view] = 0
     rows = lookups.union()
     if rows is not None:
-        rows.createOrReplaceTempView(_quoted(program["rows"]))
+        rows.createOrReplaceTempView(quoted(program["rows"]))
         keyed = program["touched"] is not None
-        touched = _materialised(spark, program["touched"]) if keyed else None
+        touched = _rows(spark, program["touched"]) if keyed else None
         if touched is None or touched:
-            _open(spark, program["regroup"])
-            change_rows[view] = _materialised(spark, program["change"])
+            open_statements(spark, program["regroup"])
+            change_rows[view] = _rows(spark, program["change"])
     return {"touched": touched, "change_rows": change_rows[view], "reports": _reports(lookups)}
+
+
+def _rows(spark: SparkSession, statement: dict[str, Any]) -> int:
+    return materialised(spark, statement["view"], statement["sql"])["rows"]
 
 
 def _reports(lookups: Lookups) -> list[dict[str, Any]]:
     return [run.report() for run in lookups.runs]
-
-
-def _open(spark: SparkSession, statements: list[dict[str, Any]]) -> None:
-    for statement in statements:
-        spark.sql(statement["sql"]).createOrReplaceTempView(_quoted(statement["view"]))
-
-
-def _materialised(spark: SparkSession, statement: dict[str, Any]) -> int:
-    """Compute a view once; gives its rows."""
-    counter = Counter(statement["view"])
-    frame: DataFrame = counter.watch(spark.sql(statement["sql"])).localCheckpoint(eager=True)
-    frame.createOrReplaceTempView(_quoted(statement["view"]))
-    return (counter.read() or {"rows": 0})["rows"]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -26,7 +26,12 @@ from deltajoin.runtime.derived import derive
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.own_session import commit_marks, own_session, read_settings
-from deltajoin.runtime.read import Counter, materialise_changes, open_scans
+from deltajoin.runtime.read import (
+    materialise_changes,
+    materialised,
+    open_scans,
+    open_statements,
+)
 from deltajoin.runtime.shadow import compare
 
 if TYPE_CHECKING:
@@ -165,22 +170,14 @@ class _Run:
                 "delete": f"coalesce(sum(greatest(-{column}, 0)), 0)",
             }
         )
-        counter = Counter("to_write", counted)
-        folded = counter.watch(self.spark.sql(self.program["fold"])).localCheckpoint(eager=True)
-        folded.createOrReplaceTempView("to_write")
-        found = counter.read() or {}
+        found = materialised(self.spark, "to_write", self.program["fold"], counted)
         return {done: found.get(name, 0) for name, done in _OPERATIONS.items()}
 
     def _regroup(self) -> None:
         """Put up the touched groups, the target, and the groups' rows where they are read."""
-        # Counters inside a view report only from a query that is watched itself.
-        counter = Counter("touched")
-        touched = counter.watch(self.spark.sql(self.program["touched"]))
-        touched.localCheckpoint(eager=True).createOrReplaceTempView("touched")
+        materialised(self.spark, "touched", self.program["touched"])
         targets.read_stored(self.spark, self.target).createOrReplaceTempView("target_rows")
-        for statement in self.program["regroup"]:
-            view = self.spark.sql(statement["sql"])
-            view.createOrReplaceTempView("`" + statement["view"] + "`")
+        open_statements(self.spark, self.program["regroup"])
 
     def _nothing(self) -> dict[str, int]:
         """No path is live: the epoch is committed without a row."""

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.runtime.read import Counter
+from deltajoin.runtime.target import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +75,7 @@ def start_lookups(
         if not frames:
             continue
         union = reduce(lambda a, b: a.unionAll(b), frames)
-        union.createOrReplaceTempView(_view(part["view"]))
+        union.createOrReplaceTempView(quoted(part["view"]))
         live = [by_driver[driver] for driver in part["drivers"] if by_driver[driver][1].change_rows]
         figures = [f"count_if(`{_PATH}` = {number})" for number, _ in live]
         view, frame = _chain(spark, part["statements"], [run for _, run in live], figures)
@@ -100,9 +101,5 @@ def _chain(
             frame = counter.watch(frame)
             for name, run in zip(columns, runs, strict=True):
                 run.counters.append((statement["relation"], counter, name))
-        frame.createOrReplaceTempView(_view(statement["view"]))
+        frame.createOrReplaceTempView(quoted(statement["view"]))
     return statements[-1]["view"], frame
-
-
-def _view(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

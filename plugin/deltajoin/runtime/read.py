@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.runtime.failures import explained
+from deltajoin.runtime.target import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +66,13 @@ def open_scans(spark: SparkSession, scans: list[dict[str, Any]]) -> None:
                 frame = _version(spark, scan["location"], scan["version"])
             else:
                 frame = _static(spark, scan["static"])
-            frame.createOrReplaceTempView(_view(scan["view"]))
+            frame.createOrReplaceTempView(quoted(scan["view"]))
+
+
+def open_statements(spark: SparkSession, statements: list[dict[str, Any]]) -> None:
+    """Register each statement under its view name."""
+    for statement in statements:
+        spark.sql(statement["sql"]).createOrReplaceTempView(quoted(statement["view"]))
 
 
 def materialise_changes(spark: SparkSession, feeds: list[dict[str, Any]]) -> dict[str, int]:
@@ -77,11 +84,21 @@ def materialise_changes(spark: SparkSession, feeds: list[dict[str, Any]]) -> dic
     for feed in feeds:
         with explained(f"change of {feed['source']}, versions {feed['first']}..{feed['last']}"):
             _open_raw(spark, feed)
-            counter = Counter(feed["view"])
-            change = counter.watch(spark.sql(feed["sql"])).localCheckpoint(eager=True)
-            change.createOrReplaceTempView(_view(feed["view"]))
-            rows[feed["view"]] = (counter.read() or {"rows": 0})["rows"]
+            rows[feed["view"]] = materialised(spark, feed["view"], feed["sql"])["rows"]
     return rows
+
+
+def materialised(
+    spark: SparkSession, view: str, sql: str, columns: dict[str, str] | None = None
+) -> dict[str, int]:
+    """Compute a view once, in one job; gives its rows, or the `columns` counted over them.
+
+    Counters inside a view report only from a query that is watched itself, as this one is.
+    """
+    counter = Counter(view, columns)
+    frame = counter.watch(spark.sql(sql)).localCheckpoint(eager=True)
+    frame.createOrReplaceTempView(quoted(view))
+    return counter.read() or dict.fromkeys(columns or {"rows": ""}, 0)
 
 
 def _open_raw(spark: SparkSession, feed: dict[str, Any]) -> None:
@@ -94,13 +111,13 @@ def _open_raw(spark: SparkSession, feed: dict[str, Any]) -> None:
             .option("endingVersion", str(feed["last"]))
             .load(feed["location"])
         )
-        raw.createOrReplaceTempView(_view(feed["raw_view"]))
+        raw.createOrReplaceTempView(quoted(feed["raw_view"]))
     for read in feed["reads"]:
         if read["paths"]:
             rows = spark.read.schema(read["schema"]).parquet(*read["paths"])
         else:
             rows = _named_files(_version(spark, feed["location"], read["version"]), read)
-        rows.createOrReplaceTempView(_view(read["view"]))
+        rows.createOrReplaceTempView(quoted(read["view"]))
 
 
 def _named_files(version: DataFrame, read: dict[str, Any]) -> DataFrame:
@@ -120,7 +137,3 @@ def _static(spark: SparkSession, files: dict[str, Any]) -> DataFrame:
 
 def _version(spark: SparkSession, location: str, version: int) -> DataFrame:
     return spark.read.format("delta").option("versionAsOf", str(version)).load(location)
-
-
-def _view(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -30,7 +30,8 @@ from deltajoin.graph import (
 from deltajoin.layers import Generation, Windowing
 from deltajoin.names import check_name
 from deltajoin.sql import scope as bound
-from deltajoin.sql.dialect import place, text
+from deltajoin.sql.dialect import text
+from deltajoin.sql.group import check_names
 from deltajoin.sql.imply import with_implied
 from deltajoin.sql.normalise import as_block, normal_forms, simplify
 from deltajoin.sql.occurrences import told_apart
@@ -53,8 +54,8 @@ def build_graph(
     Raises:
         DeltaJoinError: UNCONNECTED_RELATIONS, UNNAMED_COLUMN, DUPLICATE_COLUMN, RESERVED_NAME.
     """
-    projections = tuple(_projection(*output) for output in block.outputs)
-    _check_outputs(projections, block.outputs)
+    check_names(block.outputs)
+    projections = tuple(_projection(name, node) for name, node, _ in block.outputs)
     root = _block(block)
     cores, copies = told_apart(normal_forms(root), tuple(name for name, _ in relations))
     cores = tuple(simplify(core) for core in cores)
@@ -128,32 +129,9 @@ def _in_schema_order(used: Mapping[str, None], schema: tuple[str, ...]) -> tuple
     return tuple(column for column in schema if column in used) or schema[:1]
 
 
-def _projection(name: str, node: exp.Expr, origin: exp.Expr) -> Projection:
-    if not name:
-        raise DeltaJoinError(
-            "UNNAMED_COLUMN",
-            f"an output column has no name: {text(origin)}",
-            where=place(origin),
-            remedy="Add AS name.",
-        )
+def _projection(name: str, node: exp.Expr) -> Projection:
     column = (node.table, node.name) if isinstance(node, exp.Column) else None
     return Projection(name, text(node), refs_in(node), column)
-
-
-def _check_outputs(
-    projections: tuple[Projection, ...],
-    outputs: list[tuple[str, exp.Expr, exp.Expr]],
-) -> None:
-    seen: set[str] = set()
-    for projection, (_, _, origin) in zip(projections, outputs, strict=True):
-        if projection.name.lower() in seen:
-            raise DeltaJoinError(
-                "DUPLICATE_COLUMN",
-                f"two output columns are named '{projection.name}'",
-                where=place(origin),
-                remedy="Give one of them another alias.",
-            )
-        seen.add(projection.name.lower())
 
 
 def _check_core(core: Core, root: Block) -> None:
