@@ -6,7 +6,8 @@ first round warms up and is not counted. The sides:
 
     literal   as written, with Spark's cost-based optimizer off
     spark     as written, reordered by Spark, with statistics from ANALYZE TABLE for all columns
-    ours      in our planner's order, from Delta logs and declared keys alone, Spark's optimizer off
+    ours      in our planner's order, from Delta logs, declared keys and the sketches that a rebuild
+              with `sketches` counts (`--log`: without these), Spark's optimizer off
 
 Delta refuses ANALYZE TABLE, so Spark reads the same files as Parquet tables on all sides; only our
 planner sees the Delta logs. `--explain` shows estimated against true rows instead of seconds;
@@ -22,7 +23,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--used", action="store_true", help="analyze only columns that the queries use: sooner"
     )
+    parser.add_argument("--log", action="store_true", help="ours without sketches")
     parser.add_argument("--explain", action="store_true", help="rows estimated and true, by DuckDB")
     parser.add_argument(
         "--best", action="store_true", help="--explain, and the best order by true rows: slow"
@@ -115,8 +117,8 @@ def load_queries(parts: Sequence[str]) -> tuple[Query, ...]:
     )
 
 
-def our_plan(query: Query, home: Path) -> Plan:
-    """The plan of a full run, from the Delta logs and the declared keys."""
+def our_plan(query: Query, home: Path, distinct: Mapping[str, float] | None = None) -> Plan:
+    """The plan of a full run, from the Delta logs, the declared keys and distinct values."""
     import deltajoin
     from deltajoin.api import source_names
 
@@ -130,8 +132,28 @@ def our_plan(query: Query, home: Path) -> Plan:
             target=str(home / "target" / query.name),
             keys={name: keys[name] for name in names},
             mode="full",
+            hints={"distinct": distinct or {}},
+            sketches=True,
         )
     )
+
+
+def counted(spark: SparkSession, query: Query, planned: Plan) -> dict[str, float]:
+    """ "table.column" -> distinct values, by the statement that a rebuild runs."""
+    from deltajoin.emit.sql import build_program
+
+    program = build_program(planned)
+    assert program.sketch is not None  # noqa: S101 - sketches are on in `our_plan`
+    for scan, source in zip(program.scans, planned.sources, strict=True):
+        table = f"{query.schema}.{source.source}"
+        spark.sql(f"CREATE OR REPLACE TEMP VIEW `{scan.view}` AS SELECT * FROM {table}")
+    return {
+        f"{row['source']}.{column}": distinct
+        for row in spark.sql(program.sketch).collect()
+        for column, distinct in zip(
+            planned.sketches[row["source"]]["columns"], row["distinct"], strict=True
+        )
+    }
 
 
 def our_sql(planned: Plan) -> tuple[str, dict[str, str]]:
@@ -159,6 +181,8 @@ def on_spark(queries: Sequence[Query], home: Path, options: argparse.Namespace) 
         clock = _jvm_clock(spark)
         for query in queries:
             planned = our_plan(query, home)
+            if not options.log:
+                planned = our_plan(query, home, counted(spark, query, planned))
             bodies = side_sql(spark, query, planned)
             print(query.name, flush=True)
             count = TrueRows(planned.graph, home / query.schema) if options.orders else None

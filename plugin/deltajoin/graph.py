@@ -25,7 +25,7 @@ Caller: build with `sql.bind`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -145,6 +145,12 @@ class Core:
         """Names of all relations below."""
         below = (name for a in self.attachments for name in a.core.everything)
         return (*self.relations, *below)
+
+    def all_predicates(self) -> Iterator[Predicate]:
+        """Its own, those of its attachments' conditions, and theirs."""
+        yield from self.predicates
+        for attachment in self.attachments:
+            yield from (*attachment.on, *attachment.core.all_predicates())
 
     @cached_property
     def early(self) -> tuple[Predicate, ...]:
@@ -308,6 +314,18 @@ class JoinGraph:
         """Columns of a source that any relation at any depth uses, in first-use order."""
         used = (r.columns for part in self.parts for r in part.relations if r.source == source)
         return tuple(dict.fromkeys(column for columns in used for column in columns))
+
+    def judged_columns(self, source: str) -> tuple[str, ...]:
+        """Columns of a source that joins or filters at any depth speak of, sorted."""
+        found = {
+            column
+            for part in self.parts
+            for core in part.branches
+            for predicate in core.all_predicates()
+            for name, column in predicate.refs
+            if part.by_name[name].source == source
+        }
+        return tuple(sorted(found))
 
     def decidable(self, bound: frozenset[str], new: str) -> tuple[Predicate, ...]:
         """Predicates that become decidable when `new` joins what is bound (filters included)."""

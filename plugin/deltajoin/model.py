@@ -35,6 +35,8 @@ class Model:
             right_this_epoch.
         reorder: False keeps the joins as the query nests them.
         order: relations (aliases) in the order in which the whole query must join them.
+        sketches: True counts, at every rebuild, the distinct values of the columns that joins and
+            filters speak of: one more aggregate over each source (HyperLogLog, 5 % off).
 
     Raises:
         DeltaJoinError: UNKNOWN_MODE, INVALID_MODEL, VARIABLE_SUBSTITUTION, INVALID_NAME.
@@ -51,6 +53,7 @@ class Model:
     strategy: str = "cost"
     reorder: bool = True
     order: Sequence[str] = ()
+    sketches: bool = False
 
     def __post_init__(self) -> None:
         check_text(self.sql, "sql")
@@ -80,8 +83,9 @@ class Model:
     def _check_planning(self) -> None:
         if isinstance(self.order, str) or not all(isinstance(name, str) for name in self.order):
             raise _invalid("'order' is a list of relations")
-        if not isinstance(self.reorder, bool):
-            raise _invalid("'reorder' is on or off")
+        for name in ("reorder", "sketches"):
+            if not isinstance(getattr(self, name), bool):
+                raise _invalid(f"'{name}' is on or off")
         if any(not isinstance(part, Mapping) for part in (self.references, self.hints)):
             raise _invalid("'references' and 'hints' are mappings")
 
@@ -99,6 +103,7 @@ class Model:
             "strategy": self.strategy,
             "reorder": self.reorder,
             "order": list(self.order),
+            "sketches": self.sketches,
         }
 
 
@@ -112,14 +117,14 @@ def is_path(place: str) -> bool:
     return "/" in place or "\\" in place or place.startswith(".")
 
 
-_PLANNING = ("references", "hints", "strategy", "reorder", "order")
+_PLANNING = ("references", "hints", "strategy", "reorder", "order", "sketches")
 
 
 def load_model(path: str | Path) -> Model:
     """Read a model from YAML; relative paths in it are relative to the file.
 
     Keys: name (default: the file's stem), sql or sql_file, sources, target, keys, mode, references,
-    hints, strategy, reorder, order.
+    hints, strategy, reorder, order, sketches.
 
     Raises:
         DeltaJoinError: MODEL_FILE (missing, not YAML), INVALID_MODEL (unknown or missing keys).

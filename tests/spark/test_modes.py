@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 import deltajoin
 from deltajoin.api import finish, freeze
+from deltajoin.delta.history import committed_record
 from deltajoin.emit.job import job_source, write_job
 from deltajoin.runtime.session import submit_conf, submit_environment
 from tests.spark import shop as shops
@@ -278,3 +279,38 @@ def test_an_emitted_job_run_by_spark_submit(built: Shop, tmp_path: Path) -> None
     assert_right(built, 2)
     assert finish(planned).to_dict() == record.to_dict()
     assert KEYS["orders"] == list(record.key)
+
+
+# What a rebuild counts besides -----------------------------------------------------------------
+
+
+def test_sketches_are_counted_at_a_rebuild_and_handed_on(spark: Any, tmp_path: Path) -> None:
+    shop = open_shop(tmp_path / "shop")
+    sql = SQL + "WHERE o.amount > 5 AND c.name <> 'name 6'"
+    model = shop.model(sql=sql, sketches=True)
+    deltajoin.run(model, spark)
+    counted = newest_record(shop)["sketches"]
+    assert counted["customers"] == {"rows": 8, "columns": {"customer_id": 8, "name": 8}}
+    amounts = counted["orders"]["columns"].pop("amount")
+    assert amounts == pytest.approx(40, rel=0.1)
+    assert counted["orders"] == {"rows": 40, "columns": {"customer_id": 7}}
+    counted["orders"]["columns"]["amount"] = amounts
+    shop.append("orders", *((100 + n, n % 7, 7) for n in range(2)))
+    record = deltajoin.run(model, spark)
+    assert (record.strategy, newest_record(shop)["sketches"]) == ("incremental", counted)
+    statistics = deltajoin.plan(model).statistics
+    assert statistics is not None
+    assert statistics.distinct("orders", "customer_id").source == "sketch"
+    assert_right(shop, 2, sql)
+    shop.append("orders", (200, 6, 1))
+    off = deltajoin.plan(shop.model(sql=sql)).statistics
+    assert off is not None
+    assert not off.sketches
+
+
+def newest_record(shop: Shop) -> dict[str, Any]:
+    return next(
+        record
+        for commit in shop.target().commits
+        if (record := committed_record(commit.user_metadata)) is not None
+    )

@@ -80,7 +80,7 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
         mode="incremental",
     )
     started = time.monotonic()
-    session = quick(spark) if seed % 4 else spark
+    session = quick(spark) if seed % 8 else spark
     first = deltajoin.run(model, session)
     assert (first.strategy, first.reason) == ("full", "FIRST_RUN")
     before = full_rows(case, sql, state)

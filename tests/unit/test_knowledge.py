@@ -11,7 +11,7 @@ import pytest
 from deltajoin.catalog import TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.epochs import lookup_paths
-from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics
+from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics, last_sketches
 from deltajoin.errors import DeltaJoinError
 from deltajoin.planner.statistics import Measured, Statistics
 from tests.unit import flights
@@ -115,6 +115,30 @@ def test_earlier_paths_are_those_of_the_same_definition() -> None:
     target = replace(target, commits=(foreign, *target.commits))
     assert earlier_paths(target, "now") == (one, two)
     assert earlier_paths(None, "now") == ()
+
+
+def test_sketches_are_those_of_the_last_epoch_of_the_definition() -> None:
+    """A column of few values keeps them while its table grows; a unique one grows with it."""
+    rows = flights.ROWS["flights"]
+    counted = {"rows": rows // 2, "columns": {"carrier": 16, "tailnum": rows // 2}}
+    target = state(
+        {"fingerprint": "before", "sketches": {"flights": {"rows": 1, "columns": {}}}},
+        {"fingerprint": "now", "sketches": {"flights": counted, "gone": counted}},
+    )
+    assert last_sketches(target, "other") == last_sketches(None, "now") == {}
+    declared = Declared(NAMES, {}, {"distinct": {"flights.carrier": 900}})
+    found = gather_statistics(TABLES, {}, declared, (), last_sketches(target, "now"))
+    carrier, tail = (found.distinct("flights", name) for name in ("carrier", "tailnum"))
+    assert carrier.source == tail.source == "sketch"
+    assert 16 <= carrier.value < 20
+    assert tail.value == pytest.approx(found.table_rows("flights"))
+
+
+def test_a_sketch_has_no_more_values_than_its_table_has_rows() -> None:
+    rows = flights.ROWS["airlines"]
+    counted = {"airlines": {"rows": rows, "columns": {"name": 10 * rows}}}
+    found = gather_statistics(TABLES, {}, Declared(NAMES), (), counted)
+    assert found.distinct("airlines", "name").value == rows
 
 
 def test_what_was_measured_changes_the_next_path() -> None:

@@ -56,6 +56,7 @@ _MODEL_OPTIONS = (
     click.option("--strategy", help="Of lookup paths. Default: cost."),
     click.option("--no-reorder", is_flag=True, help="Keep the joins as the query nests them."),
     click.option("--order", help="ALIAS,ALIAS,...: force the order of the whole query."),
+    click.option("--sketches", is_flag=True, help="Count distinct values at every rebuild."),
     click.option("--name", help="Name of the model; default: the SQL file's stem."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
@@ -102,6 +103,7 @@ def _planning(options: dict[str, Any]) -> dict[str, Any]:
     references, strategy = options.pop("references"), options.pop("strategy")
     order = options.pop("order")
     given: dict[str, Any] = {"reorder": False} if options.pop("no_reorder") else {}
+    given |= {"sketches": True} if options.pop("sketches") else {}
     given |= {"references": references} if references else {}
     given |= {"strategy": strategy} if strategy else {}
     return given | ({"order": _names(order)} if order else {})

@@ -21,7 +21,13 @@ from deltajoin.delta.derived import (
 )
 from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.history import Record, last_epoch
-from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics, last_order
+from deltajoin.delta.knowledge import (
+    Declared,
+    earlier_paths,
+    gather_statistics,
+    last_order,
+    last_sketches,
+)
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Target, fingerprint
@@ -38,6 +44,7 @@ from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.solver import parse_strategy
+from deltajoin.planner.statistics import Sketches
 from deltajoin.sql.bind import BoundQuery, bind
 
 Keys = dict[str, tuple[str, ...]]
@@ -77,7 +84,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     last = last_epoch(inputs.target, model)
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
-    statistics = gather_statistics(tables, keys, _declared(model), runs)
+    sketches = last_sketches(inputs.target, mark) if model.sketches else {}
+    statistics = gather_statistics(tables, keys, _declared(model), runs, sketches)
     pins = Pins.of(runs, last_order(inputs.target, mark))
     strategy = parse_strategy(model.strategy)
     known = Known(described, statistics, {s.source: s for s in sources})
@@ -127,6 +135,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         regroup=regroup(graph, statistics, order, versions, state) if graph and live else (),
         derived=derived if live else tuple(plan.at_rest for plan in derived),
         state=state,
+        sketches=_sketches(model, graph, sketches, decision.strategy),
         settings=_settings(last, decision.strategy),
         warnings=_warnings(tables, statistics, graph),
         statistics=statistics,
@@ -141,6 +150,18 @@ def _declared(model: Model) -> Declared:
         references=model.references,
         hints=model.hints,
     )
+
+
+def _sketches(model: Model, graph: JoinGraph | None, last: Sketches, strategy: str) -> Sketches:
+    """What the run hands on; of a rebuild, the columns to count, without figures yet."""
+    if graph is None or not model.sketches or strategy != "full":
+        return last
+    judged = {source: graph.judged_columns(source) for source in graph.sources}
+    return {
+        source: {"rows": None, "columns": dict.fromkeys(columns)}
+        for source, columns in judged.items()
+        if columns
+    }
 
 
 def _full_query(

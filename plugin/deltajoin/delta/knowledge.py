@@ -15,7 +15,14 @@ from deltajoin.catalog import TableState, TargetState
 from deltajoin.delta.history import committed_record
 from deltajoin.errors import DeltaJoinError
 from deltajoin.planner.kept import LastOrder
-from deltajoin.planner.statistics import Columns, Reference, Statistics, measured_steps
+from deltajoin.planner.statistics import (
+    Columns,
+    Reference,
+    Sketches,
+    Statistics,
+    grown,
+    measured_steps,
+)
 
 Keys = Mapping[str, tuple[str, ...]]
 Hints = Mapping[str, Mapping[str, float]]
@@ -45,8 +52,10 @@ def gather_statistics(
     keys: Keys,
     declared: Declared,
     runs: Sequence[Sequence[Mapping[str, Any]]] = (),
+    sketches: Sketches | None = None,
 ) -> Statistics:
-    """What is known of the sources; `runs`: paths of earlier runs, newest first (`earlier_paths`).
+    """What is known of the sources; `runs`: paths of earlier runs, newest first (`earlier_paths`);
+    `sketches`: as of `last_sketches`.
 
     Raises:
         DeltaJoinError: UNKNOWN_REFERENCE, UNKNOWN_HINT for a table or column that is not there, a
@@ -60,8 +69,17 @@ def gather_statistics(
         references=resolve_references(declared, tables),
         hints=resolve_hints(declared, tables),
         types={(n, c.name): c.type for n, table in sorted(tables.items()) for c in table.columns},
+        sketches=dict(_today(sketches or {}, tables)),
         measured=measured_steps(runs),
     )
+
+
+def _today(sketches: Sketches, tables: Mapping[str, TableState]) -> Iterator[tuple[str, float]]:
+    for source, sketch in sorted(sketches.items()):
+        table = tables.get(source)
+        if table is not None and table.rows is not None:
+            for column, distinct in sketch["columns"].items():
+                yield f"{source}.{column}", grown(distinct, sketch["rows"], table.rows)
 
 
 def earlier_paths(state: TargetState | None, mark: str) -> tuple[Sequence[Mapping[str, Any]], ...]:
@@ -75,6 +93,14 @@ def last_order(state: TargetState | None, mark: str) -> LastOrder | None:
     orders = (order for record in _recorded(state, mark) if (order := record.get("order")))
     found = next(orders, None)
     return LastOrder(str(found["nesting"]), found["rows"]) if found else None
+
+
+def last_sketches(state: TargetState | None, mark: str) -> Sketches:
+    """The distinct values that the last rebuild of one definition counted; nothing if it didn't."""
+    for record in _recorded(state, mark):
+        found: Sketches = record.get("sketches") or {}
+        return found
+    return {}
 
 
 def _recorded(state: TargetState | None, mark: str) -> Iterator[Mapping[str, Any]]:

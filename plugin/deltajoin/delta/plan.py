@@ -19,7 +19,7 @@ from deltajoin.delta.state import GroupState
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import Core, JoinGraph, Predicate
 from deltajoin.planner.full_query import FullQuery
-from deltajoin.planner.statistics import Statistics
+from deltajoin.planner.statistics import Sketches, Statistics
 
 FORMAT = 1
 #: Kinds of targets whose table lies under a view in a catalog.
@@ -118,6 +118,7 @@ class DeltaPlan:
     shadow: Shadow | None = None
     derived: tuple[DerivedPlan, ...] = ()
     state: GroupState | None = None
+    sketches: Sketches = field(default_factory=dict)
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
     replanned: tuple[str, ...] = ()
@@ -166,6 +167,8 @@ class DeltaPlan:
             content["state"] = self.state.to_dict()
         if self.shadow is not None:
             content["shadow"] = asdict(self.shadow)
+        if self.sketches:
+            content["sketches"] = self.sketches
         if self.replanned:
             content["replanned"] = list(self.replanned)
         return content

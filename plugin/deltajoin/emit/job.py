@@ -21,7 +21,7 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.sql import build_program
 from deltajoin.names import UniqueNames, slug
 
-_STATEMENTS = ("sql", "fold", "merge", "full", "key_check", "compare")
+_STATEMENTS = ("sql", "fold", "merge", "full", "key_check", "compare", "sketch")
 _SHIPPED = ("__init__.py", "errors.py", "runtime")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

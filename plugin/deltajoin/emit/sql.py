@@ -53,6 +53,7 @@ class Program:
     regroup: tuple[Statement, ...] = ()
     shadow: ShadowProgram | None = None
     derived: tuple[DerivedProgram, ...] = ()
+    sketch: str | None = None
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Every statement in order, with the name of its view or what it is for."""
@@ -74,7 +75,8 @@ def build_program(plan: DeltaPlan) -> Program:
     if plan.strategy == "full":
         scans = tuple(views.scan(s.source, s.version) for s in plan.sources)
         return Program(
-            scans, (), (), (), None, None, full_sql(plan, views), _key_check(plan, views)
+            *(scans, (), (), (), None, None, full_sql(plan, views), _key_check(plan, views)),
+            sketch=_sketch(plan, views),
         )
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), (), None, None, None, None)
@@ -168,6 +170,26 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     keys = dict(plan.keys) | {derived.source.source: derived.key for derived in plan.derived}
     relations = identifying_relations(graph, keys, types, plan.target.kind == "keyed")
     return frozenset(graph.by_name[name].source for name in relations)
+
+
+def _sketch(plan: DeltaPlan, views: Views) -> str | None:
+    """A row for each source: its rows, and about how many distinct values its columns have."""
+    version = {s.source: s.version for s in plan.sources}
+    selects: list[exp.Query] = [
+        exp.select(
+            named(string(source), "source"),
+            named(call("count", number(1)), "rows"),
+            named(call("array", *(_distinct(name) for name in sketch["columns"])), "distinct"),
+        ).from_(table(views.scan(source, version[source]).view))
+        for source, sketch in plan.sketches.items()
+    ]
+    if not selects:
+        return None
+    return pretty(exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0])
+
+
+def _distinct(name: str) -> exp.Expr:
+    return call("approx_count_distinct", column(name))
 
 
 def _key_check(plan: DeltaPlan, views: Views) -> str | None:

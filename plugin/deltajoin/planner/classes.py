@@ -21,7 +21,7 @@ from deltajoin.planner.statistics import Statistics
 Equality = tuple[ColumnRef, ColumnRef]
 
 LEAST, FLOOR, _MOST = 1e-6, 1e-30, 1e200
-_BOUNDED = ("log", "hint")
+_BOUNDED = ("sketch", "log", "hint")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@
 
 Both of the latter are then improved by exact windows and by the best bushy plan over the order of
 their leaves, in turn, until neither helps or the work allowed is done. Pairs are counted before any
-plan is made; work is bounded in pairs too, in proportion to the number of relations.
+plan is made; work is bounded in pairs too, in proportion to the number of relations, and less where
+each has so many partners that a set takes long to estimate.
 
 Greedy joins may end where conflict rules leave no join. The query as written is always a legal
 plan and one of the starts; where it is the only one, `fallback` says so. Caller: pass it for a
@@ -24,6 +25,7 @@ from deltajoin.graph import Block
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.enumerate import count_pairs, exact_plan
 from deltajoin.planner.greedy import SCORES, greedy_orders, greedy_plan, merge_greedily
+from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.linearise import (
     best_bushy,
     linear_orders,
@@ -37,6 +39,10 @@ BUDGET = 10_000
 #: A linear order of more relations has too many intervals.
 _LINEAR_LIMIT = 200
 _LEFT_DEEP_STEPS = 60_000
+#: Partners of a relation, on average, up to which a set is estimated in the time that pairs take.
+_PARTNERS = 8
+#: Times that as many partners, from which on one start is all that time allows.
+_CROWDED = 6
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ def full_plan(
     pairs = count_pairs(graph, budget)
     if pairs <= budget:
         return FullPlan(exact_plan(combiner, trace), "exact", pairs)
-    work = _work(graph.size, budget)
+    work = _work(graph, budget)
     reason = f"more than {budget:,} pairs"
     tree = spanning_tree(combiner)
     acyclic = len({edge.relations for edge in graph.edges if not edge.implied}) < graph.size
@@ -103,9 +109,15 @@ def _trace_starts(combiner: Combiner, work: int, trace: Trace) -> None:
         trace.start("greedy", plan)
 
 
-def _work(size: int, budget: int) -> int:
+def _work(graph: Hypergraph, budget: int) -> int:
     """Pairs that may be tried beyond the budget: as many again, more from 16 relations on."""
-    return max(budget, 1) * max(4, size - 12) // 4
+    return max(budget, 1) * max(4, graph.size - 12) // (4 * _crowd(graph))
+
+
+def _crowd(graph: Hypergraph) -> int:
+    """How many times longer than usual a set takes to estimate."""
+    partners = 2 * sum(not edge.implied for edge in graph.edges) // graph.size
+    return max(1, partners // _PARTNERS)
 
 
 def written_plan(combiner: Combiner, block: Block) -> SubPlan:
@@ -129,8 +141,11 @@ def written_plan(combiner: Combiner, block: Block) -> SubPlan:
 
 def _greedy_plans(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
     """Legal plans from several greedy starts; pairs tried."""
-    found = [greedy_plan(combiner, score) for score in SCORES]
+    crowded = _crowd(combiner.graph) >= _CROWDED
+    found = [greedy_plan(combiner, score) for score in (SCORES[:1] if crowded else SCORES)]
     spent = 0
+    if crowded and found[0] is not None:
+        return [found[0]], spent
     for order in _linear_starts(combiner):
         plan, pairs = best_bushy(combiner, order)
         found.append(plan)
@@ -145,7 +160,8 @@ def _linear_starts(combiner: Combiner) -> Iterator[tuple[int, ...]]:
     size = combiner.graph.size
     if size > _LINEAR_LIMIT:
         return
-    greedy = greedy_orders(combiner, max(1, _LEFT_DEEP_STEPS // size**2))
+    starts = _LEFT_DEEP_STEPS // (size**2 * _crowd(combiner.graph))
+    greedy = greedy_orders(combiner, max(1, starts))
     tree = spanning_tree(combiner)
     linear = linear_orders(combiner, tree) if tree is not None else ()
     pairs = zip_longest(greedy, [order.relations for order in linear])

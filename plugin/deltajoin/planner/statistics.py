@@ -2,6 +2,7 @@
 
     measured   rows in and out of the lookups of earlier runs
     key, reference   declared keys and foreign keys
+    sketch     distinct values as the last rebuild counted them, grown with the table
     log        rows, bytes, bounds and nulls of the Delta log's files
     hint       what the user says; fills what the log leaves open
     guess      rows to the power of 3/4 as distinct values, 1,000 as rows
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
 Columns = tuple[str, tuple[str, ...]]
 Reference = tuple[Columns, Columns]
 Step = tuple[str, frozenset[str], str]
+#: Source -> {"rows": n, "columns": {column: distinct values}}, as a rebuild counted them.
+Sketches = Mapping[str, Mapping[str, Any]]
 
-TRUST = ("measured", "key", "reference", "log", "hint", "guess")
+TRUST = ("measured", "key", "reference", "sketch", "log", "hint", "guess")
 _ASSUMED_ROWS = 1000.0
 _MOST = 1e18
 _FADE = 0.7
@@ -88,6 +91,7 @@ class Statistics:
         log: source -> what its files say of columns.
         references: ((source, columns), (source, key columns)): a foreign key and what it refers to.
         hints: {"rows": {source: n}, "distinct": {"source.column": n}}.
+        sketches: "source.column" -> distinct values (`grown`).
         measured: the lookups of earlier runs (`measured_steps`).
         types: (source, column) -> type, of all columns of a table or of none.
         driver: whose path is being ordered (`driven_by`); measured rows are used for it alone.
@@ -99,6 +103,7 @@ class Statistics:
     log: Mapping[str, FileStatistics] = field(default_factory=dict)
     references: tuple[Reference, ...] = ()
     hints: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    sketches: Mapping[str, float] = field(default_factory=dict)
     measured: Mapping[Step, Measured] = field(default_factory=dict)
     types: Mapping[tuple[str, str], str] = field(default_factory=dict)
     driver: str | None = None
@@ -158,6 +163,9 @@ class Statistics:
             if name == source and columns == (column,)
         ]
         bound = min([most, *referred, *([] if about.domain is None else [_sane(about.domain)])])
+        sketch = self.sketches.get(f"{source}.{column}")
+        if sketch is not None:
+            return Estimate(min(_sane(sketch), bound), "sketch")
         hint = self.hints.get("distinct", {}).get(f"{source}.{column}")
         if hint is not None:
             return Estimate(min(_sane(hint), bound), "hint")
@@ -175,6 +183,20 @@ class Statistics:
             relations = [graph.by_name[name] for name in canonical_names(graph)]
             self._made[id(graph)] = (graph, Matching(relations, graph.predicates, self))
         return self._made[id(graph)][1]
+
+
+def grown(distinct: float, then: float, now: float) -> float:
+    """Distinct values of a table that had `then` rows with so many, and has `now`.
+
+    A column of few values gains few, a unique one gains as many as the table has rows more.
+
+    Example:
+        >>> grown(1000, 1000, 8000), round(grown(10, 1000, 8000)), grown(7, 1000, 1000)
+        (8000.0, 20, 7.0)
+    """
+    if min(distinct, then, now) <= 1 or then == now:
+        return float(distinct)
+    return float(now ** min(math.log(distinct) / math.log(then), 1.0))
 
 
 def _sane(figure: float) -> float:

@@ -68,6 +68,7 @@ class _Run:
         self.caller = spark
         self.shadow: dict[str, Any] | None = None
         self.derived: dict[str, dict[str, Any]] = {}
+        self.sketches: dict[str, dict[str, Any]] = self.plan.get("sketches", {})
         self.spark = own_session(spark, self.plan["settings"])
 
     def execute(self) -> dict[str, Any]:
@@ -85,6 +86,7 @@ class _Run:
     def _rebuild(self) -> None:
         open_scans(self.spark, self.program["scans"])
         self._check_keys()
+        self.sketches = self._counted()
         with explained(f"query of {self.plan['model']}"):
             rows = self.spark.sql(self.program["full"])
         if not self.target["columns"]:
@@ -127,6 +129,21 @@ class _Run:
                 where=names,
                 remedy="Remove the duplicates, correct the key, or declare no key.",
             )
+
+    def _counted(self) -> dict[str, dict[str, Any]]:
+        """About how many distinct values each column has that joins and filters speak of."""
+        if self.program.get("sketch") is None:
+            return {}
+        with explained("distinct values of the sources"):
+            found = self.spark.sql(self.program["sketch"]).collect()
+        columns = {source: sketch["columns"] for source, sketch in self.sketches.items()}
+        return {
+            row["source"]: {
+                "rows": row["rows"],
+                "columns": dict(zip(columns[row["source"]], row["distinct"], strict=True)),
+            }
+            for row in found
+        }
 
     # incremental ------------------------------------------------------------------------------
 
@@ -228,6 +245,8 @@ class _Run:
         }
         if plan.get("derived"):
             record["derived"] = [self._derived_record(one) for one in plan["derived"]]
+        if self.sketches:
+            record["sketches"] = self.sketches
         if self.target.get("hidden"):
             record["hidden"] = self.target["hidden"]
         if self.shadow is not None:

@@ -125,6 +125,7 @@ def model_of(
         hints=hints_of(options.hints, tables, graph, where, plain),
         strategy=options.strategy,
         reorder=options.reorder,
+        sketches=options.sketches,
         order=options.order,
     )
 

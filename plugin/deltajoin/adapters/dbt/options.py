@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import MODES
 from deltajoin.planner.solver import STRATEGIES, parse_strategy
 
-_KNOWN = ("keys", "mode", "references", "hints", "strategy", "reorder", "order")
+_KNOWN = ("keys", "mode", "references", "hints", "strategy", "reorder", "order", "sketches")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Options:
     strategy: str = "cost"
     reorder: bool = True
     order: tuple[str, ...] = ()
+    sketches: bool = False
 
 
 def read_options(config: Any, where: str) -> Options:
@@ -42,7 +44,7 @@ def read_options(config: Any, where: str) -> Options:
         >>> read_options({"mdoe": "full"}, "model m")
         Traceback (most recent call last):
         ...
-        deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode, references, hints, strategy, reorder, order.
+        deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode, references, hints, strategy, reorder, order, sketches.
     """  # noqa: E501
     if config is None or config == "":
         return Options()
@@ -69,8 +71,9 @@ def read_options(config: Any, where: str) -> Options:
         "references": _read_references,
         "hints": _read_hints,
         "strategy": _read_strategy,
-        "reorder": _read_reorder,
+        "reorder": partial(_read_switch, "reorder"),
         "order": _read_order,
+        "sketches": partial(_read_switch, "sketches"),
     }
     return Options(**{name: read[name](value, where) for name, value in given.items()})
 
@@ -128,10 +131,10 @@ def _read_strategy(strategy: Any, where: str) -> str:
         raise _invalid(f"strategy is {strategy!r}", where, remedy) from error
 
 
-def _read_reorder(reorder: Any, where: str) -> bool:
-    if not isinstance(reorder, bool):
-        raise _invalid(f"reorder is {reorder!r}", where, "Use true or false.")
-    return reorder
+def _read_switch(name: str, value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise _invalid(f"{name} is {value!r}", where, "Use true or false.")
+    return value
 
 
 def _read_order(order: Any, where: str) -> tuple[str, ...]:
