@@ -14,6 +14,7 @@ from deltajoin.delta.epochs import lookup_paths
 from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics, last_sketches
 from deltajoin.errors import DeltaJoinError
 from deltajoin.planner.statistics import Measured, Statistics
+from deltajoin.sql.bind import bind
 from tests.unit import flights
 
 TABLES = {name: flights.table(name) for name in flights.COLUMNS}
@@ -132,6 +133,29 @@ def test_sketches_are_those_of_the_last_epoch_of_the_definition() -> None:
     assert carrier.source == tail.source == "sketch"
     assert 16 <= carrier.value < 20
     assert tail.value == pytest.approx(found.table_rows("flights"))
+
+
+def test_columns_are_judged_at_any_depth() -> None:
+    """By filters, conditions of outer joins, in subqueries and in branches; groups are no reason."""
+    graph = bind(
+        """
+        SELECT f.dest, w.temp FROM flights AS f
+        LEFT JOIN weather AS w ON w.origin = f.origin AND w.temp > 3
+        JOIN (SELECT p.manufacturer, count(*) AS n FROM planes AS p
+              WHERE p.year > 1990 GROUP BY p.manufacturer) AS m ON m.n = f.flight
+        UNION ALL
+        SELECT g.tailnum, g.dep_delay FROM flights AS g WHERE g.carrier = 'UA'
+        """,
+        {name: tuple(c.name for c in table.columns) for name, table in TABLES.items()},
+        {(name, c.name): c.type for name, table in TABLES.items() for c in table.columns},
+    ).graph
+    assert graph is not None
+    judged = {source: graph.judged_columns(source) for source in graph.sources}
+    assert judged == {
+        "flights": ("carrier", "flight", "origin"),
+        "planes": ("year",),
+        "weather": ("origin", "temp"),
+    }
 
 
 def test_a_sketch_has_no_more_values_than_its_table_has_rows() -> None:
