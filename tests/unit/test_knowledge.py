@@ -136,7 +136,7 @@ def test_sketches_are_those_of_the_last_epoch_of_the_definition() -> None:
 
 
 def test_columns_are_judged_at_any_depth() -> None:
-    """By filters, conditions of outer joins, in subqueries and in branches; groups are no reason."""
+    """By filters, conditions of outer joins, in subqueries, in branches; not by groups."""
     graph = bind(
         """
         SELECT f.dest, w.temp FROM flights AS f
