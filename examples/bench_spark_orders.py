@@ -144,16 +144,19 @@ def counted(spark: SparkSession, query: Query, planned: Plan) -> dict[str, float
 
     program = build_program(planned)
     assert program.sketch is not None  # noqa: S101 - sketches are on in `our_plan`
-    for scan, source in zip(program.scans, planned.sources, strict=True):
-        table = f"{query.schema}.{source.source}"
-        spark.sql(f"CREATE OR REPLACE TEMP VIEW `{scan.view}` AS SELECT * FROM {table}")
+    sources = zip(program.scans, planned.sources, strict=True)
+    open_views(spark, query, {scan.view: source.source for scan, source in sources})
     return {
         f"{row['source']}.{column}": distinct
         for row in spark.sql(program.sketch).collect()
-        for column, distinct in zip(
-            planned.sketches[row["source"]]["columns"], row["distinct"], strict=True
-        )
+        for column, distinct in row["columns"].items()
     }
+
+
+def open_views(spark: SparkSession, query: Query, scans: Mapping[str, str]) -> None:
+    """The views that emitted statements read, view -> source, over the Parquet tables."""
+    for view, source in scans.items():
+        spark.sql(f"CREATE OR REPLACE TEMP VIEW `{view}` AS SELECT * FROM {query.schema}.{source}")
 
 
 def our_sql(planned: Plan) -> tuple[str, dict[str, str]]:
@@ -234,8 +237,7 @@ def side_sql(spark: SparkSession, query: Query, planned: Plan) -> dict[str, str]
     """The statement of each side; the views that ours reads are made here."""
     spark.sql(f"USE {query.schema}")
     ours, scans = our_sql(planned)
-    for view, source in scans.items():
-        spark.sql(f"CREATE OR REPLACE TEMP VIEW `{view}` AS SELECT * FROM {query.schema}.{source}")
+    open_views(spark, query, scans)
     outputs = planned.target.columns
     sums = ", ".join(f"sum(`{name}`) AS `{name}`" for name in outputs)
 

@@ -112,8 +112,13 @@ def expected(shop: Shop, sql: str = SQL) -> Counter[tuple[Any, ...]]:
 
 def epochs(state: TargetState) -> list[int]:
     """The epochs that the target's history holds, oldest first; twice if committed twice."""
-    records = (committed_record(commit.user_metadata) for commit in reversed(state.commits))
-    return [int(record["epoch"]) for record in records if record is not None]
+    return [int(record["epoch"]) for record in reversed(records(state))]
+
+
+def records(state: TargetState) -> list[dict[str, Any]]:
+    """What the commits of the target's history carry, newest first."""
+    found = (committed_record(commit.user_metadata) for commit in state.commits)
+    return [record for record in found if record is not None]
 
 
 def assert_right(shop: Shop, last: int, sql: str = SQL) -> None:

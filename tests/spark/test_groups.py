@@ -53,8 +53,6 @@ OTHER = {
     "mixed": f"SELECT count(DISTINCT s.day) AS d, sum(s.qty) AS q {JOIN} GROUP BY p.name",
     "mixed total": f"SELECT count(DISTINCT s.day) AS d, max(s.big) AS m {LEFT}",
 }
-#: Kept in other tests, or by what another of these shows.
-COVERED = ("total having", "mixed")
 
 
 class Market:
@@ -180,8 +178,7 @@ def test_shadow_compares_the_state_too(spark: Any, market: Market) -> None:
 
 
 def test_every_epoch_equals_the_query(spark: Any, market: Market) -> None:
-    shown = {name: sql for name, sql in {**LINEAR, **OTHER}.items() if name not in COVERED}
-    models = {name: market.model(name, sql) for name, sql in shown.items()}
+    models = {name: market.model(name, sql) for name, sql in {**LINEAR, **OTHER}.items()}
     for name, model in models.items():
         record = deltajoin.run(model, spark)
         assert record.kind == "grouped", name

@@ -14,11 +14,20 @@ from deltalake import DeltaTable
 
 import deltajoin
 from deltajoin.api import finish, freeze
-from deltajoin.delta.history import committed_record
 from deltajoin.emit.job import job_source, write_job
 from deltajoin.runtime.session import submit_conf, submit_environment
 from tests.spark import shop as shops
-from tests.spark.shop import KEYS, SQL, Shop, assert_right, expected, never, open_shop, rows_at
+from tests.spark.shop import (
+    KEYS,
+    SQL,
+    Shop,
+    assert_right,
+    expected,
+    never,
+    open_shop,
+    records,
+    rows_at,
+)
 
 KEPT = ("auto", "incremental", "incremental_strict")
 
@@ -289,7 +298,7 @@ def test_sketches_are_counted_at_a_rebuild_and_handed_on(spark: Any, tmp_path: P
     sql = SQL + "WHERE o.amount > 5 AND c.name <> 'name 6'"
     model = shop.model(sql=sql, sketches=True)
     deltajoin.run(model, spark)
-    counted = newest_record(shop)["sketches"]
+    counted = records(shop.target())[0]["sketches"]
     assert counted["customers"] == {"rows": 8, "columns": {"customer_id": 8, "name": 8}}
     amounts = counted["orders"]["columns"].pop("amount")
     assert amounts == pytest.approx(40, rel=0.1)
@@ -297,7 +306,7 @@ def test_sketches_are_counted_at_a_rebuild_and_handed_on(spark: Any, tmp_path: P
     counted["orders"]["columns"]["amount"] = amounts
     shop.append("orders", *((100 + n, n % 7, 7) for n in range(2)))
     record = deltajoin.run(model, spark)
-    assert (record.strategy, newest_record(shop)["sketches"]) == ("incremental", counted)
+    assert (record.strategy, records(shop.target())[0]["sketches"]) == ("incremental", counted)
     statistics = deltajoin.plan(model).statistics
     assert statistics is not None
     assert statistics.distinct("orders", "customer_id").source == "sketch"
@@ -306,11 +315,3 @@ def test_sketches_are_counted_at_a_rebuild_and_handed_on(spark: Any, tmp_path: P
     off = deltajoin.plan(shop.model(sql=sql)).statistics
     assert off is not None
     assert not off.sketches
-
-
-def newest_record(shop: Shop) -> dict[str, Any]:
-    return next(
-        record
-        for commit in shop.target().commits
-        if (record := committed_record(commit.user_metadata)) is not None
-    )

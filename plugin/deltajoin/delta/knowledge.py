@@ -97,10 +97,8 @@ def last_order(state: TargetState | None, mark: str) -> LastOrder | None:
 
 def last_sketches(state: TargetState | None, mark: str) -> Sketches:
     """The distinct values that the last rebuild of one definition counted; nothing if it didn't."""
-    for record in _recorded(state, mark):
-        found: Sketches = record.get("sketches") or {}
-        return found
-    return {}
+    found: Sketches = next(_recorded(state, mark), {}).get("sketches", {})
+    return found
 
 
 def _recorded(state: TargetState | None, mark: str) -> Iterator[Mapping[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 from sqlglot import exp
 
@@ -21,6 +22,11 @@ def column(name: str, table: str | None = None) -> exp.Column:
 def call(name: str, *args: exp.Expr) -> exp.Anonymous:
     """A function call whose name is kept."""
     return exp.Anonymous(this=name, expressions=list(args))
+
+
+def union_all(*parts: exp.Query) -> exp.Query:
+    """All rows of one or more queries."""
+    return reduce(lambda a, b: exp.union(a, b, distinct=False), parts)
 
 
 def string(value: str) -> exp.Literal:

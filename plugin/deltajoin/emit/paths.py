@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.delta.sharing import SharedEnd, shared_ends
-from deltajoin.emit.ast import call, column, expression, named, number, pretty, table
+from deltajoin.emit.ast import call, column, expression, named, number, pretty, table, union_all
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
@@ -71,8 +71,7 @@ class SharedProgram:
     @property
     def sql(self) -> str:
         """The union of all inputs, for people and for engines that take it as text."""
-        selects: list[exp.Query] = [exp.select("*").from_(table(view)) for view in self.inputs]
-        return pretty(exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0])
+        return pretty(union_all(*(exp.select("*").from_(table(view)) for view in self.inputs)))
 
 
 def path_statements(

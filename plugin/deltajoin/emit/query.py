@@ -9,7 +9,7 @@ from sqlglot import exp
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import GroupState
-from deltajoin.emit.ast import column, expression, named, pretty, table
+from deltajoin.emit.ast import column, expression, named, pretty, table, union_all
 from deltajoin.emit.layers import generated, windowed
 from deltajoin.emit.nesting import Arms, add_from
 from deltajoin.emit.route import null_columns
@@ -48,7 +48,7 @@ def query_rows(
         columns = {relation.name: relation.columns for relation in part.relations}
         hints = Arms(plan.broadcast, columns)
         selects.append(add_from(select, plan.hypergraph, plan.plan, scan, hints))
-    rows = exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0]
+    rows = union_all(*selects)
     if graph.generation:
         rows = generated(rows.subquery(INPUT), graph.generation)
     if graph.windowing:

@@ -18,7 +18,17 @@ from sqlglot import exp
 
 from deltajoin.delta.epochs import LookupPath, LookupStep
 from deltajoin.delta.route import TOUCHED, own_filters
-from deltajoin.emit.ast import call, column, expression, named, null, number, pretty, table
+from deltajoin.emit.ast import (
+    call,
+    column,
+    expression,
+    named,
+    null,
+    number,
+    pretty,
+    table,
+    union_all,
+)
 from deltajoin.emit.group import REGROUPED
 from deltajoin.emit.paths import (
     PathProgram,
@@ -68,8 +78,7 @@ def regroup_statements(
         statements += _Route(graph, branch, f"{name}_{branch}", views).rows_of_groups(steps)
     if statements:
         ends = [exp.select("*").from_(table(f"{name}_{b}_rows")) for b in range(len(chains))]
-        whole = exp.union(*ends, distinct=False) if len(ends) > 1 else ends[0]
-        statements.append(Statement(name, pretty(whole)))
+        statements.append(Statement(name, pretty(union_all(*ends))))
     return tuple(statements)
 
 

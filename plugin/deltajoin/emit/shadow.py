@@ -13,13 +13,12 @@ Result: the exactly compared columns, and how many rows are too many and missing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from deltajoin.delta.plan import Shadow, Target
-from deltajoin.emit.ast import call, column, named, number, pretty, string, table
+from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
 from deltajoin.emit.write import TO_WRITE
 from deltajoin.names import COUNT, OPERATION, WEIGHT
 
@@ -66,7 +65,7 @@ def _weighted(target: Target) -> exp.Query:
         return exp.select(*[c.copy() for c in columns], named(weight, WEIGHT)).from_(table(view))
 
     if target.kind == "bag":
-        return _union(
+        return union_all(
             rows(column(COUNT), TARGET_BEFORE),
             rows(column(WEIGHT), TO_WRITE),
             rows(exp.Neg(this=column(COUNT)), SHADOW_FULL),
@@ -80,15 +79,11 @@ def _weighted(target: Target) -> exp.Query:
         .from_(table(TARGET_BEFORE, "t"))
         .join(table(TO_WRITE, "s"), on=exp.and_(*same_key), join_type="left anti")
     )
-    return _union(
+    return union_all(
         untouched,
         rows(number(1), TO_WRITE).where(deleted),
         rows(exp.Neg(this=number(1)), SHADOW_FULL),
     )
-
-
-def _union(*parts: exp.Select) -> exp.Query:
-    return reduce(lambda a, b: exp.union(a, b, distinct=False), parts)  # type: ignore[arg-type, return-value]
 
 
 def _settle(differing: exp.Select, target: Target, shadow: Shadow) -> exp.Select:

@@ -12,7 +12,7 @@ Rows are netted before they are folded to keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -21,7 +21,7 @@ from deltajoin.delta.epochs import SourceVersion, reads
 from deltajoin.delta.partition import identifying_relations
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.route import TOUCHED
-from deltajoin.emit.ast import call, column, named, number, pretty, string, table
+from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
 from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.derived import DerivedProgram, derived_program
 from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
@@ -175,21 +175,21 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
 def _sketch(plan: DeltaPlan, views: Views) -> str | None:
     """A row for each source: its rows, and about how many distinct values its columns have."""
     version = {s.source: s.version for s in plan.sources}
-    selects: list[exp.Query] = [
+    selects = [
         exp.select(
             named(string(source), "source"),
             named(call("count", number(1)), "rows"),
-            named(call("array", *(_distinct(name) for name in sketch["columns"])), "distinct"),
+            named(_distinct(sketch["columns"]), "columns"),
         ).from_(table(views.scan(source, version[source]).view))
         for source, sketch in plan.sketches.items()
     ]
-    if not selects:
-        return None
-    return pretty(exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0])
+    return pretty(union_all(*selects)) if selects else None
 
 
-def _distinct(name: str) -> exp.Expr:
-    return call("approx_count_distinct", column(name))
+def _distinct(names: Iterable[str]) -> exp.Expr:
+    """A map from each column to about how many distinct values it has."""
+    pairs = ((string(name), call("approx_count_distinct", column(name))) for name in names)
+    return call("map", *(part for pair in pairs for part in pair))
 
 
 def _key_check(plan: DeltaPlan, views: Views) -> str | None:
@@ -209,5 +209,4 @@ def _key_check(plan: DeltaPlan, views: Views) -> str | None:
             present = [exp.Is(this=column(name), expression=exp.Null()).not_() for name in key]
             duplicates = duplicates.where(*present)
         checks.append(duplicates.limit(1).subquery())
-    selects: list[exp.Query] = [exp.select(column("source")).from_(check) for check in checks]
-    return pretty(exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0])
+    return pretty(union_all(*(exp.select(column("source")).from_(check) for check in checks)))

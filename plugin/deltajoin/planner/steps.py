@@ -123,7 +123,6 @@ class Steps:
         if like is not None:
             self._fan_outs, self._carriers = like._fan_outs, like._carriers
         self._moves: dict[int, tuple[Move, ...]] = {}
-        self._reached: dict[int, int] = {0: 0}
 
     def number(self, name: str) -> int:
         """The bit number of a relation."""
@@ -142,16 +141,10 @@ class Steps:
 
     def neighbours(self, bound: int) -> int:
         """Relations outside a set that share a predicate with it."""
-        return self._reach(bound) & ~bound
-
-    def _reach(self, bound: int) -> int:
-        """Relations that share a predicate with a set; kept, as larger sets hold it."""
-        found = self._reached.get(bound)
-        if found is None:
-            low = bound & -bound
-            found = self.adjacent[low.bit_length() - 1] | self._reach(bound ^ low)
-            self._reached[bound] = found
-        return found
+        reached = 0
+        for i in numbers(bound):
+            reached |= self.adjacent[i]
+        return reached & ~bound
 
     def connected(self, wanted: int) -> int:
         """A connected set that holds the wanted relations, and few others that link them."""

@@ -136,14 +136,7 @@ class _Run:
             return {}
         with explained("distinct values of the sources"):
             found = self.spark.sql(self.program["sketch"]).collect()
-        columns = {source: sketch["columns"] for source, sketch in self.sketches.items()}
-        return {
-            row["source"]: {
-                "rows": row["rows"],
-                "columns": dict(zip(columns[row["source"]], row["distinct"], strict=True)),
-            }
-            for row in found
-        }
+        return {row["source"]: {"rows": row["rows"], "columns": row["columns"]} for row in found}
 
     # incremental ------------------------------------------------------------------------------
 
