@@ -16,9 +16,11 @@ from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.epochs import lookup_paths
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.full_query import plan_full_query
+from deltajoin.planner.lookup import KEPT, KEYED, Price, arrangement, lookup_cost
 from deltajoin.planner.search import JoinOrder, Search
 from deltajoin.planner.statistics import Statistics
-from deltajoin.planner.steps import KEPT, KEYED, Steps, numbers, step_price
+from deltajoin.planner.steps import Steps, numbers
+from deltajoin.planner.widths import used_bytes
 from examples.figures import Figure, quantile
 from examples.path_graphs import SHAPES, changed_versions, path_graph
 
@@ -147,7 +149,7 @@ def brute_force(steps: Steps, first: int, rows: float) -> float:
         for new in numbers(steps.neighbours(bound)):
             after, key = bound | 1 << new, steps.size(bound, new)[1]
             near = place != 0 and place == key
-            cost, moved = price(new, rows_of(bound), rows_of(after), near)
+            cost, moved = price(bound, new, rows_of(bound), rows_of(after), near)
             lies = place if moved == KEPT else key if moved == KEYED else 0
             costs.append(cost + least(after, lies))
         return min(costs, default=0.0)
@@ -165,7 +167,7 @@ def _least(steps: Steps, first: int, rows: float) -> float:
             for new in numbers(steps.neighbours(bound)):
                 after, key = bound | 1 << new, steps.size(bound, new)[1]
                 near = place != 0 and place == key
-                cost, moved = price(new, rows_of(bound), rows_of(after), near)
+                cost, moved = price(bound, new, rows_of(bound), rows_of(after), near)
                 at = (after, place if moved == KEPT else key if moved == KEYED else 0)
                 grown[at] = min(grown.get(at, math.inf), so_far + cost)
         if not grown:
@@ -198,9 +200,23 @@ def _rows(steps: Steps, first: int, rows: float) -> Callable[[int], float]:
     return rows_of
 
 
-def _price(steps: Steps) -> Callable[[int, float, float, bool], tuple[float, int]]:
-    def price(new: int, rows_in: float, rows_out: float, near: bool) -> tuple[float, int]:
-        return step_price(rows_in, rows_out, steps.tables[new], near)
+def _price(steps: Steps) -> Price:
+    """`lookup_cost` less what it is for a stream without a row."""
+    graph, statistics = steps.graph, steps.statistics
+    relations = [graph.by_name[name] for name in steps.names]
+    own = [[p.sql for p in graph.predicates if p.relations == {r.name}] for r in relations]
+    tables = [
+        arrangement(statistics, r.source, mine) for r, mine in zip(relations, own, strict=True)
+    ]
+    widths = [used_bytes(statistics, r.source, r.columns) for r in relations]
+    least = [lookup_cost(table, 0.0, 0.0, 0.0, False).seconds for table in tables]
+
+    def price(
+        bound: int, new: int, rows_in: float, rows_out: float, near: bool
+    ) -> tuple[float, int]:
+        width = sum(widths[number] for number in numbers(bound))
+        cost = lookup_cost(tables[new], rows_in, rows_out, width, near)
+        return cost.seconds - least[new], cost.place
 
     return price
 

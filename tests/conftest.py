@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
-# Sessions of tests are short, also those in processes that tests start: compile quickly. The code
-# cache of that level is so small that a long session fills it and then no longer compiles at all.
+# Sessions of tests are short, also those in processes that tests start: compile quickly, and do not
+# compile plans over a dozen rows at all. The code cache of that level is so small that a long session
+# fills it and then no longer compiles anything.
 os.environ.setdefault(
-    "DELTAJOIN_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    "DELTAJOIN_JAVA_OPTIONS",
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
 )
+os.environ.setdefault("SPARK_CONF_DIR", str(FIXTURES / "spark"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

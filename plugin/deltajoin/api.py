@@ -18,7 +18,7 @@ from deltajoin.audit.record import AuditRecord, from_commit
 from deltajoin.audit.render import render_plan
 from deltajoin.catalog import TargetState, load_source, load_target, normalise
 from deltajoin.delta.build import Inputs, build_plan
-from deltajoin.delta.frontier import Frontier, refuse_bag, refuse_behind
+from deltajoin.delta.frontier import Frontier, refuse_behind
 from deltajoin.delta.history import committed_record
 from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan
 from deltajoin.delta.shadow import with_shadow
@@ -62,8 +62,6 @@ def plan(
         at = Frontier.read(at)
     load = load_source if at is None else at.table
     tables = {name: load(name, source_place(model, name, locate)) for name in sources_read(model)}
-    for name, table in sorted(tables.items()):
-        refuse_bag(name, table)
     location, state, backing = _load_target(model, locate)
     if at is not None:
         refuse_behind(tables, state)

@@ -258,8 +258,6 @@ def test_catalog_names(spark: Any, tmp_path: Path) -> None:
             deltajoin.run(shop.model(sources=sources, target="modes.keyed", keys={}), spark)
         with pytest.raises(deltajoin.DeltaJoinError, match="SOURCE_MISSING"):
             deltajoin.run(shop.model(sources={**sources, "orders": "modes.gone"}), spark)
-        with pytest.raises(deltajoin.DeltaJoinError, match="BAG_SOURCE"):
-            deltajoin.run(shop.model(sources={**sources, "orders": "modes.bag"}), spark)
     finally:
         spark.sql("DROP DATABASE modes CASCADE")
 

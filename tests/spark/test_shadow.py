@@ -74,6 +74,29 @@ def test_equal_runs_are_committed_and_say_so(spark: Any, built: Shop) -> None:
     assert shops.as_rows(deltajoin.read(bag, spark).toArrow()) == shops.expected(built, BAG)
 
 
+WINDOWS = """
+SELECT {} c.name, sum(o.amount) OVER (PARTITION BY c.name) AS total
+FROM orders o JOIN customers c ON o.customer_id = c.customer_id
+"""
+
+
+def test_windows_are_compared_too(spark: Any, built: Shop) -> None:
+    """By a key and without one, where a partition's rows are alike."""
+    models = [
+        built.model(sql=WINDOWS.format(key), name=name, target=built.path(name), mode="shadow")
+        for name, key in (("keyed", "o.order_id,"), ("bag", ""))
+    ]
+    for model in models:
+        deltajoin.run(model, spark)
+    change(built)
+    for model in models:
+        record = deltajoin.run(model, spark)
+        assert (record.strategy, record.kind) == ("incremental", model.name)
+        assert record.shadow == {"rows": 41, "differing": 0, "tolerances": {}}
+        rows = shops.as_rows(deltajoin.read(model, spark).toArrow())
+        assert rows == shops.expected(built, model.sql)
+
+
 ROWS: dict[str, tuple[Callable[[DeltaTable], Any], str]] = {
     "a lost row": (lambda t: t.delete("order_id = 20"), "0 rows too many and lack 1"),
     "another value": (

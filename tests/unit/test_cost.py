@@ -11,20 +11,17 @@ import pytest
 from deltajoin.catalog.statistics import Surviving
 from deltajoin.graph import Projection, Relation
 from deltajoin.planner.combine import Combiner, SubPlan
-from deltajoin.planner.cost import (
-    BUILD_LIMIT,
+from deltajoin.planner.cost import STAGE, SparkCost, write_cost
+from deltajoin.planner.estimate import SetEstimator
+from deltajoin.planner.lookup import (
+    BROADCAST_ROWS,
     KEPT,
     KEYED,
     LOST,
-    STAGE,
-    STREAM_LIMIT,
     Arrangement,
-    SparkCost,
     arrange,
     lookup_cost,
-    write_cost,
 )
-from deltajoin.planner.estimate import SetEstimator
 from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.widths import FOOTER, Widths, row_bytes, used_bytes
 from tests.unit.joins import graph, hypergraph, join
@@ -220,8 +217,7 @@ def test_how_the_sides_meet() -> None:
     assert lookup_cost(ALL, 1e3, 1e3, 100.0, False)[1:] == ("broadcast the change", LOST)
     small = arrange("nation", 50.0, WIDTH, Surviving(1, 1, 5_000))
     assert lookup_cost(small, 1e6, 1e6, 100.0, False)[1:] == ("broadcast the table", KEPT)
-    assert 1e8 * 100 > STREAM_LIMIT
-    assert ALL.bytes > BUILD_LIMIT
+    assert lookup_cost(ALL, BROADCAST_ROWS, 1e3, 100.0, False).place == LOST
     large = lookup_cost(ALL, 1e8, 1e8, 100.0, False)
     placed = lookup_cost(ALL, 1e8, 1e8, 100.0, True)
     assert large[1:] == ("exchange both", KEYED)

@@ -23,6 +23,7 @@ from deltajoin.audit.explain import explanation, trace_text
 from deltajoin.audit.picture import picture
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.strategy import Obstacle
+from deltajoin.errors import DeltaJoinError
 from deltajoin.planner.combine import Combiner
 from deltajoin.planner.enumerate import exact_plan
 from deltajoin.planner.full import full_plan
@@ -177,12 +178,41 @@ def test_a_query_with_unions_is_told_by_its_branches() -> None:
     plan = flights.first_plan(flights.model(sql, keys={}))
     told = explanation(plan)
     assert [o["operator"] for o in told["operators"]] == ["left join", "UNION ALL"]
-    assert (told["graph"], told["full_query"]) == (None, None)
+    assert [node["name"] for node in told["graph"]["nodes"]] == ["f", "p"]
+    (second,) = told["further"]
+    assert second["graph"]["nodes"][0]["name"] == "planes"
+    assert second["full_query"]["runner_up"]["order"] is None
     text = deltajoin.explain(plan)
     assert "full query: (f ⟕ p)" in text
     assert "full query: planes" in text
-    ElementTree.fromstring(drawn(plan))  # noqa: S314 - our own text
-    assert "each by itself" in trace_text(plan)
+    picture = drawn(plan)
+    ElementTree.fromstring(picture)  # noqa: S314 - our own text
+    assert picture.count(">join graph<") == picture.count("runner-up: ") == 2
+    assert trace_text(plan).count("full query (exact)") == 2
+
+
+def test_a_forced_order_of_a_union_is_that_of_its_branches() -> None:
+    sql = """SELECT f.flight AS x FROM flights f JOIN planes p USING (tailnum)
+             UNION ALL SELECT g.flight FROM flights g JOIN airlines a USING (carrier)"""
+    model = flights.model(sql, keys={}, order=["a", "p", "g", "f"])
+    full = flights.first_plan(model).full_query
+    assert full is not None
+    assert [branch.nesting() for branch in full.arms] == ["(f ⨝ p)", "(g ⨝ a)"]
+    assert {branch.method for branch in full.arms} == {"forced"}
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (["f", "w", "p", "a", "o"], "the order names f, w, p, a, o; the query joins "),
+        (["f", "w", "p", "a", "o", "d", "d"], "the query joins "),
+        (["w", "p", "f", "a", "o", "d"], "p can't be joined at its place"),
+    ],
+)
+def test_an_order_that_can_not_be_forced_is_refused(order: list[str], message: str) -> None:
+    with pytest.raises(DeltaJoinError, match=message) as refused:
+        flights.first_plan(flights.model(order=order))
+    assert refused.value.code == "INVALID_ORDER"
 
 
 def test_a_query_that_is_rebuilt_says_why_and_what_to_change() -> None:

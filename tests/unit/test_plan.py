@@ -245,6 +245,7 @@ def situation(**changes: object) -> Situation:
         ({"share": 0.9, "mode": "incremental_strict"}, "incremental", "CHANGES"),
         ({"mode": "full", "changed": ()}, "full", "FULL_REQUESTED"),
         ({"first_run": True, "mode": "incremental_strict"}, "full", "FIRST_RUN"),
+        ({"first_run": True, "lost": obstacle("HISTORY_LOST")}, "full", "HISTORY_LOST"),
         ({"model_changed": obstacle("MODEL_CHANGED")}, "full", "MODEL_CHANGED"),
         ({"sources": (obstacle("FEED_GAP"),)}, "full", "FEED_GAP"),
         ({"operator": obstacle("OUTER_JOIN")}, "full", "OUTER_JOIN"),

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from deltajoin.catalog.statistics import Surviving
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.graph import ColumnRef, Core, JoinGraph
 from deltajoin.planner.cardinality import fan_out_estimate
-from deltajoin.planner.cost import KEPT, KEYED, Arrangement, arrange, lookup_cost
-from deltajoin.planner.prune import pruned
+from deltajoin.planner.lookup import KEPT, KEYED, Arrangement, arrangement, lookup_cost
 from deltajoin.planner.statistics import Statistics
-from deltajoin.planner.widths import row_bytes
+from deltajoin.planner.widths import used_bytes
 
 Key = tuple[tuple[ColumnRef, ...], ...]
 
@@ -81,21 +79,13 @@ class _Walk:
         }
 
     def _arranged(self, step: LookupStep) -> Arrangement:
-        statistics, source = self._statistics, step.source
-        rows, log = statistics.table_rows(source), statistics.log.get(source)
-        size = statistics.bytes.get(source)
-        width = row_bytes(statistics, source)
-        if log is None or size is None:
-            return arrange(source, rows, width, unique=step.unique)
-        column, files = "", Surviving(log.files, log.files, size)
         part = self._inner.get(step.relation)
         own = [p.sql for p in part.predicates if p.relations == {step.relation}] if part else []
-        if found := pruned(log, own):
-            column, files = found
-        return arrange(source, rows, width, files, column, step.unique)
+        return arrangement(self._statistics, step.source, own, step.unique)
 
     def _width(self, name: str) -> float:
-        return row_bytes(self._statistics, self._graph.by_name[name].source)
+        relation = self._graph.by_name[name]
+        return used_bytes(self._statistics, relation.source, relation.columns)
 
     def _key_of(self, part: JoinGraph, bound: frozenset[str], step: LookupStep) -> Key:
         edges = [p for p in part.decidable(bound, step.relation) if p.left is not None]

@@ -7,7 +7,8 @@
     operators    how each is kept, or why it is rebuilt and what to change
 
 All of it follows from the plan and the statistics that it was made from; the runner-up is searched
-for here, not while planning. Of a query with unions neither is told, nor a graph.
+for here, not while planning. In a query with unions each branch has its graph and order: those of
+the first stand here, the others' in `further`.
 Caller: the plan was just made (`api.plan`); one read back from the ledger has no statistics.
 """
 
@@ -20,6 +21,7 @@ from deltajoin.audit.estimates import path_estimates
 from deltajoin.audit.operators import operators
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.arms import arms
 from deltajoin.planner.combine import Combiner, SubPlan, bits
 from deltajoin.planner.cost import SparkCost
 from deltajoin.planner.enumerate import count_pairs
@@ -30,7 +32,7 @@ from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.runner_up import RunnerUp, exact_runner_up, started_runner_up
 from deltajoin.planner.search import Search
 from deltajoin.planner.statistics import Statistics
-from deltajoin.planner.steps import Steps, plain_pricing
+from deltajoin.planner.steps import Steps
 from deltajoin.planner.trace import Trace, capped
 
 
@@ -41,13 +43,19 @@ def explanation(planned: DeltaPlan) -> dict[str, Any]:
     if stop is not None:
         found["rebuilt_because"] = dict(vars(stop))
     graph, full, statistics = planned.graph, planned.full_query, planned.statistics
-    found |= {"graph": None, "full_query": None, "paths": []}
+    found |= {"graph": None, "full_query": None, "further": [], "paths": []}
     if graph is None or statistics is None:
         return found
     found["paths"] = [path_estimates(graph, statistics, path) for path in planned.paths]
-    if full is not None and not graph.has_union:
-        found["graph"] = _graph(graph, full.hypergraph, statistics)
-        found["full_query"] = _full(graph, full, statistics)
+    if full is not None:
+        first, *further = (
+            {
+                "graph": _graph(branch, order.hypergraph, statistics),
+                "full_query": _full(branch, order, statistics),
+            }
+            for branch, order in zip(arms(graph), full.arms, strict=True)
+        )
+        found |= {**first, "further": further}
     return found
 
 
@@ -142,13 +150,15 @@ def trace_text(planned: DeltaPlan) -> str:
     """What was considered: sets of the whole query, then steps of each path; at most 500 lines of
     each are shown, and how many more there are is said."""
     graph, full, statistics = planned.graph, planned.full_query, planned.statistics
-    if graph is not None and graph.has_union:
-        return "not told of a query with unions, whose branches are planned each by itself"
     if graph is None or full is None or statistics is None:
         return "nothing was considered: the query is only rebuilt as it is written"
     if unknown := statistics.unknown(graph):
         return f"nothing was considered: no row count of {', '.join(unknown)}"
-    lines = [*capped(_full_trace(graph, full, statistics))]
+    lines = [
+        line
+        for branch, order in zip(arms(graph), full.arms, strict=True)
+        for line in capped(_full_trace(branch, order, statistics))
+    ]
     for path in planned.paths:
         if graph.cores:
             lines.append(f"Δ{path.driver}: a route through outer joins or groups is not traced")
@@ -189,7 +199,7 @@ def _path_trace(
     graph: JoinGraph, statistics: Statistics, driver: str, rows: float
 ) -> Iterator[str]:
     trace, steps = Trace(), Steps(graph, statistics)
-    search = Search(steps, 1, plain_pricing(steps), trace)
+    search = Search(steps, 1, trace=trace)
     search.order((driver,), rows * statistics.matching(graph).kept(driver))
     for step in trace.steps:
         mark = " *" if step.kept else ""

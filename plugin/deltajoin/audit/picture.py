@@ -3,6 +3,7 @@
 Left the join graph: relations with their rows on a circle, predicates as lines; a join that is not
 inner is an arrow from the side whose rows stay to the side that may be missing. Right the chosen
 order as a tree, its estimated rows at each join; below, the runner-up and what it would cost more.
+The branches of a query with unions stand one below the other.
 Caller: passes `explanation(planned)` and the plan's name and order as plain values.
 """
 
@@ -15,7 +16,7 @@ from xml.sax.saxutils import escape
 
 Point = tuple[float, float]
 
-_HEAD, _ROW, _COLUMN = 90, 58, 118
+_HEAD, _ROW, _COLUMN = 28, 58, 118
 _INK, _SOFT, _OUTER = "#1f2937", "#6b7280", "#b45309"
 _SIGNS = {"inner": "⨝", "left": "⟕", "full": "⟗", "semi": "⋉", "anti": "▷", "cross": "×"}
 
@@ -31,22 +32,40 @@ def picture(plan: Mapping[str, Any], explained: Mapping[str, Any]) -> str:
         lines = [title, *_why(explained)]
         shapes = [_text((24, 36 + 22 * i), line, 14) for i, line in enumerate(lines)]
         return _document(900, 60 + 22 * len(lines), shapes)
-    nodes = explained["graph"]["nodes"]
-    radius = max(110.0, 24.0 * len(nodes))
-    centre = (radius + 110, _HEAD + radius + 30)
-    shapes = [_text((24, 36), title, 18), _text((24, 62), "join graph", 13, _SOFT)]
-    shapes += _graph(explained["graph"], centre, radius)
-    left, tree = 2 * radius + 240, explained["full_query"]["tree"]
     full = plan["full_query"]
-    how = f"chosen order ({full['method']}), cost {full['cost']:.4g}"
-    shapes.append(_text((left, 62), how, 13, _SOFT))
-    shapes += _tree(tree, (left, _HEAD + 10))
-    foot = max(centre[1] + radius + 70, _HEAD + 10 + _ROW * (_depth(tree) + 1))
-    lines = [f"chosen: {full['order']}", _runner_up(explained["full_query"]["runner_up"])]
-    lines += _why(explained)
-    shapes += [_text((24, foot + 22 * i), line, 13) for i, line in enumerate(lines)]
-    width = max(left + _COLUMN * _leaves(tree) + 40, 24 + 8 * max(map(len, lines)))
-    return _document(width, foot + 22 * len(lines) + 10, shapes)
+    orders, branches = [full, *full.get("further", ())], [explained, *explained["further"]]
+    shapes, width, foot = [_text((24, 36), title, 18)], 900.0, 36.0
+    for order, branch in zip(orders, branches, strict=True):
+        right, foot, drawn = _branch(order, branch, foot + 26)
+        shapes += drawn
+        width = max(width, right)
+    why = _why(explained)
+    shapes += _lines(why, foot)
+    width = max([width, *(24 + 8.0 * len(line) for line in why)])
+    return _document(width, foot + 22 * len(why) + 10, shapes)
+
+
+def _branch(
+    order: Mapping[str, Any], branch: Mapping[str, Any], top: float
+) -> tuple[float, float, list[str]]:
+    """Graph, order and runner-up below a height: where they end at the right and below; shapes."""
+    head = top + _HEAD
+    radius = max(110.0, 24.0 * len(branch["graph"]["nodes"]))
+    centre = (radius + 110, head + radius + 30)
+    left, tree = 2 * radius + 240, branch["full_query"]["tree"]
+    how = f"chosen order ({order['method']}), cost {order['cost']:.4g}"
+    shapes = [_text((24, top), "join graph", 13, _SOFT), _text((left, top), how, 13, _SOFT)]
+    shapes += _graph(branch["graph"], centre, radius)
+    shapes += _tree(tree, (left, head + 10))
+    foot = max(centre[1] + radius + 70, head + 10 + _ROW * (_depth(tree) + 1))
+    lines = [f"chosen: {order['order']}", _runner_up(branch["full_query"]["runner_up"])]
+    shapes += _lines(lines, foot)
+    right = max(left + _COLUMN * _leaves(tree) + 40, 24 + 8 * max(map(len, lines)))
+    return right, foot + 22 * len(lines), shapes
+
+
+def _lines(lines: list[str], top: float) -> list[str]:
+    return [_text((24, top + 22 * i), line, 13) for i, line in enumerate(lines)]
 
 
 def _runner_up(runner: Mapping[str, Any]) -> str:

@@ -195,9 +195,10 @@ def render_plan(plan: Mapping[str, Any], told: Mapping[str, Any] | None = None) 
     lines += _operators(told) if told is not None else []
     if plan["full_query"] is not None:
         full = plan["full_query"]
-        lines += _full_query(full, told["full_query"] if told is not None else None)
-        for branch in full.get("further", ()):
-            lines += _full_query(branch, None)
+        orders = [full, *full.get("further", ())]
+        known = [told, *told["further"]] if told is not None else [{}] * len(orders)
+        for order, branch in zip(orders, known, strict=True):
+            lines += _full_query(order, branch.get("full_query"))
         lines.append("  epoch order: " + ", ".join(plan["epoch_order"]))
     for derived in plan.get("derived") or ():
         lines += ["  " + line for line in derived_lines(derived)]

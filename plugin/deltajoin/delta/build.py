@@ -81,7 +81,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     state = group_state(graph, described.types, described.inexact) if graph else None
     target = _target(model, inputs, graph, described, state)
     mark = fingerprint(graph, query.canonical, target.key, target.kind, state)
-    last = last_epoch(inputs.target, model)
+    before = last_epoch(inputs.target, model)
+    last = before.record
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
     sketches = last_sketches(inputs.target, mark) if model.sketches else {}
@@ -109,6 +110,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             share=share(sources),
             dear=dear(sources),
             untraced=whole,
+            lost=before.lost,
         )
     )
     against = against or (whole if decision.reason == "NO_SCOPE" else None)
@@ -124,7 +126,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         strategy=decision.strategy,
         reason=decision.reason,
         detail=decision.detail,
-        epoch=_epoch(last, decision.strategy),
+        epoch=before.number + (decision.strategy != "noop"),
         target=target,
         sources=sources,
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
@@ -297,11 +299,6 @@ def _other_columns(old: tuple[str, ...], new: tuple[str, ...]) -> str:
         ("lost", [c for c in old if c not in new]),
     )
     return "".join(f"; columns {verb}: {', '.join(names)}" for verb, names in told if names)
-
-
-def _epoch(last: Record | None, strategy: str) -> int:
-    done = int(last["epoch"]) if last else 0
-    return done if strategy == "noop" else done + 1
 
 
 def _settings(last: Record | None, strategy: str) -> tuple[tuple[str, str], ...] | None:

@@ -31,9 +31,10 @@ from deltajoin.planner.cardinality import (
     written_order,
 )
 from deltajoin.planner.kept import holds, replanned
+from deltajoin.planner.lookup import lookup_pricing
 from deltajoin.planner.search import JoinOrder, Search
 from deltajoin.planner.solver import COST, Strategy, edges_of, solve_path
-from deltajoin.planner.steps import Steps, plain_pricing
+from deltajoin.planner.steps import Steps
 
 __all__ = [
     "LookupPath",
@@ -72,7 +73,7 @@ def lookup_paths(
     if not statistics.known(graph):
         return with_sharing(maker.paths(maker.by_rule(drivers, partial(written_order, graph))))
     steps = Steps(graph, statistics)
-    pricing = plain_pricing(steps)
+    pricing = lookup_pricing(steps)
     search = Search(steps, len(drivers), pricing)
     starts = {driver: maker.start_rows(driver) for driver in drivers}
     alone = {d: maker.alone(d, search).order((d,), starts[d]) for d in drivers}
@@ -160,7 +161,7 @@ class _Maker:
         if known is self.statistics:
             return search
         steps = Steps(self.graph, known, search.steps)
-        return Search(steps, len(self.order), plain_pricing(steps))
+        return Search(steps, len(self.order), search.pricing)
 
     def by_rule(
         self, drivers: tuple[str, ...], rule: Callable[[str], tuple[str, ...]]

@@ -24,7 +24,6 @@ from deltajoin.catalog.history import metadata_at
 from deltajoin.catalog.static import STATIC
 from deltajoin.delta.history import committed_record
 from deltajoin.errors import DeltaJoinError
-from deltajoin.names import COUNT
 
 
 @dataclass(frozen=True)
@@ -142,27 +141,6 @@ def refuse_behind(tables: Mapping[str, TableState], target: TargetState | None) 
                 where=f"{name}: {table.location}",
                 remedy="Another run went ahead; start the whole run again with a new frontier.",
             )
-
-
-def refuse_bag(name: str, table: TableState) -> None:
-    """Refuse the backing table of a bag as a source: its rows stand for several.
-
-    Raises:
-        DeltaJoinError: BAG_SOURCE.
-    """
-    ours = any(key == "deltajoin.model" for key, _ in table.properties)
-    if ours and any(column.name == COUNT for column in table.columns):
-        raise bag_source(name, table.location)
-
-
-def bag_source(name: str, location: str) -> DeltaJoinError:
-    """The refusal of a bag as a source."""
-    return DeltaJoinError(
-        "BAG_SOURCE",
-        f"the source '{name}' is a target without a key, kept as distinct rows with a multiplicity",
-        where=location,
-        remedy="Declare keys in its model and have them in its output, or join its sources here.",
-    )
 
 
 def _unknown(name: str, location: str) -> DeltaJoinError:

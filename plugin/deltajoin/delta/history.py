@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from deltajoin.catalog import TargetState
 from deltajoin.delta.plan import FORMAT
+from deltajoin.delta.strategy import Obstacle
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
 from deltajoin.names import COUNT
@@ -22,15 +24,27 @@ METADATA_KEY = "deltajoin"
 Record = Mapping[str, Any]
 
 
-def last_epoch(state: TargetState | None, model: Model) -> Record | None:
-    """The record of the last epoch of this model's target; None when it holds no epoch yet.
+@dataclass(frozen=True)
+class LastEpoch:
+    """The last epoch of a target: its record and its number, None and 0 before the first.
+
+    `lost` where the log no longer holds the record: nothing says what the epoch consumed.
+    """
+
+    record: Record | None = None
+    number: int = 0
+    lost: Obstacle | None = None
+
+
+def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
+    """The last epoch of this model's target.
 
     Raises:
-        DeltaJoinError: TARGET_NOT_OURS, TARGET_OF_OTHER_MODEL, NEWER_FORMAT, HISTORY_LOST;
+        DeltaJoinError: TARGET_NOT_OURS, TARGET_OF_OTHER_MODEL, NEWER_FORMAT;
             TARGET_FOREIGN_WRITE unless the mode is full.
     """
     if state is None:
-        return None
+        return LastEpoch()
     properties = dict(state.properties)
     _check_owner(properties, model.name, model.target)
     foreign: str | None = None
@@ -39,18 +53,20 @@ def last_epoch(state: TargetState | None, model: Model) -> Record | None:
         if record is not None:
             _check_format(int(record.get("format", 0)), model.target)
             _check_foreign(foreign or _other_columns(state, record), model)
-            return record
+            return LastEpoch(record, int(record["epoch"]))
         if commit.data_change and foreign is None:
             foreign = f"{commit.operation} at version {commit.version} changed rows of the target"
-    if state.transaction(f"deltajoin:{model.name}") is not None:
-        raise DeltaJoinError(
-            "HISTORY_LOST",
-            "the target's log no longer holds the commit of its last epoch",
-            where=model.target,
-            remedy="Drop the target and run again, or keep its log longer than the run interval.",
-        )
     _check_foreign(foreign, model)
-    return None
+    number = state.transaction(f"deltajoin:{model.name}")
+    if number is None:
+        return LastEpoch()
+    lost = Obstacle(
+        "HISTORY_LOST",
+        f"the target's log no longer holds the commit of its last epoch, {number}",
+        model.target,
+        "Run once with mode full; keep the log longer than the target may go without an epoch.",
+    )
+    return LastEpoch(None, number, lost)
 
 
 def _other_columns(state: TargetState, record: Record) -> str | None:

@@ -16,7 +16,8 @@ class SourceVersion:
     `previous` equals `version` for a source without change; None before the first epoch.
     `change_rows` is the estimate from the log, None when it says none. `change_kind` is what came
     (noop, insert_only, mutating, replaced), `method` how the change is read (feed, files,
-    difference), `why` what stands against the feed. `static` is None for a Delta table.
+    difference), `why` what stands against the feed. `static` is None for a Delta table; a `bag` is
+    a target of ours whose rows have a multiplicity.
     """
 
     source: str
@@ -33,6 +34,7 @@ class SourceVersion:
     files: ChangedFiles | None = None
     bytes: int | None = None
     static: StaticFiles | None = None
+    bag: bool = False
 
     @property
     def read_whole(self) -> bool:

@@ -25,9 +25,9 @@ from deltajoin.delta.pinning import Pins
 from deltajoin.delta.state import GroupState
 from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
 from deltajoin.planner.cardinality import Statistics, key_is_bound, relation_rows
+from deltajoin.planner.lookup import LARGE_TABLE_ROWS
 from deltajoin.planner.search import best_order
 from deltajoin.planner.solver import COST, Strategy
-from deltajoin.planner.steps import LARGE_TABLE_ROWS
 from deltajoin.sql.keys import JoinKey, join_keys
 from deltajoin.sql.normalise import simplify
 

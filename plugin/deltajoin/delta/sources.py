@@ -15,7 +15,7 @@ from deltajoin.delta.epochs import SourceVersion
 from deltajoin.delta.history import Record
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import JoinGraph
-from deltajoin.names import RESERVED_PREFIX, SHOWN
+from deltajoin.names import COUNT, RESERVED_PREFIX, SHOWN
 
 _REMEDIES = {
     "NO_CHANGE_FEED": "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
@@ -55,6 +55,7 @@ def source_versions(
                 rows=table.rows,
                 bytes=table.bytes,
                 static=table.static,
+                bag=_is_ours(table) and any(column.name == COUNT for column in table.columns),
                 **_how_changed(changes, used),
             )
         )
@@ -64,11 +65,15 @@ def source_versions(
 def readable(table: TableState) -> tuple[str, ...]:
     """The columns of a source that a query reads: all, but of one of our targets no hidden ones;
     SHOWN stays where it is, and filters the rows."""
-    ours = any(name == "deltajoin.model" for name, _ in table.properties)
+    ours = _is_ours(table)
     names = (column.name for column in table.columns)
     return tuple(
         name for name in names if not ours or name == SHOWN or not name.startswith(RESERVED_PREFIX)
     )
+
+
+def _is_ours(table: TableState) -> bool:
+    return any(name == "deltajoin.model" for name, _ in table.properties)
 
 
 def _how_changed(changes: Changes | None, used: tuple[str, ...]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 The first rule that applies wins, in this order:
 
+    the last epoch's commit is gone     full         HISTORY_LOST         strict: refused
     nothing there yet                   full         FIRST_RUN
     the model's definition changed      full         MODEL_CHANGED        strict: refused
     mode full                           full         FULL_REQUESTED
@@ -49,7 +50,7 @@ class Decision:
 @dataclass(frozen=True)
 class Situation:
     """What the decision depends on; `dear` tells why finding the change costs more than all,
-    `untraced` why following it does."""
+    `untraced` why following it does, `lost` why nobody knows what the last epoch consumed."""
 
     mode: str
     first_run: bool
@@ -60,6 +61,7 @@ class Situation:
     share: float | None
     dear: str | None = None
     untraced: Obstacle | None = None
+    lost: Obstacle | None = None
 
 
 def decide(now: Situation) -> Decision:
@@ -68,9 +70,12 @@ def decide(now: Situation) -> Decision:
     Raises:
         DeltaJoinError: under incremental_strict, the code of what rules out an incremental run.
     """
-    obstacles = [o for o in (now.model_changed, *now.sources, now.operator) if o is not None]
+    found = (now.lost, now.model_changed, *now.sources, now.operator)
+    obstacles = [o for o in found if o is not None]
     if now.mode == "incremental_strict" and obstacles:
         raise _refusal(obstacles[0])
+    if now.lost:
+        return Decision("full", now.lost.code, now.lost.message)
     if now.first_run:
         return Decision("full", "FIRST_RUN", "the target holds no epoch yet")
     if now.model_changed:

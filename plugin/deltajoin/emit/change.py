@@ -2,7 +2,8 @@
 
 All three give the same rows: used columns and a weight that is not 0. The feed brings events with a
 type; files and versions bring plain rows, those that left with -1 and those that came with +1, so
-that a row which is on both sides cancels whatever file it is in.
+that a row which is on both sides cancels whatever file it is in. A row of a bag counts as often as
+its table says: where a scan has not done so, its multiplicity is a factor.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.delta.epochs import SourceVersion
-from deltajoin.emit.ast import call, column, named, number, pretty, string, table
+from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
 from deltajoin.graph import JoinGraph
-from deltajoin.names import WEIGHT, quote
+from deltajoin.names import COUNT, WEIGHT, quote
 
 
 @dataclass(frozen=True)
@@ -58,23 +59,21 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
     raw_view, reads = "", _file_reads(source, used, view)
     if source.method == "feed":
         raw_view = f"{view}_feed"
-        sql = consolidated(used, table(raw_view), _sign_of_event())
+        sql = consolidated(used, table(raw_view), _times(_sign_of_event(), source.bag))
     else:
         by_version = {source.previous: versions[0], source.version: versions[1]}
         if source.method == "files":
             by_version = {read.version: read.view for read in reads}
         signs = {source.previous: -1, source.version: 1}
+        counted = source.bag and source.method == "files"
         sides = [
-            exp.select(*_columns(used), named(number(sign), WEIGHT)).from_(
+            exp.select(*_columns(used), named(_times(number(sign), counted), WEIGHT)).from_(
                 table(by_version[version])
             )
             for version, sign in signs.items()
             if version in by_version
         ]
-        union: exp.Query = sides[0]
-        if len(sides) > 1:
-            union = exp.union(*sides, distinct=False)
-        sql = consolidated(used, union.subquery("sides"), column(WEIGHT))
+        sql = consolidated(used, union_all(*sides).subquery("sides"), column(WEIGHT))
     return Feed(
         view=view,
         raw_view=raw_view,
@@ -103,6 +102,10 @@ def _columns(used: tuple[str, ...]) -> list[exp.Column]:
     return [column(name) for name in used]
 
 
+def _times(sign: exp.Expr, counted: bool) -> exp.Expr:
+    return exp.Mul(this=sign, expression=column(COUNT)) if counted else sign
+
+
 def _sign_of_event() -> exp.Expr:
     return (
         exp.case(column("_change_type"))
@@ -117,7 +120,8 @@ def _file_reads(source: SourceVersion, used: tuple[str, ...], view: str) -> tupl
     if files is None or source.previous is None:
         return ()
     types = dict(source.columns)
-    schema = ", ".join(f"{quote(name)} {types[name]}" for name in used)
+    read = [f"{quote(name)} {types[name]}" for name in used]
+    schema = ", ".join([*read, f"{quote(COUNT)} bigint"] if source.bag else read)
     partitions = _partition_filter(files.partitions)
     left = FileRead(f"{view}_left", source.previous, files.left, schema, files.names, partitions)
     came = FileRead(f"{view}_came", source.version, files.came, schema, files.names, partitions)

@@ -21,7 +21,7 @@ from deltajoin.emit.ast import call, column, expression, named, number, pretty, 
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
-from deltajoin.planner.steps import BROADCAST_ROWS
+from deltajoin.planner.lookup import BROADCAST_ROWS
 from deltajoin.sql.dialect import text
 
 Names = Mapping[ColumnRef, tuple[str, str] | exp.Expr]

@@ -10,19 +10,23 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.route import TOUCHED
 from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames, slug
-from deltajoin.planner.steps import LARGE_TABLE_ROWS
+from deltajoin.planner.lookup import LARGE_TABLE_ROWS
 
 _OTHERS = ("before", "after")
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A source at a pinned version, under a view name; static files have paths and no versions."""
+    """A source at a pinned version, under a view name; static files have paths and no versions.
+
+    The rows of a `bag` stand there as often as it holds them.
+    """
 
     view: str
     location: str
     version: int
     static: StaticFiles | None = None
+    bag: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Views:
             previous = source.version if source.previous is None else source.previous
             for version in sorted({source.version, previous}):
                 view = names.take(f"{base}_v{version}")
-                scan = Scan(view, source.location, version, source.static)
+                scan = Scan(view, source.location, version, source.static, source.bag)
                 self._scans[source.source, version] = scan
             self._changes[source.source] = names.take(f"{base}_changes")
         self._types = {

@@ -6,6 +6,11 @@ from deltajoin.graph import Core, JoinGraph
 from deltajoin.sql.normalise import as_block
 
 
+def arms(graph: JoinGraph) -> tuple[JoinGraph, ...]:
+    """The parts of a query that are planned by themselves: its branches, or itself."""
+    return tuple(arm(graph, core) for core in graph.cores) if graph.has_union else (graph,)
+
+
 def arm(graph: JoinGraph, core: Core) -> JoinGraph:
     """The graph of one branch; columns of its `nulls` stay in its projections, as NULL."""
     root = as_block(core)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from heapq import heapify, heappop, heapreplace, nsmallest
 from typing import NamedTuple
 
-from deltajoin.planner.steps import KEPT, KEYED, Pricing, Steps, numbers
+from deltajoin.planner.lookup import KEPT, KEYED, Pricing
+from deltajoin.planner.steps import Steps, numbers
 
 WIDEST, NARROWEST, LOOKS = 32, 8, 8
 #: Steps that all paths of a model may look at, as far as the narrowest beam lets them.

@@ -2,31 +2,27 @@
 
     join      broadcast the build side when it is small and sure to be, else exchange each side that
               does not lie by the join's key yet, sort, merge
-    lookup    read the files that survive; bring the table to the stream, the stream to the table,
-              or both together, whichever is cheapest
     write     one MERGE
 
+Lookups are costed with the same weights (`planner.lookup`).
+
 Each weight says how it was measured: `examples/measure_cost.py` on two busy local cores, tables in
-the page cache; the name in quotes is its line. Only their ratios matter. The size of a looked-up
-table is no cost by itself: its fan-out and the bytes touched are. What every order pays alike is
-left out of `SparkCost`: a leaf is free. Caller: `SparkCost` for `Combiner`, `lookup_cost` for each
-step of a path, over an `arrange`d table.
+the page cache; the name in quotes is its line. Only their ratios matter. What every order pays
+alike is left out: a leaf is free.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from deltajoin.catalog.statistics import Surviving
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.bounds import Bounds
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.equated import Equated
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.statistics import Statistics
-from deltajoin.planner.widths import INFLATION, UNKNOWN_ROW, Widths
+from deltajoin.planner.widths import Widths
 
 #: Seconds a byte of data files read, "scan": 4 M rows of numbers, less an empty job.
 SCAN = 1 / 22e6
@@ -54,12 +50,6 @@ MERGE, WRITE = 4.2, 1 / 59e3
 #: Bytes of rows up to which a build side is broadcast (Spark's own default) if it is as expected,
 #: and if the estimate is as wrong as can be: Spark obeys a hint whatever the size is.
 BUILD_LIMIT, MOST_BUILD = 10 * 2**20, 64 * 2**20
-#: Bytes of rows up to which a travelling change is broadcast to a table.
-STREAM_LIMIT = 64 * 2**20
-#: Ranges that keep more of the files than this are of no use.
-USEFUL = 0.95
-#: Where the stream lies after a lookup: where it lay, by the lookup's key, anywhere.
-KEPT, KEYED, LOST = 0, 1, 2
 
 #: Bytes of a key that Spark looks up fastest, and of the types that one is made of.
 _LONG, _WHOLE = 8, {"tinyint": 1, "smallint": 2, "int": 4, "integer": 4, "bigint": 8, "long": 8}
@@ -155,90 +145,3 @@ class SparkCost:
             most = math.inf if size > BUILD_LIMIT else self._bounds.most_rows(part.relations)
             known = self._sizes[part.relations] = part.rows, size, most * width <= MOST_BUILD
         return known[1], known[2]
-
-
-@dataclass(frozen=True)
-class Arrangement:
-    """What a lookup reads of its table: in words, the seconds to read it, rows, bytes of rows."""
-
-    text: str
-    seconds: float
-    rows: float
-    bytes: float
-
-
-def arrange(
-    name: str,
-    rows: float,
-    width: float = UNKNOWN_ROW,
-    files: Surviving | None = None,
-    column: str = "",
-    unique: bool = False,
-) -> Arrangement:
-    """How a table is looked up.
-
-    Args:
-        name: the table, for people.
-        rows: all its rows; `width`: bytes of one in memory (`row_bytes`).
-        files: those left by the literal ranges pushed on `column`, or all of them with no column;
-            None when the log can't tell.
-        unique: the lookup is by a declared key.
-
-    Example:
-        >>> arrange("orders", 1.5e6, 120.0, Surviving(3, 812, 220_000), "o_orderkey").text
-        'orders: 3 of 812 files by o_orderkey ranges'
-        >>> arrange("orders", 1.5e6, 120.0, Surviving(800, 812, 59_000_000), "o_orderkey").text
-        'orders: all 812 files'
-    """
-    pruned = files is not None and column != "" and files.files < USEFUL * files.of
-    size, opened, text = rows * width / INFLATION, 1, "whole table"
-    touched = rows
-    if files is not None:
-        opened = files.files if pruned else files.of
-        text = "the only file" if opened == 1 else f"all {opened:,} files"
-    if files is not None and pruned:
-        text = f"{files.files:,} of {files.of:,} files by {column} ranges"
-        touched *= min(1.0, files.bytes / max(size, 1.0))
-        size = float(files.bytes)
-    unique_text = ", unique" if unique else ""
-    seconds = SCAN * size + FILE * opened
-    return Arrangement(f"{name}: {text}{unique_text}", seconds, touched, touched * width)
-
-
-class LookupCost(NamedTuple):
-    """Seconds, how the sides meet, and where the stream lies after: KEPT, KEYED or LOST."""
-
-    seconds: float
-    exchange: str
-    place: int
-
-
-def lookup_cost(
-    table: Arrangement, rows_in: float, rows_out: float, width: float, placed: bool
-) -> LookupCost:
-    """What one lookup costs and how it is best made.
-
-    Args:
-        rows_in: rows of the stream before it, `rows_out` after it; `width`: bytes of one before.
-        placed: the stream already lies by the lookup's key.
-
-    Example:
-        >>> orders = arrange("orders", 1.5e6, 120.0, Surviving(3, 812, 220_000), "o_orderkey")
-        >>> lookup_cost(orders, 90.0, 90.0, 100.0, False).exchange
-        'broadcast the change'
-        >>> lookup_cost(orders, 1e9, 1e9, 100.0, False).exchange
-        'broadcast the table'
-    """
-    stream = rows_in * width
-    seconds = SHUFFLE * (table.bytes + (0.0 if placed else stream))
-    seconds += SORT_MERGE * (rows_in + table.rows)
-    way, place = ("exchange the table" if placed else "exchange both"), KEYED
-    if table.bytes <= BUILD_LIMIT:
-        other = BROADCAST * table.bytes + PROBE * rows_in
-        if other < seconds:
-            seconds, way, place = other, "broadcast the table", KEPT
-    if stream <= STREAM_LIMIT:
-        other = BROADCAST * stream + PROBE * table.rows
-        if other < seconds:
-            seconds, way, place = other, "broadcast the change", LOST
-    return LookupCost(seconds + table.seconds + PROBE * rows_out, way, place)

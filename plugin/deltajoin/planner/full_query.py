@@ -1,7 +1,8 @@
 """The join order of the whole query: for the backfill, mode full and every rebuild.
 
     reordering off, or a table of unknown size    the joins as the query nests them
-    an order is given                             left-deep in that order, or refused
+    an order is given                             left-deep in that order, or refused; in a query
+                                                  with unions each branch in its part of it
     otherwise                                     `full_plan` under the estimates and Spark's costs,
                                                   or the last order while it holds (`kept`)
 
@@ -11,14 +12,14 @@ Caller: emits the plan as explicit nesting, with the engine's own reordering swi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.arms import arm
+from deltajoin.planner.arms import arms
 from deltajoin.planner.build_graph import Types, build_hypergraph
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
@@ -185,9 +186,13 @@ def _kept(best: FullQuery, last: LastOrder, old: SubPlan, steady: bool) -> FullQ
 def _by_branches(
     graph: JoinGraph, statistics: Statistics, types: Types, choice: Choice
 ) -> FullQuery:
+    branches = arms(graph)
     if choice.order:
-        raise _invalid("the SELECTs of a union are ordered each by itself")
-    found = [plan_full_query(arm(graph, c), statistics, types, choice) for c in graph.cores]
+        _check_names(choice.order, [r.name for branch in branches for r in branch.relations])
+    found = []
+    for branch in branches:
+        order = tuple(name for name in choice.order if name in branch.by_name)
+        found.append(plan_full_query(branch, statistics, types, replace(choice, order=order)))
     return replace(found[0], further=tuple(found[1:]))
 
 
@@ -227,8 +232,7 @@ def _written(combiner: Combiner, graph: JoinGraph) -> SubPlan:
 
 def _left_deep(combiner: Combiner, order: tuple[str, ...]) -> SubPlan:
     names = combiner.graph.names
-    if sorted(order) != sorted(names):
-        raise _invalid(f"the order names {', '.join(order)}; the query joins {', '.join(names)}")
+    _check_names(order, names)
     leaves = [combiner.leaf(combiner.graph.bit[name].bit_length() - 1) for name in order]
 
     def joined(plan: SubPlan, leaf: SubPlan) -> SubPlan:
@@ -239,6 +243,11 @@ def _left_deep(combiner: Combiner, order: tuple[str, ...]) -> SubPlan:
         return step
 
     return reduce(joined, leaves)
+
+
+def _check_names(order: Sequence[str], names: Sequence[str]) -> None:
+    if sorted(order) != sorted(names):
+        raise _invalid(f"the order names {', '.join(order)}; the query joins {', '.join(names)}")
 
 
 def _invalid(message: str) -> DeltaJoinError:

@@ -22,7 +22,8 @@ from heapq import nsmallest
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.beam import NARROWEST, State, beam_width, finish_by_beam, rank
 from deltajoin.planner.cardinality import Statistics
-from deltajoin.planner.steps import KEPT, KEYED, Pricing, Steps, plain_pricing
+from deltajoin.planner.lookup import KEPT, KEYED, Pricing, lookup_pricing
+from deltajoin.planner.steps import Steps
 from deltajoin.planner.trace import Considered, Trace
 
 #: Up to so many relations every path is exact.
@@ -84,7 +85,7 @@ class Search:
         """`sets` that the exact searches may look at in place of `MODEL_SETS`."""
         self.steps = steps
         self._trace = trace
-        self._pricing = pricing or plain_pricing(steps)
+        self.pricing = pricing or lookup_pricing(steps)
         self._left, self._paths = MODEL_SETS if sets is None else sets, max(1, paths)
         partners = sum(near.bit_count() for near in steps.adjacent) / len(steps.names)
         self._width = beam_width(paths, len(steps.names), partners)
@@ -118,7 +119,7 @@ class Search:
         layer = self._grown(first, rings, rows_of, within, whole and self._trace is None)
         if not whole:
             layer, rows_of = finish_by_beam(
-                self.steps, self._pricing, self._width, layer, rows_of, within
+                self.steps, self.pricing, self._width, layer, rows_of, within
             )
         return self._described(min(layer, key=rank), len(start), rows_of)
 
@@ -135,7 +136,7 @@ class Search:
         Where the rings are complete, states that can't beat a narrow search are left out: each
         layer to come costs at least the rows of its smallest set.
         """
-        least = [self._pricing.row * min(ring.values()) for ring in rings]
+        least = [self.pricing.row * min(ring.values()) for ring in rings]
         rest = [sum(least[number + 1 :]) for number in range(len(rings))]
         limit = math.inf
         if pruned:
@@ -155,7 +156,7 @@ class Search:
     def _followed(self, start: tuple[str, ...], rows: float, within: int) -> JoinOrder:
         """The order of the first path, each relation as soon as it is linked."""
         if not self._common:
-            alone = Search(self.steps, 1, self._pricing, self._trace)
+            alone = Search(self.steps, 1, self.pricing, self._trace)
             alone._width = min(max(1, alone._width), NARROWEST)
             alone._left //= len(self.steps.names)
             self._common = alone.order(start[:1], rows).relations
@@ -172,7 +173,7 @@ class Search:
         Args:
             start: how many of the first are bound at `rows` rows.
         """
-        price, usable = self._pricing.price, self.steps.usable
+        price, usable = self.pricing.price, self.steps.usable
         numbers = tuple(self.steps.number(name) for name in order)
         bound, place, cost = self.steps.set_of(frozenset(order[:start])), 0, 0.0
         rows_of = {bound: rows}
@@ -210,7 +211,7 @@ class Search:
         Ways that pass the limit with what the `rest` of an order costs at least are left out.
         """
         best: dict[tuple[int, int], tuple[float, int, int, float]] = {}
-        price, row = self._pricing.price, self._pricing.row
+        price, row = self.pricing.price, self.pricing.row
         moves, usable = self.steps.moves, self.steps.usable
         outside = self.steps.everything & ~within
         for number, (bound, place, cost, _) in enumerate(layer):
@@ -248,7 +249,7 @@ class Search:
                 if after & ~within:
                     continue
                 near = state.place != 0 and state.place == key
-                step, _ = self._pricing.price(state.bound, new, rows, rows_of[after], near)
+                step, _ = self.pricing.price(state.bound, new, rows, rows_of[after], near)
                 names = self.steps.names
                 yield Considered(
                     tuple(names[number] for number in state.order),

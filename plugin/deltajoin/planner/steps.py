@@ -1,18 +1,12 @@
-"""What one more lookup costs, asked once: the search's view of a graph on bit sets.
+"""What one more lookup gives, asked once: the search's view of a graph on bit sets.
 
 Relation i of the canonical names (`canonical`) is bit 1 << i, so that names break no ties. The
 fan-out of a step depends on what is bound only through the relations that share a predicate or an
 equality class with the new one, so it is kept by that part of the bound set and shared by all paths
-of a model.
-
-The price of a step depends on what is bound, what comes next, the rows in and out, and whether the
-stream already lies where the step needs it. Prices are never negative; any unit that adds up.
+of a model. What a step costs says `planner.lookup`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
@@ -20,65 +14,8 @@ from deltajoin.planner.cardinality import Statistics, drawn
 from deltajoin.planner.classes import LEAST
 from deltajoin.planner.subsets import every_match
 
-#: A travelling change of at most so many rows is broadcast to a table of at least so many; a
-#: smaller table is broadcast itself.
-BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
-#: Moving a row of the stream to where the table is, against making one by a join.
-EXCHANGE = 0.5
-#: A lookup that nothing passes, as rows: plan, start, and the other side's read take about 0.05 s.
-LOOKUP = 50_000.0
 #: In graphs of up to so many relations, all steps to one are estimated once this many were asked.
 ALL_OF, MANY = 12, 48
-#: Where the stream lies after a step: where it lay, by the step's key, anywhere.
-KEPT, KEYED, LOST = 0, 1, 2
-
-#: (bound set, new relation's number, rows in, rows out, does the stream lie by the step's key) ->
-#: (price, where the stream lies after)
-Priced = tuple[float, int]
-Price = Callable[[int, int, float, float, bool], Priced]
-
-
-@dataclass(frozen=True)
-class Pricing:
-    """A price of steps, what each row out costs at least, and any lookup whatever its rows.
-
-    What every order pays alike is in `lookup`: it decides only where lookups can be shared.
-    """
-
-    price: Price
-    row: float
-    lookup: float
-
-
-def step_price(rows_in: float, rows_out: float, table: float, placed: bool) -> tuple[float, int]:
-    """Rows made plus rows of the stream moved; what every order pays alike is left out.
-
-    Example:
-        >>> step_price(10.0, 20.0, 1000.0, False), step_price(2e6, 1.0, 1e9, True)
-        ((20.0, 0), (1.0, 1))
-        >>> step_price(10.0, 20.0, 1e9, False), step_price(2e6, 1.0, 1e9, False)
-        ((25.0, 2), (1000001.0, 1))
-    """
-    if table < LARGE_TABLE_ROWS:
-        return rows_out, KEPT
-    if rows_in <= BROADCAST_ROWS:
-        return rows_out + EXCHANGE * rows_in, LOST
-    return (rows_out, KEYED) if placed else (rows_out + EXCHANGE * rows_in, KEYED)
-
-
-def plain_pricing(steps: Steps) -> Pricing:
-    """Steps priced by `step_price`."""
-    tables = steps.tables
-
-    def price(bound: int, new: int, rows_in: float, rows_out: float, placed: bool) -> Priced:
-        table = tables[new]
-        if table < LARGE_TABLE_ROWS:
-            return rows_out, KEPT
-        return step_price(rows_in, rows_out, table, placed)
-
-    return Pricing(price, 1.0, LOOKUP)
-
-
 #: A step from a bound set: the set after it, the new relation, its fan-out and key.
 Move = tuple[int, int, float, int]
 #: Its fan-out and key alone.
@@ -93,13 +30,13 @@ class Steps:
     """
 
     def __init__(self, graph: JoinGraph, statistics: Statistics, like: Steps | None = None) -> None:
+        self.graph, self.statistics = graph, statistics
         self.names = canonical_names(graph)
         self.bit = {name: 1 << i for i, name in enumerate(self.names)}
         self.everything = (1 << len(self.names)) - 1
         self._matching = statistics.matching(graph)
         self._measured = self._matching.measured(statistics.driver)
         self.asked = 0
-        self.tables = tuple(statistics.table_rows(graph.by_name[n].source) for n in self.names)
         adjacent = [0] * len(self.names)
         for predicate in graph.predicates:
             joined = self.set_of(predicate.relations)

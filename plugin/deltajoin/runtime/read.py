@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.runtime.failures import explained
-from deltajoin.runtime.target import quoted
+from deltajoin.runtime.target import COUNT, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,6 +64,7 @@ def open_scans(spark: SparkSession, scans: list[dict[str, Any]]) -> None:
         with explained(f"{scan['location']} version {scan['version']}"):
             if scan["static"] is None:
                 frame = _version(spark, scan["location"], scan["version"])
+                frame = _as_often(frame) if scan["bag"] else frame
             else:
                 frame = _static(spark, scan["static"])
             frame.createOrReplaceTempView(quoted(scan["view"]))
@@ -133,6 +134,14 @@ def _static(spark: SparkSession, files: dict[str, Any]) -> DataFrame:
         rfc_4180 = {"header": "true", "multiLine": "true", "escape": '"', "mode": "FAILFAST"}
         reader = reader.options(**rfc_4180)
     return reader.format(files["format"]).load(list(files["paths"]))
+
+
+def _as_often(rows: DataFrame) -> DataFrame:
+    """The rows of a bag, each as often as its multiplicity says."""
+    from pyspark.sql import functions
+
+    copies = functions.explode(functions.expr(f"sequence(1L, {quoted(COUNT)})"))
+    return rows.withColumn(COUNT, copies).drop(COUNT)
 
 
 def _version(spark: SparkSession, location: str, version: int) -> DataFrame:

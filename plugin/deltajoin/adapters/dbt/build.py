@@ -29,7 +29,6 @@ _IN_THE_WAY = (
     "TARGET_OF_OTHER_MODEL",
     "TARGET_NOT_DELTA",
     "TARGET_KIND_CHANGED",
-    "HISTORY_LOST",
 )
 _NO_VIEWS = ("table", "incremental", "delta_join", "seed", "snapshot")
 

@@ -2,7 +2,7 @@
 
 A view keeps the names of the columns that its query gave when it was made, and binds bare table
 names in the schema of that time; both are written out. The view over a target's backing table is no
-view to be inlined: the table under it is the source, and of a bag it is refused.
+view to be inlined: the table under it is the source.
 """
 
 from __future__ import annotations

@@ -1,0 +1,185 @@
+"""What one lookup of a path costs, and how its sides meet: for search, explain and job alike.
+
+    table below LARGE_TABLE_ROWS           broadcast the table; the stream stays where it is
+    stream of at most BROADCAST_ROWS       broadcast the change to the table
+    else                                   exchange both, or the table where the stream lies by the
+                                           lookup's key already; sort, merge
+
+The size of a table is no cost by itself: the bytes touched are, and the fan-out. Seconds by the
+weights of `planner.cost`. Caller: `lookup_pricing` for a search, which leaves out what every order
+pays alike; `lookup_cost` over an `arrangement` for a lookup by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from deltajoin.catalog.statistics import Surviving
+from deltajoin.planner.cost import BROADCAST, FILE, PROBE, SCAN, SHUFFLE, SORT_MERGE
+from deltajoin.planner.prune import pruned
+from deltajoin.planner.statistics import Statistics
+from deltajoin.planner.steps import Steps, numbers
+from deltajoin.planner.widths import INFLATION, UNKNOWN_ROW, row_bytes, used_bytes
+
+#: A travelling change of at most so many rows is broadcast to a table of at least so many; a
+#: smaller table is broadcast itself.
+BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
+#: Seconds of a lookup that nothing passes: its plan, its start, and the other side's read.
+LOOKUP = 0.05
+#: Ranges that keep more of the files than this are of no use.
+USEFUL = 0.95
+#: Where the stream lies after a lookup: where it lay, by the lookup's key, anywhere.
+KEPT, KEYED, LOST = 0, 1, 2
+
+#: (bound set, new relation's number, rows in, rows out, does the stream lie by the step's key) ->
+#: (price, where the stream lies after)
+Priced = tuple[float, int]
+Price = Callable[[int, int, float, float, bool], Priced]
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """What a lookup reads of its table: in words, the seconds to read it, rows, bytes of rows;
+    whether the whole table is so large that a change is brought to it."""
+
+    text: str
+    seconds: float
+    rows: float
+    bytes: float
+    large: bool
+
+
+def arrange(
+    name: str,
+    rows: float,
+    width: float = UNKNOWN_ROW,
+    files: Surviving | None = None,
+    column: str = "",
+    unique: bool = False,
+) -> Arrangement:
+    """How a table is looked up.
+
+    Args:
+        name: the table, for people.
+        rows: all its rows; `width`: bytes of one in memory (`row_bytes`).
+        files: those left by the literal ranges pushed on `column`, or all of them with no column;
+            None when the log can't tell.
+        unique: the lookup is by a declared key.
+
+    Example:
+        >>> arrange("orders", 1.5e6, 120.0, Surviving(3, 812, 220_000), "o_orderkey").text
+        'orders: 3 of 812 files by o_orderkey ranges'
+        >>> arrange("orders", 1.5e6, 120.0, Surviving(800, 812, 59_000_000), "o_orderkey").text
+        'orders: all 812 files'
+    """
+    useful = files is not None and column != "" and files.files < USEFUL * files.of
+    size, opened, text = rows * width / INFLATION, 1, "whole table"
+    touched = rows
+    if files is not None:
+        opened = files.files if useful else files.of
+        text = "the only file" if opened == 1 else f"all {opened:,} files"
+    if files is not None and useful:
+        text = f"{files.files:,} of {files.of:,} files by {column} ranges"
+        touched *= min(1.0, files.bytes / max(size, 1.0))
+        size = float(files.bytes)
+    text = f"{name}: {text}" + (", unique" if unique else "")
+    large = rows >= LARGE_TABLE_ROWS
+    return Arrangement(text, SCAN * size + FILE * opened, touched, touched * width, large)
+
+
+def arrangement(
+    statistics: Statistics, source: str, own: Iterable[str], unique: bool = False
+) -> Arrangement:
+    """How a source is looked up, by what its log says.
+
+    Args:
+        own: the query's predicates on this relation alone.
+    """
+    rows, log = statistics.table_rows(source), statistics.log.get(source)
+    size, width = statistics.bytes.get(source), row_bytes(statistics, source)
+    if log is None or size is None:
+        return arrange(source, rows, width, unique=unique)
+    column, files = pruned(log, own) or ("", Surviving(log.files, log.files, size))
+    return arrange(source, rows, width, files, column, unique)
+
+
+class LookupCost(NamedTuple):
+    """Seconds, how the sides meet, and where the stream lies after: KEPT, KEYED or LOST."""
+
+    seconds: float
+    exchange: str
+    place: int
+
+
+def lookup_cost(
+    table: Arrangement, rows_in: float, rows_out: float, width: float, placed: bool
+) -> LookupCost:
+    """What one lookup costs and how it is made.
+
+    Args:
+        rows_in: rows of the stream before it, `rows_out` after it; `width`: bytes of one before.
+        placed: the stream already lies by the lookup's key.
+
+    Example:
+        >>> orders = arrange("orders", 1.5e6, 120.0, Surviving(3, 812, 220_000), "o_orderkey")
+        >>> lookup_cost(orders, 90.0, 90.0, 100.0, False).exchange
+        'broadcast the change'
+        >>> lookup_cost(orders, 1e9, 1e9, 100.0, False).exchange
+        'exchange both'
+    """
+    made = table.seconds + PROBE * rows_out
+    stream = rows_in * width
+    if not table.large:
+        seconds = BROADCAST * table.bytes + PROBE * rows_in
+        return LookupCost(made + seconds, "broadcast the table", KEPT)
+    if rows_in <= BROADCAST_ROWS:
+        seconds = BROADCAST * stream + PROBE * table.rows
+        return LookupCost(made + seconds, "broadcast the change", LOST)
+    seconds = SHUFFLE * (table.bytes + (0.0 if placed else stream))
+    seconds += SORT_MERGE * (rows_in + table.rows)
+    return LookupCost(made + seconds, "exchange the table" if placed else "exchange both", KEYED)
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """A price of steps, what each row out costs at least, and any lookup whatever its rows.
+
+    What every order pays alike is in `lookup`: it decides only where lookups can be shared.
+    """
+
+    price: Price
+    row: float
+    lookup: float
+
+
+def lookup_pricing(steps: Steps) -> Pricing:
+    """Steps priced by `lookup_cost`, less what it is for a stream without a row."""
+    graph, statistics = steps.graph, steps.statistics
+    own: dict[str, list[str]] = {name: [] for name in steps.names}
+    for predicate in graph.predicates:
+        if len(predicate.relations) == 1:
+            own[min(predicate.relations)].append(predicate.sql)
+    relations = [graph.by_name[name] for name in steps.names]
+    tables = [arrangement(statistics, r.source, own[r.name]) for r in relations]
+    large = [table.large for table in tables]
+    exchanged = [SHUFFLE * t.bytes + (SORT_MERGE - PROBE) * t.rows for t in tables]
+    widths = [used_bytes(statistics, r.source, r.columns) for r in relations]
+    known: dict[int, float] = {}
+
+    def width(bound: int) -> float:
+        found = known.get(bound)
+        if found is None:
+            found = known[bound] = sum(widths[number] for number in numbers(bound))
+        return found
+
+    def price(bound: int, new: int, rows_in: float, rows_out: float, placed: bool) -> Priced:
+        if not large[new]:
+            return PROBE * (rows_in + rows_out), KEPT
+        if rows_in <= BROADCAST_ROWS:
+            return BROADCAST * rows_in * width(bound) + PROBE * rows_out, LOST
+        seconds = exchanged[new] + SORT_MERGE * rows_in + PROBE * rows_out
+        return (seconds if placed else seconds + SHUFFLE * rows_in * width(bound)), KEYED
+
+    return Pricing(price, PROBE, LOOKUP)
