@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
-# Sessions of tests are short, also those in processes that tests start: compile quickly, and do not
-# compile plans over a dozen rows at all. The code cache of that level is so small that a long session
-# fills it and then no longer compiles anything.
+# Sessions of tests are short, also those in processes that tests start: compile quickly, and plans
+# over a dozen rows not at all. The code cache of that level is so small that a long session fills
+# it and then no longer compiles anything.
 os.environ.setdefault(
     "DELTAJOIN_JAVA_OPTIONS",
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
@@ -26,9 +26,9 @@ os.environ.setdefault("SPARK_CONF_DIR", str(FIXTURES / "spark"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="rewrite the golden files")
-    parser.addoption("--cases", type=int, default=500, help="random cases of the oracle")
+    parser.addoption("--cases", type=int, default=700, help="random cases of the oracle")
     parser.addoption("--seed", type=int, default=1, help="seed of the first random case")
-    parser.addoption("--models", type=int, default=8, help="random models on real Delta tables")
+    parser.addoption("--models", type=int, default=10, help="random models on real Delta tables")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

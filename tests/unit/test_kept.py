@@ -192,7 +192,7 @@ def test_a_run_keeps_the_order_that_the_last_one_recorded() -> None:
     assert first.full_query is not None
     order = first.full_query.nesting()
     moved = dict(tables)
-    for name, factor in (("flights", 0.01), ("airports", 10)):
+    for name, factor in (("flights", 0.01), ("airports", 1000)):
         size = round(factor * flights.ROWS[name])
         moved[name] = replace(tables[name], rows=size, bytes=100 * size)
     for now, kept in ((tables, True), (moved, False)):

@@ -85,7 +85,7 @@ def lookup_paths(
         paths = maker.paths(candidate.orders)
         return candidate.cost + pricing.lookup * lookups_executed(paths), paths
 
-    cost, paths = min((weighed(c) for c in candidates), key=lambda w: w[0])
+    cost, paths = min((weighed(c) for c in candidates), key=lambda w: float(f"{w[0]:.5g}"))
     pinned = pins.paths(graph, drivers) if pins else None
     if pinned is None:
         return with_sharing(paths)

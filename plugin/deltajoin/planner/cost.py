@@ -6,7 +6,7 @@
 
 Lookups are costed with the same weights (`planner.lookup`).
 
-Each weight says how it was measured: `examples/measure_cost.py` on two busy local cores, tables in
+Each weight says how it was measured: `examples/measure_cost.py` on two idle local cores, tables in
 the page cache; the name in quotes is its line. Only their ratios matter. What every order pays
 alike is left out: a leaf is free.
 """
@@ -25,27 +25,28 @@ from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.widths import Widths
 
 #: Seconds a byte of data files read, "scan": 4 M rows of numbers, less an empty job.
-SCAN = 1 / 22e6
+SCAN = 1 / 150e6
 #: Seconds a file opened, "file": 202 files against 2 with the same rows.
-FILE = 0.008
-#: Seconds an exchange takes whatever it moves, "a job": an empty one. A joined side that is
-#: broadcast is waited for as long; tables are broadcast side by side.
+FILE = 0.0024
+#: Seconds an exchange takes whatever it moves, three times "a job": an empty one takes its stages'
+#: start, one of a query also its planning anew. A joined side that is broadcast is waited for as
+#: long; tables are broadcast side by side.
 STAGE = 0.2
 #: Seconds a byte of rows exchanged, "shuffle": the scan with and without `repartition(4, k)`.
-SHUFFLE = 1 / 42e6
-#: Seconds a byte of rows collected, hashed and handed out, "broadcast": 0.5 M rows, 10 probe.
-BROADCAST = 1 / 12e6
-#: Seconds a row that probes a hash table, or that a join makes, "probe": less than the noise of a
-#: scan of 4 M rows, so at least 20 M rows a second.
-PROBE = 1 / 20e6
+SHUFFLE = 1 / 190e6
+#: Seconds a byte and a row that is collected, hashed and handed out, "broadcast bytes" and
+#: "broadcast rows": 1 M rows of one number and of seventeen, 10 probe.
+BROADCAST, BROADCAST_ROW = 1 / 210e6, 1 / 3.2e6
+#: Seconds a row that probes a hash table, or that a join makes, "probe".
+PROBE = 1 / 25e6
 #: Seconds a row that probes by a key that Spark can't hold in eight bytes of whole numbers: what a
 #: query with 3 M such probes took longer than one with an order that has few of them.
-PROBE_WIDE = 1 / 5e6
+PROBE_WIDE = 1 / 8e6
 #: Seconds a row sorted and merged, of either side, "sort-merge join": less both exchanges.
-SORT_MERGE = 1 / 6.3e6
+SORT_MERGE = 1 / 25e6
 #: Seconds a MERGE takes whatever it writes, "a MERGE" of 1,000 rows into 1 M with deletion vectors;
 #: and seconds a row that it writes, "MERGE": 101,000 rows against 1,000.
-MERGE, WRITE = 4.2, 1 / 59e3
+MERGE, WRITE = 2.5, 1 / 124e3
 
 #: Bytes of rows up to which a build side is broadcast (Spark's own default) if it is as expected,
 #: and if the estimate is as wrong as can be: Spark obeys a hint whatever the size is.
@@ -100,7 +101,8 @@ class SparkCost:
         if small and kind in _BUILDS_RIGHT:
             key = self._equated.key(left.relations, right.relations)
             probed = 1.0 if key else max(right.rows, 1.0)
-            seconds = BROADCAST * build + (STAGE if right.kind else 0.0)
+            seconds = BROADCAST * build + BROADCAST_ROW * right.rows
+            seconds += STAGE if right.kind else 0.0
             probe = PROBE_WIDE if self._is_wide(key) else PROBE
             return seconds + probe * left.rows * probed, True, False, False
         here, there = self._place(left), self._place(right)

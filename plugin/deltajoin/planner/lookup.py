@@ -17,7 +17,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Surviving
-from deltajoin.planner.cost import BROADCAST, FILE, PROBE, SCAN, SHUFFLE, SORT_MERGE
+from deltajoin.planner.cost import (
+    BROADCAST,
+    BROADCAST_ROW,
+    FILE,
+    PROBE,
+    SCAN,
+    SHUFFLE,
+    SORT_MERGE,
+)
 from deltajoin.planner.prune import pruned
 from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.steps import Steps, numbers
@@ -132,10 +140,10 @@ def lookup_cost(
     made = table.seconds + PROBE * rows_out
     stream = rows_in * width
     if not table.large:
-        seconds = BROADCAST * table.bytes + PROBE * rows_in
+        seconds = BROADCAST * table.bytes + BROADCAST_ROW * table.rows + PROBE * rows_in
         return LookupCost(made + seconds, "broadcast the table", KEPT)
     if rows_in <= BROADCAST_ROWS:
-        seconds = BROADCAST * stream + PROBE * table.rows
+        seconds = BROADCAST * stream + BROADCAST_ROW * rows_in + PROBE * table.rows
         return LookupCost(made + seconds, "broadcast the change", LOST)
     seconds = SHUFFLE * (table.bytes + (0.0 if placed else stream))
     seconds += SORT_MERGE * (rows_in + table.rows)
@@ -178,7 +186,8 @@ def lookup_pricing(steps: Steps) -> Pricing:
         if not large[new]:
             return PROBE * (rows_in + rows_out), KEPT
         if rows_in <= BROADCAST_ROWS:
-            return BROADCAST * rows_in * width(bound) + PROBE * rows_out, LOST
+            sent = BROADCAST * width(bound) + BROADCAST_ROW
+            return sent * rows_in + PROBE * rows_out, LOST
         seconds = exchanged[new] + SORT_MERGE * rows_in + PROBE * rows_out
         return (seconds if placed else seconds + SHUFFLE * rows_in * width(bound)), KEYED
 
