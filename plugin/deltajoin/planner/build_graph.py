@@ -87,17 +87,23 @@ class _Builder:
         relations = _union(item.relations for item in items)
         edges: list[Edge] = []
         filters: list[Filter] = []
+        at = {bit: number for number, item in enumerate(items) for bit in _bits(item.relations)}
+
+        def holding(touched: int) -> list[_Below]:
+            return [
+                items[number] for number in sorted({at[bit] for bit in _bits(touched) if bit in at})
+            ]
+
         for predicate in block.predicates:
             touched = self._touched((predicate,)) or self._first(block)
-            met = [item for item in items if item.relations & touched]
+            met = holding(touched)
             if len(met) > 1:
                 edges.append(_inner_edge((predicate,), touched, met))
             else:
                 filters.append(Filter(absorb(touched, _rules(met))[0], predicate))
         for predicate in self._implied(block, items):
             touched = self._touched((predicate,))
-            met = [item for item in items if item.relations & touched]
-            edges.append(_inner_edge((predicate,), touched, met, implied=True))
+            edges.append(_inner_edge((predicate,), touched, holding(touched), implied=True))
         edges += _crosses(items, edges)
         self.edges += edges
         self.filters += filters

@@ -63,7 +63,8 @@ class Matching:
         self._statistics = statistics
         self._rows = [statistics.table_rows(r.source) for r in relations]
         given = sorted(set(predicates), key=lambda p: p.sql)
-        own = frozenset(p.sql for p in given if p.kind == "filter")
+        filters = [p for p in given if p.kind == "filter"]
+        own = frozenset(p.sql for p in filters)
         self._residuals: list[list[tuple[int, int, float]]] = [[] for _ in relations]
         equalities: list[Equality] = []
         for number, predicate in enumerate(given):
@@ -76,7 +77,7 @@ class Matching:
             needs, share = self.mask(names), self._kept_beside(predicate.sql, own)
             for name in names:
                 self._residuals[self._numbers[name]].append((number, needs, share))
-        self._filtered = [self._filter(r, given) for r in relations]
+        self._filtered = [self._filter(r, filters) for r in relations]
         kept = [r * f for r, f in zip(self._rows, self._filtered, strict=True)]
         self._classes = Classes(relations, equalities, statistics, kept)
         self._partners: list[Partners | None] = [None] * len(relations)
@@ -169,8 +170,8 @@ class Matching:
                 source = "key" if by_key else source
         return Pairs(distinct[0], distinct[1], apart, max(present, LEAST), 1.0, source)
 
-    def _filter(self, relation: Relation, predicates: Sequence[Predicate]) -> float:
-        own = [p.sql for p in predicates if p.kind == "filter" and p.relations == {relation.name}]
+    def _filter(self, relation: Relation, filters: Sequence[Predicate]) -> float:
+        own = [p.sql for p in filters if p.relations == {relation.name}]
         if not own:
             return 1.0
         rows = self._rows[self._numbers[relation.name]]
