@@ -20,6 +20,7 @@ from deltajoin.planner.full import full_plan, written_plan
 from deltajoin.planner.greedy import SCORES, greedy_orders, greedy_plan, merge_greedily
 from deltajoin.planner.hypergraph import Edge, Hypergraph
 from deltajoin.planner.linearise import best_bushy, linear_orders, spanning_tree
+from deltajoin.planner.rough import PairRows, rough_plan
 from deltajoin.planner.windows import Windows, connected_pairs
 from examples.planner_graphs import (
     SHAPES,
@@ -200,6 +201,22 @@ def test_the_query_as_written_is_the_last_resort(monkeypatch: pytest.MonkeyPatch
 
 
 # the full plan ------------------------------------------------------------------------------------
+
+
+def test_dense_graphs_are_planned_by_pairs() -> None:
+    """Exact where pairs are all there is; better than greedy joins under the real estimates."""
+    combiner = inner("clique", 50)
+    pairs, rng = PairRows(combiner), random.Random(1)
+    for _ in range(50):
+        joined = rng.getrandbits(50) | 1
+        found, real = pairs.rows(joined), combiner.rows(joined)
+        assert found == pytest.approx(real) or max(found, real) < 1e-80
+    plan = full_plan(combiner).plan
+    assert_legal(combiner, plan)
+    greedy_one = greedy_plan(combiner, SCORES[0])
+    assert greedy_one is not None
+    assert plan.cost < greedy_one.cost
+    assert rough_plan(combiner, 1000) == rough_plan(inner("clique", 50), 1000)
 
 
 def test_within_the_budget_the_plan_is_exact() -> None:

@@ -88,9 +88,11 @@ def applied(graph: Hypergraph, left: int, right: int) -> tuple[Edge, ...]:
     are among them where their rules hold; a cross product only on its own.
     """
     joined = left | right
+    side = left if left.bit_count() < right.bit_count() else right
+    near = {number for bit in bits(side) for number in graph.touching[bit]}
     found = tuple(
         edge
-        for edge in graph.edges
+        for edge in map(graph.edges.__getitem__, sorted(near))
         if edge.relations & left and edge.relations & right and not edge.relations & ~joined
     )
     outer = tuple(edge for edge in found if edge.kind != "inner")
@@ -106,7 +108,7 @@ class Combiner:
     def __init__(self, graph: Hypergraph, estimator: Estimator, cost: CostModel) -> None:
         self.graph = graph
         self._estimator = estimator
-        self._cost = cost
+        self.cost = cost
         self._rows: dict[int, float] = {}
         self._special = tuple(edge for edge in graph.edges if not is_plain(edge))
         #: Special edges that demand something of a join; the others connect, and that is all.
@@ -214,12 +216,14 @@ class Combiner:
             return None
         joined = left.relations | right.relations
         rows = self.rows(joined)
-        cost = left.cost + right.cost + self._cost.join(kind, left, right, rows)
+        cost = left.cost + right.cost + self.cost.join(kind, left, right, rows)
         text = f"({left.text} {right.text})"
         return SubPlan(joined, rows, cost, text, kind, left, right, self.graph)
 
     def better(self, best: SubPlan | None, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The better of `best`, a plan of the same set, and `join(one, other)`."""
+        if best is not None and one.cost + other.cost > best.cost * (1 + _CLEARLY):
+            return best
         kind, turned = self._operator(one.relations, other.relations)
         if not kind:
             return best
@@ -229,7 +233,7 @@ class Combiner:
             self._reach[joined] = self.reach(one.relations) | self.reach(other.relations)
         rows = self.rows(joined)
         for left, right in sides if kind == "inner" else sides[:1]:
-            cost = left.cost + right.cost + self._cost.join(kind, left, right, rows)
+            cost = left.cost + right.cost + self.cost.join(kind, left, right, rows)
             if best is not None and cost > best.cost * (1 + _CLEARLY):
                 continue
             text = f"({left.text} {right.text})"

@@ -85,7 +85,7 @@ class SparkCost:
             kind = statistics.types.get((graph.by_name[name].source, column), "bigint").lower()
             size = _WHOLE.get(kind, 2 * _LONG)
             self._key_bytes[shared] = max(self._key_bytes.get(shared, 0), size)
-        self._places: dict[str, int] = {}
+        self._places: dict[tuple[str, float], int] = {}
 
     def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
         """Seconds of one join, its inputs' own cost apart; `right` is the build side."""
@@ -120,13 +120,14 @@ class SparkCost:
         """The key by which an exchange left a part distributed; 0 for none."""
         if part.left is None or part.right is None or part.kind == "full":
             return 0
-        found = self._places.get(part.text)
+        known = part.text, part.rows
+        found = self._places.get(known)
         if found is None:
             if part.kind in _BUILDS_RIGHT and self._size(part.right)[1]:
                 found = self._place(part.left)
             else:
                 found = self._equated.key(part.left.relations, part.right.relations)
-            self._places[part.text] = found
+            self._places[known] = found
         return found
 
     def _is_wide(self, key: int) -> bool:

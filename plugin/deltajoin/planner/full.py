@@ -8,7 +8,8 @@
 Both of the latter are then improved by exact windows and by the best bushy plan over the order of
 their leaves, in turn, until neither helps or the work allowed is done. Pairs are counted before any
 plan is made; work is bounded in pairs too, in proportion to the number of relations, and less where
-each has so many partners that a set takes long to estimate.
+each has so many partners that a set takes long to estimate. With dozens of partners each, the whole
+search is over pairs alone (`rough`).
 
 Greedy joins may end where conflict rules leave no join. The query as written is always a legal
 plan and one of the starts; where it is the only one, `fallback` says so. Caller: pass it for a
@@ -32,6 +33,7 @@ from deltajoin.planner.linearise import (
     linearised_plan,
     spanning_tree,
 )
+from deltajoin.planner.rough import rough_plan
 from deltajoin.planner.trace import Trace
 from deltajoin.planner.windows import Windows
 
@@ -41,7 +43,7 @@ _LINEAR_LIMIT = 200
 _LEFT_DEEP_STEPS = 60_000
 #: Partners of a relation, on average, up to which a set is estimated in the time that pairs take.
 _PARTNERS = 8
-#: Times that as many partners, from which on one start is all that time allows.
+#: Times that as many partners, from which on estimates are by pairs alone.
 _CROWDED = 6
 
 
@@ -92,7 +94,7 @@ def full_plan(
     if not plans:
         reason += "; greedy joins ended where conflict rules leave none: "
         reason += "all plans tried" if written is None else "the query as written is improved"
-    if written is not None:
+    if written is not None and not (plans and _is_crowded(graph)):
         plans.append(written_plan(combiner, written))
     if not plans:
         return FullPlan(exact_plan(combiner, trace), "exact", pairs, reason)
@@ -120,6 +122,10 @@ def _crowd(graph: Hypergraph) -> int:
     return max(1, partners // _PARTNERS)
 
 
+def _is_crowded(graph: Hypergraph) -> bool:
+    return _crowd(graph) >= _CROWDED
+
+
 def written_plan(combiner: Combiner, block: Block) -> SubPlan:
     """The joins as the query nests them; the items of each block are joined greedily."""
     bit = combiner.graph.bit
@@ -141,11 +147,10 @@ def written_plan(combiner: Combiner, block: Block) -> SubPlan:
 
 def _greedy_plans(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
     """Legal plans from several greedy starts; pairs tried."""
-    crowded = _crowd(combiner.graph) >= _CROWDED
-    found = [greedy_plan(combiner, score) for score in (SCORES[:1] if crowded else SCORES)]
-    spent = 0
-    if crowded and found[0] is not None:
-        return [found[0]], spent
+    if _is_crowded(combiner.graph):
+        plan = rough_plan(combiner, work)
+        return ([plan] if plan else []), 2 * work
+    found, spent = [greedy_plan(combiner, score) for score in SCORES], 0
     for order in _linear_starts(combiner):
         plan, pairs = best_bushy(combiner, order)
         found.append(plan)

@@ -115,6 +115,17 @@ class Hypergraph:
         """Bit of each relation, by name."""
         return {name: 1 << i for i, name in enumerate(self.names)}
 
+    @cached_property
+    def touching(self) -> dict[int, tuple[int, ...]]:
+        """Bit of a relation -> the edges that touch it, by their numbers."""
+        found: dict[int, list[int]] = {1 << i: [] for i in range(self.size)}
+        for number, edge in enumerate(self.edges):
+            rest = edge.relations
+            while rest:
+                found[rest & -rest].append(number)
+                rest &= rest - 1
+        return {bit: tuple(numbers) for bit, numbers in found.items()}
+
     def set_of(self, names: frozenset[str]) -> int:
         """The bit set of some relations."""
         return sum(self.bit[name] for name in names)
