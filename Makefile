@@ -59,7 +59,7 @@ test: env
 
 trust: env
 	@$(PY) -m pytest -q -s tests/property/test_oracle.py tests/property/test_trees.py tests/property/test_layers.py --cases 10000 -k random
-	@$(PY) -m pytest -q -s tests/spark/test_oracle.py --models 340
+	@$(PY) -m pytest -q -s tests/spark/test_oracle.py --models 200
 
 lint: env
 	@$(VENV)/bin/ruff check
