@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from deltajoin.graph import Block, ColumnRef, Join, JoinGraph, Predicate, Relation, refs_of
 from deltajoin.planner.build_graph import build_hypergraph
-from deltajoin.planner.combine import SubPlan, bits
-from deltajoin.planner.hypergraph import Edge, Hypergraph
+from deltajoin.planner.combine import SubPlan
+from deltajoin.planner.hypergraph import Edge, Hypergraph, bits
 
 Pair = tuple[int, int]
 

@@ -246,8 +246,8 @@ OF_BAG = {
 
 
 def test_rows_of_a_bag_count_as_often_as_it_holds_them(spark: Any, diamond: Diamond) -> None:
-    """Upstream rows without a key: joined, counted, joined with themselves; told by the feed, by
-    changed files, by two versions."""
+    """Upstream rows without a key: joined, counted, joined with themselves; told by the feed
+    and by changed files."""
     shop = diamond.shop
     bag = diamond.model("named", name="bag", target=shop.path("bag"), sql=BAG)
     models = [bag]

@@ -11,6 +11,7 @@ import pytest
 from deltajoin.graph import JoinGraph, Predicate, Projection, Relation
 from deltajoin.planner import search
 from deltajoin.planner.cardinality import Statistics, fan_out, relation_rows
+from deltajoin.planner.cost import PROBE, SHUFFLE, SORT_MERGE
 from deltajoin.planner.lookup import KEPT, KEYED, arrange, lookup_cost
 from deltajoin.planner.search import best_order, best_orders
 from deltajoin.planner.steps import Steps
@@ -104,7 +105,11 @@ def test_exchanges_decide_between_orders_of_equal_rows() -> None:
     relations = tuple(Relation(name, name, ("id", "k", "q")) for name in names)
     graph = JoinGraph(relations, edges, (Projection("x", "x", (("a", "id"),)),))
     statistics = Statistics(dict.fromkeys(names, 10**8), dict.fromkeys(names, ("id",)))
-    assert best_order(graph, statistics, "a", 1e7).relations == ("a", "m", "n", "z")
+    found = best_order(graph, statistics, "a", 1e7)
+    assert found.relations == ("a", "m", "n", "z")
+    table = SHUFFLE * 1e8 * UNKNOWN_ROW + (SORT_MERGE - PROBE) * 1e8
+    moved = SHUFFLE * 1e7 * UNKNOWN_ROW * (1 + 2)
+    assert found.cost == pytest.approx(3 * (table + (SORT_MERGE + PROBE) * 1e7) + moved, rel=1e-5)
     other = (Predicate("z1", "edge", (("a", "q"), ("z", "id")), ("a", "q"), ("z", "id")),)
     graph = JoinGraph(relations, (*edges[1:], *other), graph.projections)
     assert best_order(graph, statistics, "a", 1e7).relations == ("a", "n", "m", "z")

@@ -22,13 +22,13 @@ from deltajoin.audit.operators import operators
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.arms import arms
-from deltajoin.planner.combine import Combiner, SubPlan, bits
+from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
 from deltajoin.planner.enumerate import count_pairs
 from deltajoin.planner.estimate import SetEstimator
 from deltajoin.planner.full import BUDGET, full_plan
 from deltajoin.planner.full_query import FullQuery
-from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.planner.hypergraph import Hypergraph, bits
 from deltajoin.planner.runner_up import RunnerUp, exact_runner_up, started_runner_up
 from deltajoin.planner.search import Search
 from deltajoin.planner.statistics import Statistics

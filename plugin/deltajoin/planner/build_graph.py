@@ -25,7 +25,7 @@ from deltajoin.planner.conflicts import (
     operator,
     right_rules,
 )
-from deltajoin.planner.hypergraph import Edge, Filter, Hypergraph
+from deltajoin.planner.hypergraph import Edge, Filter, Hypergraph, bits
 from deltajoin.planner.push_down import push_down
 
 Types = Mapping[tuple[str, str], str]
@@ -87,11 +87,11 @@ class _Builder:
         relations = _union(item.relations for item in items)
         edges: list[Edge] = []
         filters: list[Filter] = []
-        at = {bit: number for number, item in enumerate(items) for bit in _bits(item.relations)}
+        at = {bit: number for number, item in enumerate(items) for bit in bits(item.relations)}
 
         def holding(touched: int) -> list[_Below]:
             return [
-                items[number] for number in sorted({at[bit] for bit in _bits(touched) if bit in at})
+                items[number] for number in sorted({at[bit] for bit in bits(touched) if bit in at})
             ]
 
         for predicate in block.predicates:
@@ -158,7 +158,7 @@ class _Builder:
                 continue
             merged = classes.get(left, frozenset({left})) | classes.get(right, frozenset({right}))
             classes.update(dict.fromkeys(merged, merged))
-        home = {bit: i for i, item in enumerate(items) for bit in _bits(item.relations)}
+        home = {bit: i for i, item in enumerate(items) for bit in bits(item.relations)}
         implied: dict[tuple[ColumnRef, ColumnRef], Predicate] = {}
         for members in dict.fromkeys(classes.values()):
             for one, other in combinations(sorted(members), 2):
@@ -177,12 +177,6 @@ def _union(sets: Iterable[int]) -> int:
     for part in sets:
         whole |= part
     return whole
-
-
-def _bits(joined: int) -> Iterator[int]:
-    while joined:
-        yield joined & -joined
-        joined &= joined - 1
 
 
 def _equality(one: ColumnRef, other: ColumnRef) -> Predicate:

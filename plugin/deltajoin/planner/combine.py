@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from deltajoin.planner.hypergraph import Edge, Hypergraph
+from deltajoin.planner.hypergraph import Edge, Hypergraph, bits
 
 _LEAST, _MOST = 1e-300, 1e300
 _CLEARLY = 1e-8  # costs further apart than this differ in their first nine digits
@@ -241,14 +241,6 @@ class Combiner:
             if best is None or cost < best.cost * (1 - _CLEARLY) or plan.rank < best.rank:
                 best = plan
         return best
-
-
-def bits(joined: int) -> Iterator[int]:
-    """The one-element sets of a set, lowest first."""
-    while joined:
-        bit = joined & -joined
-        yield bit
-        joined ^= bit
 
 
 def is_plain(edge: Edge) -> bool:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from deltajoin.planner.combine import Combiner, SubPlan, bits
+from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.hypergraph import bits
 
 Score = Callable[[SubPlan], float]
 

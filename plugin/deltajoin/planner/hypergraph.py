@@ -8,6 +8,7 @@ its conflict rules hold on S | T. Caller: build with `build_graph.build_hypergra
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -120,12 +121,18 @@ class Hypergraph:
         """Bit of a relation -> the edges that touch it, by their numbers."""
         found: dict[int, list[int]] = {1 << i: [] for i in range(self.size)}
         for number, edge in enumerate(self.edges):
-            rest = edge.relations
-            while rest:
-                found[rest & -rest].append(number)
-                rest &= rest - 1
+            for bit in bits(edge.relations):
+                found[bit].append(number)
         return {bit: tuple(numbers) for bit, numbers in found.items()}
 
     def set_of(self, names: frozenset[str]) -> int:
         """The bit set of some relations."""
         return sum(self.bit[name] for name in names)
+
+
+def bits(joined: int) -> Iterator[int]:
+    """The one-element sets of a set, lowest first."""
+    while joined:
+        bit = joined & -joined
+        yield bit
+        joined ^= bit

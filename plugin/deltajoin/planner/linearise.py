@@ -14,7 +14,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltajoin.planner.combine import Combiner, SubPlan, bits, is_plain
+from deltajoin.planner.combine import Combiner, SubPlan, is_plain
+from deltajoin.planner.hypergraph import bits
 
 _LEAST, _MOST = 1e-300, 1e300
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 
-from deltajoin.planner.combine import Combiner, SubPlan, bits
+from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.greedy import SCORES, greedy_plan
+from deltajoin.planner.hypergraph import bits
 from deltajoin.planner.linearise import best_bushy
 from deltajoin.planner.windows import Windows
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from deltajoin.planner.combine import Combiner, SubPlan, bits
+from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.hypergraph import bits
 
 SMALLEST, FIRST_SIZE, LARGEST = 5, 7, 14
 WINDOW_PAIRS = 1500
