@@ -54,7 +54,7 @@ demo: env
 	@$(PY) examples/flights/demo.py
 
 test: env
-	@$(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=15 --cases 700
+	@$(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 	@$(PY) -m pytest -q --doctest-modules $(PURE)
 
 trust: env

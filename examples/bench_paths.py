@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.epochs import lookup_paths
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.classes import numbers
 from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.lookup import KEPT, KEYED, Price, arrangement, lookup_cost
 from deltajoin.planner.search import JoinOrder, Search
 from deltajoin.planner.statistics import Statistics
-from deltajoin.planner.steps import Steps, numbers
+from deltajoin.planner.steps import Steps
 from deltajoin.planner.widths import used_bytes
 from examples.figures import Figure, quantile
 from examples.path_graphs import SHAPES, changed_versions, path_graph

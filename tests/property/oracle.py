@@ -371,6 +371,7 @@ class _PlanMaker:
             regroup=regroup(self.graph, statistics, order, versions, self.state),
             derived=derived,
             state=self.state,
+            statistics=statistics,
         )
 
 

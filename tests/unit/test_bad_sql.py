@@ -15,6 +15,7 @@ from deltalake import write_deltalake
 
 import deltajoin
 from deltajoin import DeltaJoinError, Model
+from deltajoin.sql.dialect import Verbatim
 
 JOIN = "FROM a JOIN b ON a.k = b.k"
 
@@ -91,6 +92,19 @@ def test_a_parse_error_names_its_line(model: Model) -> None:
         "SQL_PARSE_ERROR",
         True,
     )
+
+
+def test_sqlglots_compiled_build_is_named(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parser can't be subclassed: what is raised then is no riddle."""
+
+    def parser(self: Any, **options: Any) -> Any:
+        raise TypeError("interpreted classes cannot inherit from compiled")
+
+    monkeypatch.setattr(Verbatim, "parser", parser)
+    with pytest.raises(DeltaJoinError) as raised:
+        deltajoin.plan(model)
+    assert raised.value.code == "SQLGLOT_COMPILED"
+    assert "sqlglotc" in str(raised.value.remedy)
 
 
 NAMES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -22,7 +23,11 @@ from deltajoin.adapters.cli import main
 from deltajoin.audit.explain import explanation, trace_text
 from deltajoin.audit.picture import picture
 from deltajoin.delta.plan import DeltaPlan
+from deltajoin.delta.route import routes
 from deltajoin.delta.strategy import Obstacle
+from deltajoin.emit.route import route_program
+from deltajoin.emit.sql import build_program
+from deltajoin.emit.views import Views
 from deltajoin.errors import DeltaJoinError
 from deltajoin.planner.combine import Combiner
 from deltajoin.planner.enumerate import exact_plan
@@ -130,6 +135,45 @@ def test_each_lookup_says_where_its_estimate_comes_from() -> None:
             assert expected["arrangement"].startswith(f"{step.source}: ")
             assert expected["exchange"].split()[0] in ("broadcast", "exchange")
     assert json.loads(json.dumps(told)) == told
+
+
+def test_the_job_makes_each_lookup_as_explain_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change is broadcast where explain says so: to a large table, while it is short enough."""
+    rng, seen = random.Random(7), set()
+    for _ in range(40):
+        sizes = {name: int(10 ** rng.uniform(2, 9)) for name in flights.ROWS}
+        monkeypatch.setattr(flights, "ROWS", sizes)
+        driver = rng.choice(sorted(set(sizes) - {"airports"}))
+        plan = flights.daily_plan({driver: int(10 ** rng.uniform(0, 7))})
+        (told,) = explanation(plan)["paths"]
+        (path,) = build_program(plan).paths
+        lookups = [s for s in path.statements if s.relation]
+        for step, statement in zip(told["steps"], lookups, strict=True):
+            seen.add(step["exchange"])
+            sent = "/*+ BROADCAST(`stream`) */" in statement.sql
+            assert sent == (step["exchange"] == "broadcast the change"), (step, statement)
+    assert {"broadcast the change", "broadcast the table", "exchange both"} <= seen
+
+
+def test_keys_are_broadcast_to_a_large_table_while_they_are_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A change of an attachment enters the table that it is attached to by its keys."""
+    monkeypatch.setitem(flights.ROWS, "flights", 50_000_000)
+    sql = "SELECT f.flight, p.year FROM flights f LEFT JOIN planes p ON f.tailnum = p.tailnum"
+    plan = flights.first_plan(flights.model(sql))
+    assert plan.graph is not None
+    for change, sent in ((1_000, True), (900_000, True), (2_000_000, False)):
+        sources = tuple(
+            replace(s, previous=6 if s.source == "planes" else 8, change_rows=change)
+            for s in plan.sources
+        )
+        assert plan.statistics is not None
+        versions = {s.source: s for s in sources}
+        (path,) = routes(plan.graph, plan.statistics, ("f", "p"), versions)
+        program = route_program(plan.graph, path, Views(replace(plan, sources=sources)))
+        (entered,) = (s for s in program.statements if "LEFT SEMI JOIN" in s.sql)
+        assert ("/*+ BROADCAST(`keys`) */" in entered.sql) == sent, entered.sql
 
 
 def test_measured_rows_are_named_as_the_source() -> None:

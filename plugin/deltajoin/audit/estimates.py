@@ -13,9 +13,15 @@ from typing import Any
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.graph import ColumnRef, Core, JoinGraph
 from deltajoin.planner.cardinality import fan_out_estimate
-from deltajoin.planner.lookup import KEPT, KEYED, Arrangement, arrangement, lookup_cost
+from deltajoin.planner.lookup import (
+    KEPT,
+    KEYED,
+    Arrangement,
+    arrangement,
+    lookup_cost,
+    stream_bytes,
+)
 from deltajoin.planner.statistics import Statistics
-from deltajoin.planner.widths import used_bytes
 
 Key = tuple[tuple[ColumnRef, ...], ...]
 
@@ -66,7 +72,7 @@ class _Walk:
         estimate = fan_out_estimate(part, self._statistics, bound, step.relation)
         rows_in, key = float(self._path.rows_before(number)), self._key_of(part, bound, step)
         near = key != () and key == self._key
-        width = sum(self._width(name) for name in self._bound[:-1])
+        width = stream_bytes(self._graph, self._statistics, self._bound[:-1])
         cost = lookup_cost(table, rows_in, float(step.estimated_rows), width, near)
         self._key = {KEPT: self._key, KEYED: key}.get(cost.place)
         return {
@@ -82,10 +88,6 @@ class _Walk:
         part = self._inner.get(step.relation)
         own = [p.sql for p in part.predicates if p.relations == {step.relation}] if part else []
         return arrangement(self._statistics, step.source, own, step.unique)
-
-    def _width(self, name: str) -> float:
-        relation = self._graph.by_name[name]
-        return used_bytes(self._statistics, relation.source, relation.columns)
 
     def _key_of(self, part: JoinGraph, bound: frozenset[str], step: LookupStep) -> Key:
         edges = [p for p in part.decidable(bound, step.relation) if p.left is not None]

@@ -118,8 +118,9 @@ class LookupPath:
     replanned: str = ""
 
     def rows_before(self, position: int) -> int:
-        """Estimated rows before a step, counted from 0."""
-        return self.steps[position - 1].estimated_rows if position else self.estimated_rows
+        """Estimated rows before a step, counted from 0: as inner lookups left them."""
+        inner = (step for step in reversed(self.steps[:position]) if step.kind == "inner")
+        return next((step.estimated_rows for step in inner), self.estimated_rows)
 
     @property
     def text(self) -> str:

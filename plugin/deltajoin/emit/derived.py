@@ -74,8 +74,8 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
         program,
         touched=Statement(inner.touched, touched_sql(graph, net)),
         regroup=(
-            *regroup_statements(graph, plan.before, inner, before),
-            *regroup_statements(graph, plan.after, inner, after),
+            *regroup_statements(graph, plan.paths, plan.before, inner, before),
+            *regroup_statements(graph, plan.paths, plan.after, inner, after),
         ),
         change=Statement(views.changes(name), _difference(plan, inner, before, after)),
     )

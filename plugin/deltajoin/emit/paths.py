@@ -21,7 +21,6 @@ from deltajoin.emit.ast import call, column, expression, named, number, pretty, 
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
-from deltajoin.planner.lookup import BROADCAST_ROWS
 from deltajoin.sql.dialect import text
 
 Names = Mapping[ColumnRef, tuple[str, str] | exp.Expr]
@@ -223,7 +222,8 @@ class _Part:
         looked_up = looked_up_by(step, self._views, self.view(position), rename, stream)
         joined = join_on(select, looked_up, [expression(sql, rename) for sql in step.on])
         before = sum(path.rows_before(position) for path in self._paths)
-        if before <= BROADCAST_ROWS and self._views.is_large(step.source):
+        bound = self._order[: position + 1]
+        if self._views.is_sent(self._graph, bound, before, step.source):
             joined = joined.hint(call("BROADCAST", exp.to_identifier(stream, quoted=True)))
         return Statement(self.view(position + 1), pretty(joined), step.relation)
 

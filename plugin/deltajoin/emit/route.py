@@ -48,10 +48,11 @@ _JOIN = {"left": "left", "semi": "left semi", "anti": "left anti"}
 
 @dataclass(frozen=True)
 class _Stream:
-    """A view of travelling rows and the columns in it."""
+    """A view of travelling rows, the columns in it, and about how many rows."""
 
     view: str
     refs: frozenset[ColumnRef]
+    rows: float
 
 
 def all_paths(
@@ -70,12 +71,19 @@ def route_program(graph: JoinGraph, path: LookupPath, views: Views) -> PathProgr
 
 
 def regroup_statements(
-    graph: JoinGraph, chains: Sequence[Sequence[LookupStep]], views: Views, name: str = REGROUPED
+    graph: JoinGraph,
+    paths: Sequence[LookupPath],
+    chains: Sequence[Sequence[LookupStep]],
+    views: Views,
+    name: str = REGROUPED,
 ) -> tuple[Statement, ...]:
-    """From the touched group keys to the rows of their groups; the last view is `name`."""
+    """From the group keys that the paths touch to the rows of their groups; the last view is
+    `name`."""
     statements: list[Statement] = []
+    touched = float(sum(path.rows_before(len(path.steps)) for path in paths))
     for branch, steps in enumerate(chains):
-        statements += _Route(graph, branch, f"{name}_{branch}", views).rows_of_groups(steps)
+        route = _Route(graph, branch, f"{name}_{branch}", views)
+        statements += route.rows_of_groups(steps, touched)
     if statements:
         ends = [exp.select("*").from_(table(f"{name}_{b}_rows")) for b in range(len(chains))]
         statements.append(Statement(name, pretty(union_all(*ends))))
@@ -106,11 +114,11 @@ class _Route:
         }
         self._statements: list[Statement] = []
 
-    def rows_of_groups(self, steps: Sequence[LookupStep]) -> list[Statement]:
-        """From the touched keys, or from a whole relation, to input rows."""
+    def rows_of_groups(self, steps: Sequence[LookupStep], touched: float) -> list[Statement]:
+        """From so many touched keys, or from a whole relation, to input rows."""
         keys = self._graph.part_keys
         self._names |= {(TOUCHED, key): key for key in keys}
-        stream = _Stream(self._views.touched, frozenset((TOUCHED, key) for key in keys))
+        stream = _Stream(self._views.touched, frozenset((TOUCHED, key) for key in keys), touched)
         self._project(self._chain(steps, stream, self._end(), nested=True))
         return self._statements
 
@@ -127,7 +135,7 @@ class _Route:
         filters = own_filters(self._core, driver)
         if filters:
             first = first.where(*(expression(p.sql) for p in filters))
-        stream = self._emit(first, self._of(driver, needed), None)
+        stream = self._emit(first, self._of(driver, needed), None, float(path.estimated_rows))
         stream = self._chain(path.steps, stream, end)
         self._project(stream)
         return PathProgram(driver, self._views.changes(path.source), tuple(self._statements))
@@ -176,7 +184,8 @@ class _Route:
         select = select.from_(table(self._view(step), step.relation))
         if step.on:
             select = select.where(*(expression(sql) for sql in step.on))
-        return self._emit(select, self._of(step.relation, needed), label)
+        rows = self._views.rows(step.source)
+        return self._emit(select, self._of(step.relation, needed), label, rows)
 
     def _enter(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
@@ -201,11 +210,11 @@ class _Route:
             on=exp.and_(*on),
             join_type="left semi",
         )
-        if self._views.is_large(step.source):
+        if self._is_sent(stream, step):
             select = select.hint(call("BROADCAST", exp.to_identifier(alias, quoted=True)))
         if step.on:
             select = select.where(*(expression(sql) for sql in step.on))
-        return self._emit(select, self._of(step.relation, needed), label)
+        return self._emit(select, self._of(step.relation, needed), label, stream.rows)
 
     def _filter(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
@@ -214,7 +223,7 @@ class _Route:
         select = exp.select(*self._travel(stream, needed, "stream"), column(WEIGHT, "stream"))
         select = select.from_(table(stream.view, "stream"))
         select = select.where(*(expression(sql, rename) for sql in step.on))
-        return self._emit(select, stream.refs & needed, label)
+        return self._emit(select, stream.refs & needed, label, stream.rows)
 
     def _lookup(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
@@ -231,9 +240,17 @@ class _Route:
         select = exp.select(*columns, column(WEIGHT, alias)).from_(table(stream.view, alias))
         right = looked_up_by(step, self._views, stream.view, rename, alias)
         select = _join(select, right, on, _JOIN.get(step.kind, ""))
-        if step.kind == "inner" and self._views.is_large(step.source):
+        if step.kind != "inner":
+            return self._emit(select, refs, label, stream.rows)
+        if self._is_sent(stream, step):
             select = select.hint(call("BROADCAST", exp.to_identifier(alias, quoted=True)))
-        return self._emit(select, refs, label)
+        # within a side, estimates are for one row that enters it
+        rows = stream.rows * max(1, step.estimated_rows) if label is None else step.estimated_rows
+        return self._emit(select, refs, label, float(rows))
+
+    def _is_sent(self, stream: _Stream, step: LookupStep) -> bool:
+        bound = {name for name, _ in stream.refs} & self._graph.by_name.keys()
+        return self._views.is_sent(self._graph, sorted(bound), stream.rows, step.source)
 
     def _outer(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
@@ -245,7 +262,7 @@ class _Route:
         columns, refs = self._joined(step, stream, side, needed)
         select = exp.select(*columns, column(WEIGHT, "stream")).from_(table(stream.view, "stream"))
         select = _join(select, table(side.view, "side"), on, _JOIN[step.kind])
-        return self._emit(select, refs, label)
+        return self._emit(select, refs, label, stream.rows)
 
     def _flip(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
@@ -271,7 +288,7 @@ class _Route:
         weight = exp.Mul(this=column(WEIGHT, "stream"), expression=column(_SIGN, "stream"))
         select = exp.select(*columns, named(weight, WEIGHT)).from_(twice.subquery("stream"))
         side = exp.union(*sides, distinct=False).subquery("side")
-        return self._emit(_join(select, side, on, _JOIN[step.kind]), refs, label)
+        return self._emit(_join(select, side, on, _JOIN[step.kind]), refs, label, stream.rows)
 
     def _side(
         self,
@@ -323,10 +340,12 @@ class _Route:
     def _view(self, step: LookupStep) -> str:
         return self._views.scan(step.source, step.version).view
 
-    def _emit(self, select: exp.Select, refs: frozenset[ColumnRef], label: str | None) -> _Stream:
+    def _emit(
+        self, select: exp.Select, refs: frozenset[ColumnRef], label: str | None, rows: float
+    ) -> _Stream:
         view = f"{self._prefix}_{len(self._statements)}"
         self._statements.append(Statement(view, pretty(select), label))
-        return _Stream(view, refs)
+        return _Stream(view, refs, rows)
 
 
 def _refs(texts: Iterable[str]) -> set[ColumnRef]:

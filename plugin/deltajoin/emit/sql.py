@@ -133,7 +133,7 @@ def _fold(plan: DeltaPlan, graph: JoinGraph) -> str:
 
 
 def _regroup(plan: DeltaPlan, graph: JoinGraph, views: Views) -> tuple[Statement, ...]:
-    statements = regroup_statements(graph, plan.regroup, views)
+    statements = regroup_statements(graph, plan.paths, plan.regroup, views)
     if graph.windowing is None:
         return statements
     return (*statements, partition_statement(graph, plan.target))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.route import TOUCHED
 from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames, slug
-from deltajoin.planner.lookup import LARGE_TABLE_ROWS
+from deltajoin.planner.lookup import is_large, may_be_sent, stream_bytes
 
 _OTHERS = ("before", "after")
 
@@ -62,7 +63,7 @@ class Views:
         names = UniqueNames()
         self._scans: dict[tuple[str, int], Scan] = {}
         self._changes: dict[str, str] = {}
-        self._rows = {source.source: source.rows for source in plan.all_sources}
+        self._statistics = plan.statistics
         self._derived = frozenset(derived.source.source for derived in plan.derived)
         for source in plan.all_sources:
             base = slug(source.source)
@@ -111,10 +112,17 @@ class Views:
         """The scan of a source at a version."""
         return self._scans[source, version]
 
-    def is_large(self, source: str) -> bool:
-        """True when a change should be brought to the table rather than the table to the change."""
-        rows = self._rows[source]
-        return rows is None or rows >= LARGE_TABLE_ROWS
+    def rows(self, source: str) -> float:
+        """Estimated rows of a source."""
+        return self._statistics.table_rows(source) if self._statistics else 0.0
+
+    def is_sent(self, graph: JoinGraph, bound: Iterable[str], rows: float, source: str) -> bool:
+        """True when so many rows of a stream, with some relations bound, are broadcast to a source
+        that is looked up."""
+        known = self._statistics
+        if known is None or not is_large(known, source):
+            return False
+        return may_be_sent(rows, stream_bytes(graph, known, bound))
 
     def path(self, driver: str, branch: int = 0) -> str:
         """What the views of a driver's path begin with."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 from heapq import heapify, heappop, heapreplace, nsmallest
 from typing import NamedTuple
 
+from deltajoin.planner.classes import numbers
 from deltajoin.planner.lookup import KEPT, KEYED, Pricing
-from deltajoin.planner.steps import Steps, numbers
+from deltajoin.planner.steps import Steps
 
 WIDEST, NARROWEST, LOOKS = 32, 8, 8
 #: Steps that all paths of a model may look at, as far as the narrowest beam lets them.

@@ -95,7 +95,7 @@ class Classes:
         The second is True when a covered key decides.
         """
         least, by_key, most = 1.0, False, 1.0
-        for number in bits(side):
+        for number in numbers(side):
             factor, decided = self.factor(number, classes & self.of[number])
             most = max(most, factor)
             if factor < least:
@@ -112,12 +112,12 @@ class Classes:
         return known
 
     def _factor(self, number: int, own: int) -> tuple[float, bool]:
-        single = {c: self.members[c][number].distinct for c in bits(own)}
+        single = {c: self.members[c][number].distinct for c in numbers(own)}
         product = product_of(single.values())
         joint, decided = min(product, self.rows[number]), False
         for key in self._keys:
             if key.classes & own == key.classes:
-                rest = product_of(single[c] for c in bits(own & ~key.classes))
+                rest = product_of(single[c] for c in numbers(own & ~key.classes))
                 same = key.relation == number
                 joint = key.rows if same else min(joint, key.rows * rest)
                 decided = decided or key.rows <= joint
@@ -244,7 +244,7 @@ def weight(member: Member) -> tuple[float, str]:
     return (member.distinct, member.source)
 
 
-def bits(mask: int) -> list[int]:
+def numbers(mask: int) -> list[int]:
     """The numbers of a bit set, ascending."""
     found = []
     while mask:

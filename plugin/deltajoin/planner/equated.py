@@ -8,7 +8,7 @@ Elsewhere an equality must lead from one side to the other.
 from __future__ import annotations
 
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.classes import bits
+from deltajoin.planner.classes import numbers
 from deltajoin.planner.hypergraph import Hypergraph
 
 
@@ -32,7 +32,7 @@ class Equated:
         pairs: dict[int, set[int]] = {shared: set() for shared in classes.values()}
         for needs, column in columns:
             pairs[classes[column]].add(needs)
-            for number in bits(needs):
+            for number in numbers(needs):
                 self._touched[1 << number] |= classes[column]
         members = {
             shared: sum(1 for touched in self._touched.values() if touched & shared)
@@ -62,7 +62,7 @@ class Equated:
         found = self._touched.get(relations)
         if found is None:
             found = 0
-            for number in bits(relations):
+            for number in numbers(relations):
                 found |= self._touched[1 << number]
             self._touched[relations] = found
         return found

@@ -21,7 +21,7 @@ from itertools import accumulate
 from operator import or_
 
 from deltajoin.graph import Block, Join, JoinGraph, Predicate
-from deltajoin.planner.classes import LEAST, bits
+from deltajoin.planner.classes import LEAST, numbers
 from deltajoin.planner.hypergraph import Edge, Hypergraph
 from deltajoin.planner.matching import Matching
 from deltajoin.planner.statistics import TRUST, Statistics
@@ -185,7 +185,7 @@ class SetEstimator:
 
     def _reach(self, mask: int) -> int:
         joined = 0
-        for number in bits(mask):
+        for number in numbers(mask):
             joined |= self._matching.relevant(number)
         return joined
 
@@ -218,7 +218,7 @@ class SetEstimator:
 
     def _order(self, mask: int) -> tuple[tuple[int, ...], int]:
         """By figures; what they leave alike, by canonical number."""
-        return tuple(sorted(self._rank[number] for number in bits(mask))), mask
+        return tuple(sorted(self._rank[number] for number in numbers(mask))), mask
 
 
 def _matched(values: float, matches: float, rest: float) -> float:

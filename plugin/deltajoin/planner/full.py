@@ -78,37 +78,67 @@ def full_plan(
     pairs = count_pairs(graph, budget)
     if pairs <= budget:
         return FullPlan(exact_plan(combiner, trace), "exact", pairs)
-    work = _work(graph, budget)
     reason = f"more than {budget:,} pairs"
-    tree = spanning_tree(combiner)
+    work = _work(graph, budget)
+    return (
+        _over_tree(combiner, work, pairs, reason, trace)
+        or _by_pairs(combiner, work, pairs, reason, trace)
+        or _greedy(combiner, work, pairs, reason, trace, written)
+    )
+
+
+def _over_tree(
+    combiner: Combiner, work: int, pairs: int, reason: str, trace: Trace | None
+) -> FullPlan | None:
+    """The plan over linearised orders; None where inner edges are no tree."""
+    graph, tree = combiner.graph, spanning_tree(combiner)
     acyclic = len({edge.relations for edge in graph.edges if not edge.implied}) < graph.size
-    if tree is not None and acyclic and graph.size <= _LINEAR_LIMIT:
-        plan, spent = linearised_plan(combiner, tree, work // 2)
-        if plan is not None:
-            if trace is not None:
-                trace.start("linearised", plan)
-                _trace_starts(combiner, work // 2, trace)
-            better = _improved(combiner, plan, work - spent)
-            return FullPlan(better, "linearised", pairs, f"{reason}; inner edges form a tree")
+    if tree is None or not acyclic or graph.size > _LINEAR_LIMIT:
+        return None
+    plan, spent = linearised_plan(combiner, tree, work // 2)
+    if plan is None:
+        return None
+    if trace is not None:
+        others = _greedy_plans(combiner, work // 2)[0]
+        trace.started("linearised", [plan])
+        trace.started("greedy", others)
+    better = _improved(combiner, plan, work - spent)
+    return FullPlan(better, "linearised", pairs, f"{reason}; inner edges form a tree")
+
+
+def _by_pairs(
+    combiner: Combiner, work: int, pairs: int, reason: str, trace: Trace | None
+) -> FullPlan | None:
+    """The plan of a crowded graph; None for others, and where a join is illegal."""
+    plan = rough_plan(combiner, work // 2) if _is_crowded(combiner.graph) else None
+    if plan is None:
+        return None
+    if trace is not None:
+        trace.started("greedy", [plan])
+    return FullPlan(plan, "greedy", pairs, f"{reason}; sets are estimated by their pairs")
+
+
+def _greedy(
+    combiner: Combiner,
+    work: int,
+    pairs: int,
+    reason: str,
+    trace: Trace | None,
+    written: Block | None,
+) -> FullPlan:
+    """The best of greedy plans and the written one, improved."""
     plans, spent = _greedy_plans(combiner, work // 2)
     if not plans:
         reason += "; greedy joins ended where conflict rules leave none: "
         reason += "all plans tried" if written is None else "the query as written is improved"
-    if written is not None and not (plans and _is_crowded(graph)):
+    if written is not None:
         plans.append(written_plan(combiner, written))
     if not plans:
         return FullPlan(exact_plan(combiner, trace), "exact", pairs, reason)
     if trace is not None:
-        for plan in plans:
-            trace.start("greedy", plan)
+        trace.started("greedy", plans)
     best = min(plans, key=lambda plan: plan.rank)
     return FullPlan(_improved(combiner, best, work - spent), "greedy", pairs, reason)
-
-
-def _trace_starts(combiner: Combiner, work: int, trace: Trace) -> None:
-    """What the greedy methods would have begun with."""
-    for plan in _greedy_plans(combiner, work)[0]:
-        trace.start("greedy", plan)
 
 
 def _work(graph: Hypergraph, budget: int) -> int:
@@ -148,8 +178,7 @@ def written_plan(combiner: Combiner, block: Block) -> SubPlan:
 def _greedy_plans(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
     """Legal plans from several greedy starts; pairs tried."""
     if _is_crowded(combiner.graph):
-        plan = rough_plan(combiner, work)
-        return ([plan] if plan else []), 2 * work
+        return [], work
     found, spent = [greedy_plan(combiner, score) for score in SCORES], 0
     for order in _linear_starts(combiner):
         plan, pairs = best_bushy(combiner, order)

@@ -1,7 +1,7 @@
 """What one lookup of a path costs, and how its sides meet: for search, explain and job alike.
 
     table below LARGE_TABLE_ROWS           broadcast the table; the stream stays where it is
-    stream of at most BROADCAST_ROWS       broadcast the change to the table
+    stream that `may_be_sent`              broadcast the change to the table
     else                                   exchange both, or the table where the stream lies by the
                                            lookup's key already; sort, merge
 
@@ -13,10 +13,12 @@ pays alike; `lookup_cost` over an `arrangement` for a lookup by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Surviving
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.classes import numbers
 from deltajoin.planner.cost import (
     BROADCAST,
     BROADCAST_ROW,
@@ -28,12 +30,14 @@ from deltajoin.planner.cost import (
 )
 from deltajoin.planner.prune import pruned
 from deltajoin.planner.statistics import Statistics
-from deltajoin.planner.steps import Steps, numbers
+from deltajoin.planner.steps import Steps
 from deltajoin.planner.widths import INFLATION, UNKNOWN_ROW, row_bytes, used_bytes
 
-#: A travelling change of at most so many rows is broadcast to a table of at least so many; a
-#: smaller table is broadcast itself.
-BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
+#: A travelling change of at most so many rows and bytes is broadcast to a table of at least so many
+#: rows; a smaller table is broadcast itself. Spark obeys a hint whatever the size is, and collects
+#: what it broadcasts: the bytes are a quarter of what it lets a driver collect by default, as the
+#: rows are an estimate.
+BROADCAST_ROWS, BROADCAST_BYTES, LARGE_TABLE_ROWS = 1_000_000, 256 * 2**20, 200_000
 #: Seconds of a lookup that nothing passes: its plan, its start, and the other side's read.
 LOOKUP = 0.05
 #: Ranges that keep more of the files than this are of no use.
@@ -108,9 +112,33 @@ def arrangement(
     rows, log = statistics.table_rows(source), statistics.log.get(source)
     size, width = statistics.bytes.get(source), row_bytes(statistics, source)
     if log is None or size is None:
-        return arrange(source, rows, width, unique=unique)
-    column, files = pruned(log, own) or ("", Surviving(log.files, log.files, size))
-    return arrange(source, rows, width, files, column, unique)
+        found = arrange(source, rows, width, unique=unique)
+    else:
+        column, files = pruned(log, own) or ("", Surviving(log.files, log.files, size))
+        found = arrange(source, rows, width, files, column, unique)
+    return replace(found, large=is_large(statistics, source))
+
+
+def is_large(statistics: Statistics, source: str) -> bool:
+    """True for a table that a change is brought to: of many rows, or of nobody knows how many."""
+    rows = statistics.rows_of(source)
+    return rows.source == "guess" or rows.value >= LARGE_TABLE_ROWS
+
+
+def may_be_sent(rows: float, width: float) -> bool:
+    """True when a stream of so many rows, of so many bytes each, is broadcast to a large table.
+
+    Example:
+        >>> may_be_sent(1e6, 100.0), may_be_sent(1e6, 1000.0), may_be_sent(2e6, 8.0)
+        (True, False, False)
+    """
+    return rows <= BROADCAST_ROWS and rows * width <= BROADCAST_BYTES
+
+
+def stream_bytes(graph: JoinGraph, statistics: Statistics, bound: Iterable[str]) -> float:
+    """Bytes of a row of the stream once some relations are bound."""
+    relations = (graph.by_name[name] for name in bound)
+    return sum(used_bytes(statistics, r.source, r.columns) for r in relations)
 
 
 class LookupCost(NamedTuple):
@@ -142,7 +170,7 @@ def lookup_cost(
     if not table.large:
         seconds = BROADCAST * table.bytes + BROADCAST_ROW * table.rows + PROBE * rows_in
         return LookupCost(made + seconds, "broadcast the table", KEPT)
-    if rows_in <= BROADCAST_ROWS:
+    if may_be_sent(rows_in, width):
         seconds = BROADCAST * stream + BROADCAST_ROW * rows_in + PROBE * table.rows
         return LookupCost(made + seconds, "broadcast the change", LOST)
     seconds = SHUFFLE * (table.bytes + (0.0 if placed else stream))
@@ -185,10 +213,10 @@ def lookup_pricing(steps: Steps) -> Pricing:
     def price(bound: int, new: int, rows_in: float, rows_out: float, placed: bool) -> Priced:
         if not large[new]:
             return PROBE * (rows_in + rows_out), KEPT
-        if rows_in <= BROADCAST_ROWS:
-            sent = BROADCAST * width(bound) + BROADCAST_ROW
-            return sent * rows_in + PROBE * rows_out, LOST
+        size = rows_in * width(bound)
+        if rows_in <= BROADCAST_ROWS and size <= BROADCAST_BYTES:
+            return BROADCAST * size + BROADCAST_ROW * rows_in + PROBE * rows_out, LOST
         seconds = exchanged[new] + SORT_MERGE * rows_in + PROBE * rows_out
-        return (seconds if placed else seconds + SHUFFLE * rows_in * width(bound)), KEYED
+        return (seconds if placed else seconds + SHUFFLE * size), KEYED
 
     return Pricing(price, PROBE, LOOKUP)

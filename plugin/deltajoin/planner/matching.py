@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Value
 from deltajoin.graph import ColumnRef, Predicate, Relation
-from deltajoin.planner.classes import FLOOR, LEAST, Classes, Equality, bits, product_of, weight
+from deltajoin.planner.classes import FLOOR, LEAST, Classes, Equality, numbers, product_of, weight
 from deltajoin.planner.partners import Partners
 from deltajoin.planner.selectivity import Facts, kept_share
 from deltajoin.planner.statistics import TRUST, Estimate, Measured, Statistics
@@ -128,7 +128,7 @@ class Matching:
         residual = 1.0
         seen: list[int] = []
         small, large = (one, other) if one.bit_count() < other.bit_count() else (other, one)
-        for number in bits(small):
+        for number in numbers(small):
             for partner, joined in self._classes.linked[number]:
                 if large >> partner & 1:
                     active[joined] = active.get(joined, 0) | 1 << partner | 1 << number
@@ -161,7 +161,7 @@ class Matching:
             smallest = sorted(group.distinct for found in groups for group in found)
             if len(smallest) > 2:
                 apart *= product_of(smallest[1:]) / max(sides)
-            decisive = max([members[number] for number in bits(met)], key=weight)
+            decisive = max([members[number] for number in numbers(met)], key=weight)
             source = max(source, decisive.source, key=TRUST.index)
         if len(active) > 1:
             for at, side in enumerate((one, other)):
@@ -211,7 +211,7 @@ class Matching:
             joined = 0
             for _, needs, _ in self._residuals[number]:
                 joined |= needs
-            for one in bits(self._classes.of[number]):
+            for one in numbers(self._classes.of[number]):
                 joined |= self._classes.spans[one]
             joined &= ~(1 << number)
             self._relevant[number] = joined
@@ -220,7 +220,7 @@ class Matching:
     def spans(self, classes: int) -> int:
         """The relations that have a column in each of some classes."""
         joined = -1
-        for one in bits(classes):
+        for one in numbers(classes):
             joined &= self._classes.spans[one]
         return joined
 

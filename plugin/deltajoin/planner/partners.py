@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from deltajoin.planner.classes import FLOOR, LEAST, Classes, bits, product_of
+from deltajoin.planner.classes import FLOOR, LEAST, Classes, numbers, product_of
 
 RUN = 8
 _RUN = (1 << RUN) - 1
@@ -62,7 +62,7 @@ class Partners:
         self.keyed = classes.may_cover(number)
         self.wide = tuple(
             Wide(c, classes.links[c][number], classes.spans[c], own.distinct, own.present, {})
-            for c in bits(classes.of[number])
+            for c in numbers(classes.of[number])
             if len(classes.members[c]) > 2
             for own in (classes.members[c][number],)
         )
@@ -109,7 +109,7 @@ class Partners:
     def _crossed(self, together: Part, bound: int) -> Part:
         """With the joint values of partners that wide classes cross."""
         classes, _, _, _, _, least, most = together
-        for partner in bits(self.crossing & bound):
+        for partner in numbers(self.crossing & bound):
             factor = self.classes.factor(partner, classes & self.classes.of[partner])[0]
             least, most = min(least, factor), max(most, factor)
         return (*together[:5], least, most)
@@ -152,8 +152,8 @@ class Partners:
         alone: dict[int, int] = {}
         for partner, joined in classes.linked[self.number]:
             alone[partner] = alone.get(partner, 0) | (0 if wide >> joined & 1 else 1 << joined)
-        for joined in bits(wide):
-            for partner in bits(classes.spans[joined] & ~own):
+        for joined in numbers(wide):
+            for partner in numbers(classes.spans[joined] & ~own):
                 alone.setdefault(partner, 0)
         kept: dict[int, float] = {}
         for needs, share in residuals:
@@ -163,7 +163,8 @@ class Partners:
         parts = {}
         for partner, shared in alone.items():
             both = [
-                (classes.members[c][partner], classes.members[c][self.number]) for c in bits(shared)
+                (classes.members[c][partner], classes.members[c][self.number])
+                for c in numbers(shared)
             ]
             there = product_of(member.distinct for member, _ in both)
             here = product_of(member.distinct for _, member in both)
@@ -189,7 +190,7 @@ class Partners:
 
     def _may_join(self, number: int, own: int) -> bool:
         """Whether some of these classes may have fewer values together than their product."""
-        values = product_of(self.classes.members[c][number].distinct for c in bits(own))
+        values = product_of(self.classes.members[c][number].distinct for c in numbers(own))
         return values > self.classes.rows[number] or self.classes.may_cover(number)
 
     def _part(self, run: int, parts: dict[int, Part], part: int) -> Part:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics, drawn
-from deltajoin.planner.classes import LEAST
+from deltajoin.planner.classes import LEAST, numbers
 from deltajoin.planner.subsets import every_match
 
 #: In graphs of up to so many relations, all steps to one are estimated once this many were asked.
@@ -168,13 +168,3 @@ class Steps:
         if carriers is None:
             carriers = self._carriers[key] = self._matching.spans(key)
         return carriers & ~joined != 0
-
-
-def numbers(joined: int) -> list[int]:
-    """The bit numbers of a set, ascending."""
-    found = []
-    while joined:
-        low = joined & -joined
-        found.append(low.bit_length() - 1)
-        joined ^= low
-    return found

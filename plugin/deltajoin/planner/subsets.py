@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deltajoin.planner.classes import Classes, bits
+from deltajoin.planner.classes import Classes, numbers
 from deltajoin.planner.partners import NOTHING, Part, Partners, Wide
 
 Match = tuple[float, int]
@@ -17,11 +17,11 @@ Match = tuple[float, int]
 
 def every_match(partners: Partners, relevant: int) -> tuple[list[int], list[Match]]:
     """All sets of some relations, and the match of each."""
-    numbers = bits(relevant)
+    partnered = numbers(relevant)
     sets, classes = [0], [0]
     there, here, present, residual = [1.0], [1.0], [1.0], [1.0]
     least, most = [1.0], [1.0]
-    for number in numbers:
+    for number in partnered:
         bit, part = 1 << number, _part(partners, number)
         sets += [joined | bit for joined in sets]
         classes += [known | part[0] for known in classes] if part[0] else classes
@@ -31,8 +31,8 @@ def every_match(partners: Partners, relevant: int) -> tuple[list[int], list[Matc
         most += [max(value, part[6]) for value in most] if part[6] > 1.0 else most
     apart = [1.0] * len(sets)
     for wide in partners.wide:
-        where = _places(numbers, wide.span)
-        sides = _sides(partners, wide, [n for n in numbers if wide.span >> n & 1])
+        where = _places(partnered, wide.span)
+        sides = _sides(partners, wide, [n for n in partnered if wide.span >> n & 1])
         there, here, apart, present = (
             _multiplied(values, side, where)
             for values, side in zip((there, here, apart, present), sides, strict=True)
@@ -42,7 +42,7 @@ def every_match(partners: Partners, relevant: int) -> tuple[list[int], list[Matc
             value * share if needs & joined == needs else value
             for value, joined in zip(residual, sets, strict=True)
         ]
-    for number in bits(partners.crossing & relevant):
+    for number in numbers(partners.crossing & relevant):
         bit, factors = 1 << number, _Factors(partners.classes, number)
         of = partners.classes.of[number]
         own = [
@@ -89,10 +89,10 @@ class _Factors(dict[int, float]):
         return found
 
 
-def _places(numbers: Sequence[int], span: int) -> list[int]:
+def _places(partnered: Sequence[int], span: int) -> list[int]:
     """For all sets in order, where the part within a span stands among all parts."""
     places, step = [0], 1
-    for number in numbers:
+    for number in partnered:
         if span >> number & 1:
             places += [place + step for place in places]
             step *= 2
@@ -102,13 +102,13 @@ def _places(numbers: Sequence[int], span: int) -> list[int]:
 
 
 def _sides(
-    partners: Partners, wide: Wide, numbers: Sequence[int]
+    partners: Partners, wide: Wide, partnered: Sequence[int]
 ) -> tuple[list[float], list[float], list[float], list[float]]:
     """Of a wide class on all parts of its span: distinct values on the set's side and on the
     relation's where several partners link it, what makes up for members that meet here, share not
     null; ones where none meets."""
     parts = [0]
-    for number in numbers:
+    for number in partnered:
         parts += [part | 1 << number for part in parts]
     there, here, apart, present = ([1.0] * len(parts) for _ in range(4))
     for at, part in enumerate(parts):

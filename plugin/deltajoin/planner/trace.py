@@ -48,9 +48,9 @@ class Trace:
         found = sorted(plans, key=lambda p: (p.relations.bit_count(), p.relations))
         self.sets = tuple(found)
 
-    def start(self, method: str, plan: SubPlan) -> None:
-        """A plan that a method begins with."""
-        self.starts.append(Start(method, plan))
+    def started(self, method: str, plans: Iterable[SubPlan]) -> None:
+        """Plans that a method begins with."""
+        self.starts += [Start(method, plan) for plan in plans]
 
 
 def capped(lines: list[str], most: int = SHOWN) -> list[str]:

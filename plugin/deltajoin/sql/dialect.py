@@ -7,6 +7,7 @@ anonymous call, so that its text survives. Spark's doubled quote inside a string
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import ClassVar
 
 import sqlglot
@@ -39,7 +40,8 @@ def parse(sql: str) -> exp.Query:
     """Parse exactly one query.
 
     Raises:
-        DeltaJoinError: SQL_PARSE_ERROR with line and column; NOT_A_QUERY for anything but a query.
+        DeltaJoinError: SQL_PARSE_ERROR with line and column; NOT_A_QUERY for anything but a query;
+            SQLGLOT_COMPILED.
     """
     try:
         statements = [s for s in sqlglot.parse(sql, dialect=Verbatim) if s is not None]
@@ -50,6 +52,14 @@ def parse(sql: str) -> exp.Query:
         raise _unparsable(message, where) from error
     except TokenError as error:
         raise _unparsable(str(error).splitlines()[0], None) from error
+    except TypeError as error:
+        if "inherit from compiled" not in str(error):
+            raise
+        raise DeltaJoinError(
+            "SQLGLOT_COMPILED",
+            "the compiled build of sqlglot (sqlglotc) can't be given a dialect of its own",
+            remedy="Uninstall sqlglotc; sqlglot without it works.",
+        ) from error
     except RecursionError as error:
         raise _unparsable("the SQL is nested too deeply", None) from error
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
@@ -83,6 +93,12 @@ def parse_expression(sql: str) -> exp.Expr:
         >>> sorted((c.table, c.name) for c in found)
         [('a', 'b'), ('d', 'e')]
     """
+    return _parsed(sql).copy()
+
+
+@lru_cache(maxsize=2048)
+def _parsed(sql: str) -> exp.Expr:
+    """A tree that nobody may change: steps and paths speak of the same few predicates."""
     holder = exp.Paren(this=sqlglot.parse_one(sql, dialect=Verbatim))
     for column in [c for c in holder.find_all(exp.Column) if len(c.parts) > 2]:
         relation, name, *fields = column.parts
