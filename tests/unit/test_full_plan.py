@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,7 @@ from deltajoin.planner.greedy import SCORES, greedy_orders, greedy_plan, merge_g
 from deltajoin.planner.hypergraph import Edge, Hypergraph
 from deltajoin.planner.linearise import best_bushy, linear_orders, spanning_tree
 from deltajoin.planner.rough import PairRows, rough_plan
+from deltajoin.planner.trace import Trace
 from deltajoin.planner.windows import Windows, connected_pairs
 from examples.planner_graphs import (
     SHAPES,
@@ -217,6 +219,17 @@ def test_dense_graphs_are_planned_by_pairs() -> None:
     assert greedy_one is not None
     assert plan.cost < greedy_one.cost
     assert rough_plan(combiner, 1000) == rough_plan(inner("clique", 50), 1000)
+
+
+def test_a_tree_with_crowded_classes_is_compared_with_the_plan_by_pairs() -> None:
+    graph, rows = inner_graph("clique", 100, 0)
+    chain = {3 << number for number in range(100)}
+    edges = tuple(replace(edge, implied=edge.relations not in chain) for edge in graph.edges)
+    combiner, trace = Combiner(Hypergraph(graph.names, edges), rows, SummedRows()), Trace()
+    assert full_plan(combiner, trace=trace).method == "linearised"
+    assert [start.method for start in trace.starts] == ["linearised", "greedy"]
+    for start in trace.starts:
+        assert_legal(combiner, start.plan)
 
 
 def test_within_the_budget_the_plan_is_exact() -> None:

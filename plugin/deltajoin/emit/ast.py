@@ -52,6 +52,12 @@ def table(view: str, alias: str | None = None) -> exp.Table:
     return node
 
 
+def broadcast(select: exp.Select, *aliases: str) -> exp.Select:
+    """The query with a hint to broadcast some of its relations."""
+    names = (exp.to_identifier(alias, quoted=True) for alias in aliases)
+    return select.hint(call("BROADCAST", *names))
+
+
 def fail(code: str) -> exp.Expr:
     """An expression of any type that stops the statement with one of our codes."""
     return call("raise_error", string(f"deltajoin:{code}"))

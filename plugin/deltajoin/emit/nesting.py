@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from deltajoin.emit.ast import call, column, expression, named, number
+from deltajoin.emit.ast import broadcast, column, expression, named, number
 from deltajoin.graph import ColumnRef, Predicate
 from deltajoin.names import UniqueNames
 from deltajoin.planner.combine import SubPlan
@@ -168,8 +168,7 @@ def _over(select: exp.Select, tree: _Tree) -> exp.Select:
     if tree.pending:
         select = select.where(*[expression(p.sql, tree.names) for p in tree.pending])
     if tree.hinted:
-        names = [exp.to_identifier(name, quoted=True) for name in tree.hinted]
-        select = select.hint(call("BROADCAST", *names))
+        select = broadcast(select, *tree.hinted)
     return select
 
 

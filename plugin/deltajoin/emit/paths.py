@@ -17,7 +17,16 @@ from sqlglot import exp
 
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.delta.sharing import SharedEnd, shared_ends
-from deltajoin.emit.ast import call, column, expression, named, number, pretty, table, union_all
+from deltajoin.emit.ast import (
+    broadcast,
+    column,
+    expression,
+    named,
+    number,
+    pretty,
+    table,
+    union_all,
+)
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
@@ -224,7 +233,7 @@ class _Part:
         before = sum(path.rows_before(position) for path in self._paths)
         bound = self._order[: position + 1]
         if self._views.is_sent(self._graph, bound, before, step.source):
-            joined = joined.hint(call("BROADCAST", exp.to_identifier(stream, quoted=True)))
+            joined = broadcast(joined, stream)
         return Statement(self.view(position + 1), pretty(joined), step.relation)
 
     def columns(self, position: int, *, new: str, stream: str | None = None) -> list[exp.Expr]:

@@ -19,7 +19,7 @@ from sqlglot import exp
 from deltajoin.delta.epochs import LookupPath, LookupStep
 from deltajoin.delta.route import TOUCHED, own_filters
 from deltajoin.emit.ast import (
-    call,
+    broadcast,
     column,
     expression,
     named,
@@ -211,7 +211,7 @@ class _Route:
             join_type="left semi",
         )
         if self._is_sent(stream, step):
-            select = select.hint(call("BROADCAST", exp.to_identifier(alias, quoted=True)))
+            select = broadcast(select, alias)
         if step.on:
             select = select.where(*(expression(sql) for sql in step.on))
         return self._emit(select, self._of(step.relation, needed), label, stream.rows)
@@ -243,7 +243,7 @@ class _Route:
         if step.kind != "inner":
             return self._emit(select, refs, label, stream.rows)
         if self._is_sent(stream, step):
-            select = select.hint(call("BROADCAST", exp.to_identifier(alias, quoted=True)))
+            select = broadcast(select, alias)
         # within a side, estimates are for one row that enters it
         rows = stream.rows * max(1, step.estimated_rows) if label is None else step.estimated_rows
         return self._emit(select, refs, label, float(rows))

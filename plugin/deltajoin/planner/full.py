@@ -80,10 +80,8 @@ def full_plan(
         return FullPlan(exact_plan(combiner, trace), "exact", pairs)
     reason = f"more than {budget:,} pairs"
     work = _work(graph, budget)
-    return (
-        _over_tree(combiner, work, pairs, reason, trace)
-        or _by_pairs(combiner, work, pairs, reason, trace)
-        or _greedy(combiner, work, pairs, reason, trace, written)
+    return _over_tree(combiner, work, pairs, reason, trace) or _greedy(
+        combiner, work, pairs, reason, trace, written
     )
 
 
@@ -106,18 +104,6 @@ def _over_tree(
     return FullPlan(better, "linearised", pairs, f"{reason}; inner edges form a tree")
 
 
-def _by_pairs(
-    combiner: Combiner, work: int, pairs: int, reason: str, trace: Trace | None
-) -> FullPlan | None:
-    """The plan of a crowded graph; None for others, and where a join is illegal."""
-    plan = rough_plan(combiner, work // 2) if _is_crowded(combiner.graph) else None
-    if plan is None:
-        return None
-    if trace is not None:
-        trace.started("greedy", [plan])
-    return FullPlan(plan, "greedy", pairs, f"{reason}; sets are estimated by their pairs")
-
-
 def _greedy(
     combiner: Combiner,
     work: int,
@@ -126,8 +112,13 @@ def _greedy(
     trace: Trace | None,
     written: Block | None,
 ) -> FullPlan:
-    """The best of greedy plans and the written one, improved."""
+    """The best of greedy plans and the written one, improved; of a crowded graph, the rough one."""
     plans, spent = _greedy_plans(combiner, work // 2)
+    if plans and _is_crowded(combiner.graph):
+        if trace is not None:
+            trace.started("greedy", plans)
+        reason += "; sets are estimated by their pairs"
+        return FullPlan(plans[0], "greedy", pairs, reason)
     if not plans:
         reason += "; greedy joins ended where conflict rules leave none: "
         reason += "all plans tried" if written is None else "the query as written is improved"
@@ -176,9 +167,10 @@ def written_plan(combiner: Combiner, block: Block) -> SubPlan:
 
 
 def _greedy_plans(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
-    """Legal plans from several greedy starts; pairs tried."""
+    """Legal plans from several greedy starts, or the rough one of a crowded graph; pairs tried."""
     if _is_crowded(combiner.graph):
-        return [], work
+        plan = rough_plan(combiner, work)
+        return [] if plan is None else [plan], work
     found, spent = [greedy_plan(combiner, score) for score in SCORES], 0
     for order in _linear_starts(combiner):
         plan, pairs = best_bushy(combiner, order)
