@@ -17,6 +17,7 @@ import deltajoin
 from deltajoin.audit.verify import verify
 from deltajoin.catalog import load_target
 from deltajoin.chain import run_all
+from deltajoin.runtime.own_session import FEW_ROWS_SETTING, for_few_rows
 from tests.spark.shop import FEED, never
 from tests.spark.test_oracle import compiled, quick
 
@@ -176,6 +177,23 @@ def test_shadow_compares_the_state_too(spark: Any, market: Market) -> None:
         assert record.shadow is not None
         shown = market.wanted(spark, LINEAR[name]).total()
         assert (record.shadow["rows"], record.shadow["differing"]) == (shown, 0)
+
+
+def test_what_fails_interpreted_is_compiled(spark: Any, market: Market) -> None:
+    """Few rows are interpreted; Spark then divides by what HAVING rules out."""
+    odd = "SELECT s.id, 10 / (count(*) - 1) AS odd FROM sales s GROUP BY s.id HAVING count(*) > 1"
+    model = market.model("odd", f"{odd} ORDER BY s.id LIMIT 5", mode="auto")
+    caller = compiled(spark)
+    caller.conf.unset(FEW_ROWS_SETTING)
+    caller.read.format("delta").load(market.path("sales")).createOrReplaceTempView("sales")
+    with for_few_rows(caller), pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        caller.sql(model.sql).collect()
+    assert caller.sql(model.sql).collect() == []
+    steps: list[str] = []
+    record = deltajoin.run(model, caller, on_step=lambda name, _: steps.append(name))
+    assert (record.strategy, steps.count("target_created")) == ("full", 1)
+    assert steps.count("before_merge") == 2
+    assert deltajoin.read(model, caller).collect() == []
 
 
 def test_every_epoch_equals_the_query(spark: Any, market: Market) -> None:

@@ -22,6 +22,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import deltajoin
 from deltajoin.names import SHOWN
+from deltajoin.runtime.own_session import FEW_ROWS_SETTING
 from deltajoin.sql.bind import bind
 from tests.property.cases import Case, Commit, Row, State, Table, play, quote, render_sql
 from tests.property.generate import Profile
@@ -135,6 +136,7 @@ def compiled(spark: SparkSession) -> SparkSession:
     for key in ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"):
         session.conf.unset(key)
         assert session.conf.get(key) not in ("false", "NO_CODEGEN")
+    session.conf.set(FEW_ROWS_SETTING, "0")
     return session
 
 

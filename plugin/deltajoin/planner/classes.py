@@ -145,7 +145,9 @@ class Classes:
             while waiting:
                 number = waiting.bit_length() - 1
                 waiting &= ~(1 << number)
-                least = min(least, members[number].distinct)
+                distinct = members[number].distinct
+                if distinct < least:
+                    least = distinct
                 reached = links[number] & within & ~group
                 group |= reached
                 waiting |= reached

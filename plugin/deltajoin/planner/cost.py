@@ -50,9 +50,11 @@ SORT_MERGE = 1 / 25e6
 #: and seconds a row that it writes, "MERGE": 101,000 rows against 1,000.
 MERGE, WRITE = 2.5, 1 / 124e3
 
-#: Bytes of rows up to which a build side is broadcast (Spark's own default) if it is as expected,
-#: and if the estimate is as wrong as can be: Spark obeys a hint whatever the size is.
-BUILD_LIMIT, MOST_BUILD = 10 * 2**20, 64 * 2**20
+#: Bytes of rows up to which a build side is broadcast (Spark's own default) if it is as expected.
+BUILD_LIMIT = 10 * 2**20
+#: The same if the estimate is as wrong as can be: Spark obeys a hint whatever the size is, and
+#: collects what it broadcasts. A quarter of what it lets a driver collect by default.
+MOST_SENT = 256 * 2**20
 
 #: Bytes of a key that Spark looks up fastest, and of the types that one is made of.
 _LONG, _WHOLE = 8, {"tinyint": 1, "smallint": 2, "int": 4, "integer": 4, "bigint": 8, "long": 8}
@@ -148,5 +150,5 @@ class SparkCost:
         if known is None or known[0] != part.rows:
             size, width = part.rows * self.width(part.relations), self.width(part.relations)
             most = math.inf if size > BUILD_LIMIT else self._bounds.most_rows(part.relations)
-            known = self._sizes[part.relations] = part.rows, size, most * width <= MOST_BUILD
+            known = self._sizes[part.relations] = part.rows, size, most * width <= MOST_SENT
         return known[1], known[2]

@@ -23,6 +23,7 @@ from deltajoin.planner.cost import (
     BROADCAST,
     BROADCAST_ROW,
     FILE,
+    MOST_SENT,
     PROBE,
     SCAN,
     SHUFFLE,
@@ -33,11 +34,9 @@ from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.steps import Steps
 from deltajoin.planner.widths import INFLATION, UNKNOWN_ROW, row_bytes, used_bytes
 
-#: A travelling change of at most so many rows and bytes is broadcast to a table of at least so many
-#: rows; a smaller table is broadcast itself. Spark obeys a hint whatever the size is, and collects
-#: what it broadcasts: the bytes are a quarter of what it lets a driver collect by default, as the
-#: rows are an estimate.
-BROADCAST_ROWS, BROADCAST_BYTES, LARGE_TABLE_ROWS = 1_000_000, 256 * 2**20, 200_000
+#: A travelling change of at most so many rows (and MOST_SENT bytes, as expected) is broadcast to a
+#: table of at least so many rows; a smaller table is broadcast itself.
+BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
 #: Seconds of a lookup that nothing passes: its plan, its start, and the other side's read.
 LOOKUP = 0.05
 #: Ranges that keep more of the files than this are of no use.
@@ -132,7 +131,7 @@ def may_be_sent(rows: float, width: float) -> bool:
         >>> may_be_sent(1e6, 100.0), may_be_sent(1e6, 1000.0), may_be_sent(2e6, 8.0)
         (True, False, False)
     """
-    return rows <= BROADCAST_ROWS and rows * width <= BROADCAST_BYTES
+    return rows <= BROADCAST_ROWS and rows * width <= MOST_SENT
 
 
 def stream_bytes(graph: JoinGraph, statistics: Statistics, bound: Iterable[str]) -> float:
@@ -180,7 +179,8 @@ def lookup_cost(
 
 @dataclass(frozen=True)
 class Pricing:
-    """A price of steps, what each row out costs at least, and any lookup whatever its rows.
+    """A price of steps, what each row in and each row out costs at least, and any lookup whatever
+    its rows.
 
     What every order pays alike is in `lookup`: it decides only where lookups can be shared.
     """
@@ -214,7 +214,7 @@ def lookup_pricing(steps: Steps) -> Pricing:
         if not large[new]:
             return PROBE * (rows_in + rows_out), KEPT
         size = rows_in * width(bound)
-        if rows_in <= BROADCAST_ROWS and size <= BROADCAST_BYTES:
+        if rows_in <= BROADCAST_ROWS and size <= MOST_SENT:
             return BROADCAST * size + BROADCAST_ROW * rows_in + PROBE * rows_out, LOST
         seconds = exchanged[new] + SORT_MERGE * rows_in + PROBE * rows_out
         return (seconds if placed else seconds + SHUFFLE * size), KEYED

@@ -137,7 +137,10 @@ class Partners:
 
     def side(self, number: int, within: int, met: int, distinct: float) -> Side:
         """What members of a wide class are, of which some are linked with the relation."""
-        groups = [g for g in self.classes.groups(number, within) if g.relations & met]
+        groups = self.classes.groups(number, within)
+        if len(groups) == 1:
+            return Side(groups[0].distinct, 1.0, groups[0].present)
+        groups = tuple(group for group in groups if group.relations & met)
         values = [group.distinct for group in groups]
         apart = 1.0
         if len(values) > 1:

@@ -15,7 +15,7 @@ same graph gives the same order whatever it was written and named like.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -23,7 +23,7 @@ from deltajoin.graph import JoinGraph
 from deltajoin.planner.beam import NARROWEST, State, beam_width, finish_by_beam, rank
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.lookup import KEPT, KEYED, Pricing, lookup_pricing
-from deltajoin.planner.steps import Steps
+from deltajoin.planner.steps import Move, Steps
 from deltajoin.planner.trace import Considered, Trace
 
 #: Up to so many relations every path is exact.
@@ -134,20 +134,22 @@ class Search:
         """The last layer: the best ways to the sets of the last ring.
 
         Where the rings are complete, states that can't beat a narrow search are left out: each
-        layer to come costs at least the rows of its smallest set.
+        step to come costs at least the rows into it and out of it, of the smallest sets.
         """
         least = [self.pricing.row * min(ring.values()) for ring in rings]
-        rest = [sum(least[number + 1 :]) for number in range(len(rings))]
+        rest = [2 * sum(least[number + 1 :]) - least[-1] for number in range(len(rings))]
+        rest[-1] = 0.0
         limit = math.inf
         if pruned:
             layer = [first]
             for _ in rings[1:]:
-                ways = self._grow(layer, rows_of, within, math.inf, 0.0)
+                ways = self._grow(layer, rows_of, within)
                 layer = nsmallest(_NARROW, ways, key=rank)
             limit = layer[0].cost * (1 + 1e-6)
         layer = [first]
-        for after in rest[1:]:
-            grown = self._grow(layer, rows_of, within, limit, after)
+        for number, ring in enumerate(rings[1:], start=1):
+            ahead = 0.0 if ring is rings[-1] else self.pricing.row
+            grown = self._grow(layer, rows_of, within, limit - rest[number], ahead)
             if self._trace is not None:
                 self._trace.steps += self._considered(layer, grown, rows_of, within)
             layer = grown
@@ -189,41 +191,51 @@ class Search:
             bound, cost = after, cost + step
         return self._described(State(bound, place, cost, numbers), start, rows_of)
 
+    def _moves(self, within: int) -> Callable[[int], Sequence[Move]]:
+        """The steps from a set that stay within another."""
+        moves, outside = self.steps.moves, self.steps.everything & ~within
+        if not outside:
+            return moves
+        return lambda bound: [move for move in moves(bound) if not move[0] & outside]
+
     def _sizes(self, sizes: dict[int, float], within: int, left: int) -> dict[int, float] | None:
         """Rows of every set that is one relation larger; None when that passes what is left."""
         grown: dict[int, float] = {}
-        known, moves = grown.get, self.steps.moves
-        infinite, asked, outside = math.inf, self.steps.asked, self.steps.everything & ~within
+        known, moves = grown.get, self._moves(within)
+        infinite, asked = math.inf, self.steps.asked
         for bound, rows in sizes.items():
             for after, _, fan_out, _ in moves(bound):
                 estimate = rows * fan_out
-                if estimate < known(after, infinite) and not after & outside:
+                if estimate < known(after, infinite):
                     grown[after] = estimate
             if len(grown) + self.steps.asked - asked > left:
                 return None
         return grown
 
     def _grow(
-        self, layer: list[State], rows_of: dict[int, float], within: int, limit: float, rest: float
+        self,
+        layer: list[State],
+        rows_of: dict[int, float],
+        within: int,
+        limit: float = math.inf,
+        ahead: float = 0.0,
     ) -> list[State]:
         """The cheapest way to every (set, place) that is one relation larger, by order.
 
-        Ways that pass the limit with what the `rest` of an order costs at least are left out.
+        Ways that pass the limit are left out; each of their rows costs at least `ahead` more.
         """
         best: dict[tuple[int, int], tuple[float, int, int, float]] = {}
         price, row = self.pricing.price, self.pricing.row
-        moves, usable = self.steps.moves, self.steps.usable
-        outside = self.steps.everything & ~within
+        moves, usable = self._moves(within), self.steps.usable
         for number, (bound, place, cost, _) in enumerate(layer):
-            rows, most = rows_of[bound], limit - rest - cost
+            rows, most = rows_of[bound], limit - cost
+            rows_most = (most - row * rows) / (row + ahead)
             for after, new, _, key in moves(bound):
-                if after & outside:
-                    continue
                 out = rows_of[after]
-                if row * out > most:
+                if out > rows_most:
                     continue
                 step, moved = price(bound, new, rows, out, place != 0 and place == key)
-                if step > most:
+                if step + ahead * out > most:
                     continue
                 placed = place if moved == KEPT else key if moved == KEYED else 0
                 if placed and not usable(placed, after):
@@ -245,9 +257,7 @@ class Search:
         kept = {state.order for state in grown}
         for state in layer:
             rows = rows_of[state.bound]
-            for after, new, _, key in self.steps.moves(state.bound):
-                if after & ~within:
-                    continue
+            for after, new, _, key in self._moves(within)(state.bound):
                 near = state.place != 0 and state.place == key
                 step, _ = self.pricing.price(state.bound, new, rows, rows_of[after], near)
                 names = self.steps.names

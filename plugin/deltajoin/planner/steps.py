@@ -117,18 +117,16 @@ class Steps:
         """Every step from a set, by canonical order; kept, as many paths come by."""
         found = self._moves.get(bound)
         if found is None:
-            made = []
-            size, rest = self.size, self.neighbours(bound)
+            near, size = numbers(self.neighbours(bound)), self.size
             known, relevant = self._fan_outs, self._relevant
-            while rest:
-                bit = rest & -rest
-                rest ^= bit
-                new = bit.bit_length() - 1
-                step = known[new].get(bound & relevant[new])
-                if step is None or self._measured:
-                    step = size(bound, new)
-                made.append((bound | bit, new, step[0], step[1]))
-            found = self._moves[bound] = tuple(made)
+            if self._measured:
+                steps = [size(bound, new) for new in near]
+            else:
+                steps = [known[n].get(bound & relevant[n]) or size(bound, n) for n in near]
+            found = tuple(
+                [(bound | 1 << new, new, *step) for new, step in zip(near, steps, strict=True)]
+            )
+            self._moves[bound] = found
         return found
 
     def size(self, bound: int, new: int) -> Step:
@@ -157,10 +155,10 @@ class Steps:
 
     def _estimate_all(self, new: int) -> None:
         """All steps to a relation that is asked for from many sets."""
-        sets, matches = every_match(self._matching.of(new), self._relevant[new])
+        sets, shares, keys = every_match(self._matching.of(new), self._relevant[new])
         rows = self._rows[new]
-        steps = [(max(rows * share, LEAST), key) for share, key in matches]
-        self._fan_outs[new].update(zip(sets, steps, strict=True))
+        fan_outs = (max(rows * share, LEAST) for share in shares)
+        self._fan_outs[new].update(zip(sets, zip(fan_outs, keys, strict=True), strict=True))
 
     def usable(self, key: int, joined: int) -> bool:
         """True when a relation outside the set might still be looked up by this key."""

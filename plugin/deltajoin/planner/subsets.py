@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from deltajoin.planner.classes import Classes, numbers
 from deltajoin.planner.partners import NOTHING, Part, Partners, Wide
 
-Match = tuple[float, int]
 
-
-def every_match(partners: Partners, relevant: int) -> tuple[list[int], list[Match]]:
-    """All sets of some relations, and the match of each."""
+def every_match(partners: Partners, relevant: int) -> tuple[list[int], list[float], list[int]]:
+    """All sets of some relations, the share of pairs that match of each, the classes that meet."""
     partnered = numbers(relevant)
     sets, classes = [0], [0]
     there, here, present, residual = [1.0], [1.0], [1.0], [1.0]
@@ -53,8 +51,7 @@ def every_match(partners: Partners, relevant: int) -> tuple[list[int], list[Matc
         if max(own) > 1.0:
             most = [max(pair) for pair in zip(most, own, strict=True)]
     parts = zip(classes, there, here, present, residual, least, most, strict=True)
-    shares = (partners.share(part, meet) for part, meet in zip(parts, apart, strict=True))
-    return sets, list(zip(shares, classes, strict=True))
+    return sets, list(map(partners.share, parts, apart)), classes
 
 
 def _part(partners: Partners, number: int) -> Part:

@@ -25,7 +25,13 @@ from deltajoin.runtime import target as targets
 from deltajoin.runtime.derived import derive
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
-from deltajoin.runtime.own_session import commit_marks, own_session, read_settings
+from deltajoin.runtime.own_session import (
+    commit_marks,
+    for_few_rows,
+    has_few_rows,
+    own_session,
+    read_settings,
+)
 from deltajoin.runtime.read import (
     materialise_changes,
     materialised,
@@ -72,14 +78,27 @@ class _Run:
         self.spark = own_session(spark, self.plan["settings"])
 
     def execute(self) -> dict[str, Any]:
-        if self.plan["strategy"] == "full":
-            self._rebuild()
-        else:
-            self._merge()
+        self._write()
         self.on_step("after_merge", {})
         commit = self._verify()
         self.on_step("verified", {"version": commit["version"]})
         return commit
+
+    def _write(self) -> None:
+        """Commit the epoch; over few rows interpreted, unless that fails.
+
+        Interpreted, Spark may evaluate an expression for rows that a filter takes out above it; and
+        nothing is committed by what fails, or only by what Delta then knows to be this epoch.
+        """
+        write = self._rebuild if self.plan["strategy"] == "full" else self._merge
+        if has_few_rows(self.caller, self.plan["frontier"]):
+            try:
+                with for_few_rows(self.spark):
+                    return write()
+            except DeltaJoinError as error:
+                if error.code != "SPARK_FAILED":
+                    raise
+        write()
 
     # full -------------------------------------------------------------------------------------
 
@@ -114,6 +133,7 @@ class _Run:
         if self.target["name_parts"]:
             name = targets.backing_name(self.target)
             self.target["location"] = targets.locate(self.spark, name)
+        self.target["exists"] = True
         self.on_step("target_created", {"location": self.target["location"]})
 
     def _check_keys(self) -> None:

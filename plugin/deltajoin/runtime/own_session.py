@@ -5,13 +5,16 @@ the rows must not depend on what a session happens to have set. So a run gets a 
 same cluster, takes over the caller's SQL confs, then sets what the promise needs. ANSI mode and
 time zone belong to the meaning of the query: they are fixed at the full build and kept with the
 epochs.
+
+A run over few rows spends its time on plans, not on rows: Spark compiles each stage and plans it
+anew when its inputs are there. `for_few_rows` interprets plans as they were made instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +36,19 @@ _NEEDED = {
 }
 
 
+#: Rows of all sources together up to which plans are interpreted, where the session's setting
+#: FEW_ROWS_SETTING doesn't say. With dozens of stages that is a second or two of rows in place of
+#: ten of compiling.
+FEW_ROWS = 100_000
+FEW_ROWS_SETTING = "spark.deltajoin.fewRows"
+_FOR_FEW_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
 def own_session(spark: SparkSession, settings: dict[str, str] | None) -> SparkSession:
     """A fresh session with the caller's SQL confs, the frozen settings and the needed confs."""
     own = spark.newSession()
@@ -48,6 +64,26 @@ def _is_carried(key: str) -> bool:
     return key.startswith(("spark.sql.", "spark.databricks.delta.", "spark.hadoop.", "fs.")) and (
         key not in _COMMIT
     )
+
+
+def has_few_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
+    """True when the sources of a frontier are known to have few rows together."""
+    rows = [at["rows"] for at in frontier.values()]
+    few = int(caller.conf.get(FEW_ROWS_SETTING, str(FEW_ROWS)) or 0)
+    return None not in rows and sum(rows) <= few
+
+
+@contextmanager
+def for_few_rows(own: SparkSession) -> Iterator[None]:
+    """Plans made inside are interpreted, and not planned anew between their stages."""
+    before = {key: str(own.conf.get(key)) for key in _FOR_FEW_ROWS}
+    for key, value in _FOR_FEW_ROWS.items():
+        own.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            own.conf.set(key, value)
 
 
 def read_settings(own: SparkSession) -> dict[str, str]:
