@@ -5,6 +5,7 @@ from __future__ import annotations
 from deltajoin.catalog.changes import Changes, read_changes
 from deltajoin.catalog.difference import ChangedFiles
 from deltajoin.catalog.files import normalise, overlap
+from deltajoin.catalog.plain import small_files
 from deltajoin.catalog.schema import Column, schema_hash
 from deltajoin.catalog.static import load_source
 from deltajoin.catalog.store import Store
@@ -28,4 +29,5 @@ __all__ = [
     "overlap",
     "read_changes",
     "schema_hash",
+    "small_files",
 ]

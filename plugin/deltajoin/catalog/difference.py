@@ -3,25 +3,24 @@
 Rule: rows(this) - rows(previous) = rows(files that came) - rows(files that left), because a file of
 both versions gives the same rows to both. A file is its path *and* its deletion vector. A commit
 with `dataChange=false` that only rewrote files of the previous version into files of this one adds
-and takes nothing: both sides leave them out. Files are read as plain Parquet only where Delta would
-do no more than that: no deletion vector, no column mapping, no partitions, no reader feature that
-gives a file's bytes another meaning. Else Delta reads both versions, filtered by the files' names:
-a file of another folder with such a name is read on both sides, and cancels.
+and takes nothing: both sides leave them out. Files are read as Parquet where they are plain
+(`catalog.plain`). Else Delta reads both versions, filtered by the files' names: a file of another
+folder with such a name is read on both sides, and cancels.
 
 Caller: rows are consolidated afterwards, so that a rewritten file with equal rows is no change.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from deltajoin.catalog.log import Action, Commit, file_key, paths_of
+from deltajoin.catalog.plain import is_pattern, is_plain, is_safe, mapping
 from deltajoin.catalog.schema import columns_of
-from deltajoin.catalog.table import MAPPING_PROPERTY, open_table
+from deltajoin.catalog.table import open_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -29,16 +28,6 @@ if TYPE_CHECKING:
 #: More files than this are not listed in a plan: both versions are read whole.
 MAX_FILES = 1_000
 
-_PLAIN_FEATURES = {
-    "columnMapping",
-    "deletionVectors",
-    "timestampNtz",
-    "v2Checkpoint",
-    "vacuumProtocolCheck",
-}
-_MEANING_IN_METADATA = ('"__CHAR_VARCHAR_TYPE_STRING"', '"EXISTS_DEFAULT"', '"__COLLATIONS"')
-_SAFE_NAME = re.compile(r"[A-Za-z0-9._=-]+\Z")
-_GLOB = re.compile(r"[{}\[\]*?\\]")
 _SAFE_PARTITIONS = {"string", "date", "tinyint", "smallint", "int", "bigint"}
 _MAX_PARTITIONS = 32
 Key = tuple[str, str]
@@ -81,14 +70,14 @@ def changed_files(
     if not actions:
         return ChangedFiles()
     masked = any(action.get("deletionVector") for action in actions)
-    if not masked and _is_plain(before) and _is_plain(after):
+    if not masked and is_plain(before) and is_plain(after):
         paths = tuple(
             tuple(sorted(_absolute(location, a) for a in side.values())) for side in (left, came)
         )
-        if not any(_GLOB.search(path) for side in paths for path in side):
+        if not any(is_pattern(path) for side in paths for path in side):
             return ChangedFiles(left=paths[0], came=paths[1])
     names = sorted({unquote(str(a["path"])).rpartition("/")[2] for a in actions})
-    if not all(_SAFE_NAME.match(name) for name in names):
+    if not all(map(is_safe, names)):
         return None
     return ChangedFiles(names=tuple(names), partitions=_partitions(after, actions))
 
@@ -98,7 +87,7 @@ def _partitions(table: DeltaTable, actions: Sequence[Action]) -> tuple[Folder, .
     metadata = table.metadata()
     types = {c.name: c.type for c in columns_of(table.schema().to_json())}
     columns = [c for c in metadata.partition_columns if types[c] in _SAFE_PARTITIONS]
-    if not columns or _mapping(table) != "none":
+    if not columns or mapping(table) != "none":
         return ()
     folders = {
         tuple((c, types[c], action["partitionValues"].get(c) or None) for c in columns)
@@ -135,20 +124,6 @@ def _net_files(before: DeltaTable, commits: Sequence[Commit]) -> tuple[Actions, 
             left = {key: action for key, action in left.items() if key not in olds}
             came = {key: action for key, action in came.items() if key not in news}
     return left, came
-
-
-def _is_plain(table: DeltaTable) -> bool:
-    protocol, schema = table.protocol(), table.schema().to_json()
-    return (
-        not table.metadata().partition_columns
-        and _mapping(table) == "none"
-        and set(protocol.reader_features or ()) <= _PLAIN_FEATURES
-        and not any(mark in schema for mark in _MEANING_IN_METADATA)
-    )
-
-
-def _mapping(table: DeltaTable) -> str:
-    return (table.metadata().configuration.get(MAPPING_PROPERTY) or "none").lower()
 
 
 def _absolute(location: str, action: Action) -> str:

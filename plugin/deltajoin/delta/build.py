@@ -32,7 +32,7 @@ from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Target, fingerprint
 from deltajoin.delta.route import regroup, routes
-from deltajoin.delta.sources import dear, readable, share, source_versions, told
+from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
 from deltajoin.delta.untraced import untraced
@@ -128,7 +128,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         detail=decision.detail,
         epoch=before.number + (decision.strategy != "noop"),
         target=target,
-        sources=sources,
+        sources=tuple(map(with_files, sources)) if live else sources,
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
         epoch_order=order,

@@ -17,7 +17,8 @@ class SourceVersion:
     `change_rows` is the estimate from the log, None when it says none. `change_kind` is what came
     (noop, insert_only, mutating, replaced), `method` how the change is read (feed, files,
     difference), `why` what stands against the feed. `static` is None for a Delta table; a `bag` is
-    a target of ours whose rows have a multiplicity.
+    a target of ours whose rows have a multiplicity. `plain` are the files of the versions that are
+    small and plain Parquet.
     """
 
     source: str
@@ -35,6 +36,7 @@ class SourceVersion:
     bytes: int | None = None
     static: StaticFiles | None = None
     bag: bool = False
+    plain: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
     @property
     def read_whole(self) -> bool:

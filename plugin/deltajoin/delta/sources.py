@@ -8,9 +8,10 @@ counts them, by bytes where whole versions are compared.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from deltajoin.catalog import Changes, Column, Consumed, TableState, read_changes
+from deltajoin.catalog import Changes, Column, Consumed, TableState, read_changes, small_files
 from deltajoin.delta.epochs import SourceVersion
 from deltajoin.delta.history import Record
 from deltajoin.delta.strategy import Obstacle
@@ -60,6 +61,16 @@ def source_versions(
             )
         )
     return tuple(versions), tuple(obstacles)
+
+
+def with_files(source: SourceVersion) -> SourceVersion:
+    """The source with the files of its versions where these are read as they are: a small table
+    that is no bag, by its used columns."""
+    if source.static is not None or source.bag or not source.columns:
+        return source
+    versions = sorted({source.at("previous"), source.version})
+    found = ((version, small_files(source.location, version)) for version in versions)
+    return replace(source, plain=tuple((version, files) for version, files in found if files))
 
 
 def readable(table: TableState) -> tuple[str, ...]:

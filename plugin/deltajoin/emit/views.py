@@ -10,7 +10,7 @@ from deltajoin.catalog import StaticFiles
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.route import TOUCHED
 from deltajoin.graph import JoinGraph
-from deltajoin.names import UniqueNames, slug
+from deltajoin.names import UniqueNames, quote, slug
 from deltajoin.planner.lookup import is_large, may_be_sent, stream_bytes
 
 _OTHERS = ("before", "after")
@@ -18,7 +18,8 @@ _OTHERS = ("before", "after")
 
 @dataclass(frozen=True)
 class Scan:
-    """A source at a pinned version, under a view name; static files have paths and no versions.
+    """A source at a pinned version, under a view name; as files where it has no versions, or where
+    those of the version are `plain`.
 
     The rows of a `bag` stand there as often as it holds them.
     """
@@ -70,7 +71,11 @@ class Views:
             previous = source.version if source.previous is None else source.previous
             for version in sorted({source.version, previous}):
                 view = names.take(f"{base}_v{version}")
-                scan = Scan(view, source.location, version, source.static, source.bag)
+                files = source.static
+                if paths := dict(source.plain).get(version):
+                    schema = ", ".join(f"{quote(name)} {kind}" for name, kind in source.columns)
+                    files = StaticFiles("parquet", paths, schema)
+                scan = Scan(view, source.location, version, files, source.bag)
                 self._scans[source.source, version] = scan
             self._changes[source.source] = names.take(f"{base}_changes")
         self._types = {

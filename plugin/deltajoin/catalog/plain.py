@@ -1,0 +1,78 @@
+"""Where a table's files can be read as plain Parquet, and which those of a small table are.
+
+Rule: files are read as Parquet only where Delta would do no more than that: no deletion vector, no
+column mapping, no partitions, no reader feature that gives a file's bytes another meaning. A small
+table is read so because Delta plans every scan of a version with a Spark job of its own, 0.1 to
+0.4 s whatever the size; a large one gains from Delta's choice of files.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from deltajoin.catalog.table import MAPPING_PROPERTY, masked_rows, open_table
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+#: A table of more files or bytes is not small. Spark lists so many paths without a job.
+MOST_FILES, MOST_BYTES = 32, 64 * 2**20
+
+_PLAIN_FEATURES = {
+    "columnMapping",
+    "deletionVectors",
+    "timestampNtz",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+}
+_MEANING_IN_METADATA = ('"__CHAR_VARCHAR_TYPE_STRING"', '"EXISTS_DEFAULT"', '"__COLLATIONS"')
+_SAFE_NAME = re.compile(r"[A-Za-z0-9._=-]+\Z")
+_GLOB = re.compile(r"[{}\[\]*?\\]")
+
+
+def small_files(location: str, version: int) -> tuple[str, ...]:
+    """Absolute paths of all files of a version; () where they are not plain, none or many."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table = open_table(location, version)
+    except (DeltaError, OSError):
+        return ()
+    actions = table.get_add_actions(flatten=True)
+    names = [str(name) for name in actions.column("path").to_pylist()]
+    if (
+        not 0 < len(names) <= MOST_FILES
+        or sum(actions.column("size_bytes").to_pylist()) > MOST_BYTES
+    ):
+        return ()
+    if not is_plain(table) or not all(map(is_safe, names)) or masked_rows(table, location):
+        return ()
+    paths = tuple(sorted(f"{location}/{name}" for name in names))
+    return () if any(map(is_pattern, paths)) else paths
+
+
+def is_plain(table: DeltaTable) -> bool:
+    """True where files without deletion vector hold the rows as they are."""
+    protocol, schema = table.protocol(), table.schema().to_json()
+    return (
+        not table.metadata().partition_columns
+        and mapping(table) == "none"
+        and set(protocol.reader_features or ()) <= _PLAIN_FEATURES
+        and not any(mark in schema for mark in _MEANING_IN_METADATA)
+    )
+
+
+def mapping(table: DeltaTable) -> str:
+    """The column mapping mode; none where there is none."""
+    return (table.metadata().configuration.get(MAPPING_PROPERTY) or "none").lower()
+
+
+def is_safe(name: str) -> bool:
+    """True for a file name that is written alike in a log, in a path and in SQL."""
+    return _SAFE_NAME.match(name) is not None
+
+
+def is_pattern(path: str) -> bool:
+    """True for a path that Spark would take for a pattern of paths."""
+    return _GLOB.search(path) is not None

@@ -1,0 +1,114 @@
+"""Which tables are read as the Parquet files that they consist of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from deltajoin.catalog import plain, small_files
+
+ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
+
+
+def test_the_files_of_each_version_hold_its_rows(tmp_path: Path) -> None:
+    location = str(tmp_path / "t")
+    write_deltalake(location, ROWS)
+    write_deltalake(location, ROWS, mode="append")
+    table = DeltaTable(location)
+    table.optimize.compact()
+    table.delete("id = 2")
+    counts = []
+    for version in range(table.version() + 1):
+        paths = small_files(location, version)
+        assert paths == tuple(sorted(paths))
+        assert all(path.startswith(f"{location}/") for path in paths)
+        read = [row["id"] for path in paths for row in pq.read_table(path).to_pylist()]
+        counts.append(sorted(read))
+    twice = [1, 1, 2, 2, 3, 3]
+    assert counts == [[1, 2, 3], twice, twice, [1, 1, 3, 3]]
+
+
+def test_no_table_no_version_and_no_row_have_no_files(tmp_path: Path) -> None:
+    location = str(tmp_path / "t")
+    assert small_files(location, 0) == ()
+    write_deltalake(location, ROWS.slice(0, 0))
+    assert small_files(location, 0) == ()
+    write_deltalake(location, ROWS, mode="append")
+    assert len(small_files(location, 1)) == 1
+    assert small_files(location, 2) == ()
+
+
+def test_large_tables_are_left_to_delta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = str(tmp_path / "t")
+    for _ in range(3):
+        write_deltalake(location, ROWS, mode="append")
+    assert len(small_files(location, 2)) == 3
+    with monkeypatch.context() as patch:
+        patch.setattr(plain, "MOST_FILES", 2)
+        assert small_files(location, 2) == ()
+    monkeypatch.setattr(plain, "MOST_BYTES", 1000)
+    assert small_files(location, 2) == ()
+
+
+def test_partitions_and_patterns_are_left_to_delta(tmp_path: Path) -> None:
+    location = str(tmp_path / "by_name")
+    write_deltalake(location, ROWS, partition_by=["name"])
+    assert small_files(location, 0) == ()
+    assert [plain.is_pattern(path) for path in ("/a*/b", "/a[b]/c", "/a b/c.d")] == [1, 1, 0]
+    plainly = str(tmp_path / "a b")
+    write_deltalake(plainly, ROWS)
+    assert len(small_files(plainly, 0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        ({}, 1),
+        ({"deletionVector": {"cardinality": 1}}, 0),
+        ({"path": "a%20b.parquet"}, 0),
+        ({"metaData": {"delta.columnMapping.mode": "name"}}, 0),
+        ({"features": ["typeWidening"]}, 0),
+        ({"features": ["deletionVectors", "timestampNtz"]}, 1),
+        ({"marks": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}}, 0),
+    ],
+)
+def test_what_gives_bytes_another_meaning_is_left_to_delta(
+    tmp_path: Path, change: dict[str, Any], left: int
+) -> None:
+    """A log as Spark writes it; the checksum file tells of masked rows."""
+    column = {"name": "id", "type": "long", "nullable": True, "metadata": change.get("marks", {})}
+    metadata = {
+        "id": "0",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": [column]}),
+        "partitionColumns": [],
+        "configuration": change.get("metaData", {}),
+    }
+    features = change.get("features", ["deletionVectors"])
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": features,
+        "writerFeatures": features,
+    }
+    add = {
+        "path": change.get("path", "a.parquet"),
+        "partitionValues": {},
+        "size": 100,
+        "modificationTime": 0,
+        "dataChange": True,
+        "stats": '{"numRecords": 3}',
+    }
+    actions = [{"protocol": protocol}, {"metaData": metadata}, {"add": add}]
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+    masked = change.get("deletionVector", {}).get("cardinality", 0)
+    (log / f"{0:020d}.crc").write_text(json.dumps({"numDeletedRecordsOpt": masked}))
+    assert len(small_files(str(tmp_path / "t"), 0)) == left
