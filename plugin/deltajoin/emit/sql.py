@@ -13,7 +13,7 @@ Rows are netted before they are folded to keys.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -142,9 +142,12 @@ def _regroup(plan: DeltaPlan, graph: JoinGraph, views: Views) -> tuple[Statement
 def _shadow(
     plan: DeltaPlan, views: Views, opened: frozenset[tuple[str, int]]
 ) -> ShadowProgram | None:
+    """The comparison; it reads through Delta also what the run itself reads as files, under the
+    same names: by then nothing of the run is left to compute."""
     if plan.shadow is None or plan.target.location is None:
         return None
-    scans = [views.scan(s.source, s.version) for s in plan.sources]
+    by_delta = Views(replace(plan, sources=tuple(replace(s, plain=()) for s in plan.sources)))
+    scans = [by_delta.scan(s.source, s.version) for s in plan.sources]
     known = [views.scan(source, version) for source, version in opened]
     before = Scan(TARGET_BEFORE, plan.target.location, plan.shadow.version)
     return ShadowProgram(
