@@ -64,3 +64,21 @@ def test_every_version_is_opened_once_and_the_job_says_the_same(keys: dict[str, 
     }
     assert "COMPARE = " in source
     assert job_source(plan) == source
+
+
+def test_what_the_run_reads_as_files_is_compared_through_delta() -> None:
+    plan = shadowed()
+    files = ("/data/airports/part-0.parquet",)
+    sources = tuple(
+        replace(s, plain=((s.version, files),)) if s.source == "airports" else s
+        for s in plan.sources
+    )
+    program = build_program(replace(plan, sources=sources))
+    assert program.shadow is not None
+    opened = {scan.view: scan.static for scan in program.scans}
+    again = {scan.view: scan.static for scan in program.shadow.scans}
+    airports = next(view for view in again if view.startswith("airports"))
+    assert opened[airports] is not None
+    assert opened[airports].paths == files
+    assert again[airports] is None
+    assert not {"weather_v8", "planes_v8", "flights_v8"} & opened.keys() & again.keys()
