@@ -3,8 +3,8 @@
 A state hands its possible steps down sorted by fan-out; only steps that the new relation affects
 are looked at again. The cheapest steps of all states are merged from a heap by their rows, which
 give the least price, so a layer looks at few more steps than it keeps, also where each state has a
-hundred. A layer looks at 8 steps for each state it keeps; it keeps 32, and fewer only where a model
-has so many paths and relations that all of them together would take seconds.
+hundred. A layer looks at 8 steps for each state it keeps; it keeps 64, and fewer only where a model
+has so many paths and relations that all of them together would take seconds (32 for 40 of 40).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deltajoin.planner.classes import numbers
 from deltajoin.planner.lookup import KEPT, KEYED, Pricing
 from deltajoin.planner.steps import Steps
 
-WIDEST, NARROWEST, LOOKS = 32, 8, 8
+WIDEST, NARROWEST, LOOKS = 64, 8, 8
 #: Steps that all paths of a model may look at, as far as the narrowest beam lets them.
 MODEL_LOOKS = 400_000
 #: Partners of relations, squared, that all steps of a model's paths may meet for each state kept.
@@ -46,7 +46,7 @@ def beam_width(paths: int, relations: int, partners: float = 2.0) -> int:
 
     Example:
         >>> beam_width(10, 100), beam_width(100, 100)
-        (32, 8)
+        (50, 8)
         >>> beam_width(30, 30, 29), beam_width(100, 100, 99)
         (13, 0)
     """
