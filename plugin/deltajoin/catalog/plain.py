@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from deltajoin.catalog.table import MAPPING_PROPERTY, masked_rows, open_table
+from deltajoin.catalog.table import MAPPING_PROPERTY, open_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -46,10 +46,22 @@ def small_files(location: str, version: int) -> tuple[str, ...]:
         or sum(actions.column("size_bytes").to_pylist()) > MOST_BYTES
     ):
         return ()
-    if not is_plain(table) or not all(map(is_safe, names)) or masked_rows(table, location):
+    if not is_plain(table) or not all(map(is_safe, names)) or _is_masked(table):
         return ()
     paths = tuple(sorted(f"{location}/{name}" for name in names))
     return () if any(map(is_pattern, paths)) else paths
+
+
+def _is_masked(table: DeltaTable) -> bool:
+    """True unless the log proves that no file has a deletion vector; checksum files only count."""
+    from deltalake.exceptions import DeltaError
+
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return False
+    try:
+        return any(batch.num_rows for batch in table.deletion_vectors())
+    except DeltaError:
+        return True
 
 
 def is_plain(table: DeltaTable) -> bool:

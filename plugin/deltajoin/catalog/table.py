@@ -129,13 +129,13 @@ def _size(table: DeltaTable, location: str, actions: Any) -> tuple[int | None, i
     size = sum(actions.column("size_bytes").to_pylist())
     if any(count is None for count in counts):
         return None, size, len(counts)
-    return sum(counts) - masked_rows(table, location), size, len(counts)
+    features = table.protocol().reader_features or []
+    masked = _masked_rows(table, location) if "deletionVectors" in features else 0
+    return sum(counts) - masked, size, len(counts)
 
 
-def masked_rows(table: DeltaTable, location: str) -> int:
+def _masked_rows(table: DeltaTable, location: str) -> int:
     """Rows that deletion vectors hide, by the version's checksum file, else by reading them."""
-    if "deletionVectors" not in (table.protocol().reader_features or []):
-        return 0
     checksum = open_files(location).read_text(f"_delta_log/{table.version():020d}.crc")
     if checksum is not None:
         count = json.loads(checksum).get("numDeletedRecordsOpt")
