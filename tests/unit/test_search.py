@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import zlib
 
@@ -11,10 +12,13 @@ import pytest
 from deltajoin.graph import JoinGraph, Predicate, Projection, Relation
 from deltajoin.planner import search
 from deltajoin.planner.cardinality import Statistics, fan_out, relation_rows
+from deltajoin.planner.classes import numbers
 from deltajoin.planner.cost import PROBE, SHUFFLE, SORT_MERGE
+from deltajoin.planner.every_set import EverySet, has_hub
 from deltajoin.planner.lookup import KEPT, KEYED, arrange, lookup_cost
-from deltajoin.planner.search import best_order, best_orders
+from deltajoin.planner.search import Search, best_order, best_orders
 from deltajoin.planner.steps import Steps
+from deltajoin.planner.trace import Trace
 from deltajoin.planner.widths import UNKNOWN_ROW
 
 
@@ -95,6 +99,55 @@ def test_rooted_orders_equal_brute_force(size: int) -> None:
         assert connected(graph, order.relations), seed
         best = brute_force(graph, statistics, start, rows)
         assert order.cost == pytest.approx(best, rel=1e-5), seed
+
+
+def test_every_set_has_the_rows_that_growing_set_by_set_gives() -> None:
+    for seed in range(30):
+        graph, statistics = hub_case(seed, 9 + seed % 4)
+        steps = Steps(graph, statistics)
+        assert has_hub(steps)
+        every, size = EverySet(steps), len(steps.names)
+        within = steps.everything
+        bound = 1 << seed % size
+        if seed % 3 == 0:
+            bound |= steps.neighbours(bound) & -steps.neighbours(bound)
+        if seed % 5 == 0:
+            within &= ~(1 << (seed + 3) % size) | bound
+        wanted = {bound: 7.0}
+        for joined in sorted(range(bound, within + 1), key=int.bit_count):
+            for new in numbers(steps.neighbours(joined) & within) if joined in wanted else ():
+                after = joined | 1 << new
+                rows = wanted[joined] * steps.size(joined, new)[0]
+                wanted[after] = min(rows, wanted.get(after, math.inf))
+        found = {s: r for ring in every.rings(bound, 7.0, within) for s, r in ring.items()}
+        assert {s: r for s, r in found.items() if r < math.inf} == pytest.approx(wanted)
+
+
+def hub_case(seed: int, size: int) -> tuple[JoinGraph, Statistics]:
+    """A hub with eight partners at least, on one key or on several; partners linked and not."""
+    rng = random.Random(seed)
+    names = [f"r{i}" for i in range(size)]
+    hub, *others = rng.sample(names, size)
+    linked = others[: rng.randrange(8, size)]
+    pairs = [(hub, other) for other in linked]
+    pairs += [(rng.choice(linked), other) for other in others if other not in linked]
+    pairs += [tuple(rng.sample(others, 2)) for _ in range(rng.randrange(6))]
+    columns = ("k",) if seed % 2 else ("k", "q", "id")
+    ends = [((a, rng.choice(columns)), (b, rng.choice(columns))) for a, b in pairs]
+    edges = tuple(Predicate(f"{a} = {b}", "edge", (a, b), a, b) for a, b in ends)
+    relations = tuple(Relation(name, name, ("id", "k", "q")) for name in names)
+    rows = {name: int(10 ** rng.uniform(0, 7)) for name in names}
+    keys = {name: ("id",) for name in names if rng.random() < 0.6}
+    return JoinGraph(relations, edges, ()), Statistics(rows, keys)
+
+
+def test_a_traced_search_gives_the_same_orders() -> None:
+    for seed in range(40):
+        graph, statistics = hub_case(seed, 9) if seed % 2 else random_case(seed, 7)
+        steps = Steps(graph, statistics)
+        for name in steps.names:
+            traced = Search(steps, 1, trace=Trace()).order((name,), 100.0)
+            assert traced == Search(steps, 1).order((name,), 100.0), (seed, name)
 
 
 def test_exchanges_decide_between_orders_of_equal_rows() -> None:

@@ -81,7 +81,7 @@ class Partners:
             part = bound >> run & _RUN
             if part:
                 more = parts.get(part) or self._part(run, parts, part)
-                together = _product(together, more) if together is not NOTHING else more
+                together = product(together, more) if together is not NOTHING else more
         apart = 1.0
         if self.wide or self.residuals:
             together, apart = self._widened(together, bound)
@@ -202,12 +202,13 @@ class Partners:
         found = self.single.get(run + low.bit_length() - 1, NOTHING)
         if part != low:
             rest = part ^ low
-            found = _product(found, parts.get(rest) or self._part(run, parts, rest))
+            found = product(found, parts.get(rest) or self._part(run, parts, rest))
         parts[part] = found
         return found
 
 
-def _product(one: Part, other: Part) -> Part:
+def product(one: Part, other: Part) -> Part:
+    """What two partners, or more, contribute together."""
     classes, there, here, present, residual, least, most = one
     classes_, there_, here_, present_, residual_, least_, most_ = other
     there *= there_

@@ -22,6 +22,7 @@ from heapq import nsmallest
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.beam import NARROWEST, State, beam_width, finish_by_beam, rank
 from deltajoin.planner.cardinality import Statistics
+from deltajoin.planner.every_set import EverySet, has_hub
 from deltajoin.planner.lookup import KEPT, KEYED, Pricing, lookup_pricing
 from deltajoin.planner.steps import Move, Steps
 from deltajoin.planner.trace import Considered, Trace
@@ -33,7 +34,8 @@ EXACT_RELATIONS = 12
 MODEL_SETS = 40_000
 #: States of each size in the search whose cost no exact state may pass.
 _NARROW = 4
-_TIE = 1 - 1e-9
+#: An order is better if its cost is less by so much: in six digits, or by more than rounding.
+_BETTER, _TIE = 1 - 1e-6, 1 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Search:
         partners = sum(near.bit_count() for near in steps.adjacent) / len(steps.names)
         self._width = beam_width(paths, len(steps.names), partners)
         self._common: tuple[str, ...] = ()
+        self._every = EverySet(steps) if has_hub(steps) else None
 
     def order(self, start: tuple[str, ...], rows: float, within: int | None = None) -> JoinOrder:
         """The cheapest order that begins with `start`, all of them bound at `rows` rows.
@@ -105,18 +108,10 @@ class Search:
         allowed = 1 << 2 * EXACT_RELATIONS if small else self._left // self._paths
         self._paths = max(1, self._paths - 1)
         first = State(bound, 0, 0.0, tuple(self.steps.number(name) for name in start))
-        rings, left = [{bound: rows}], allowed
-        while len(rings) <= (within & ~bound).bit_count():
-            asked = self.steps.asked
-            grown = self._sizes(rings[-1], within, left)
-            if grown is None:
-                break
-            left -= len(grown) + self.steps.asked - asked
-            rings.append(grown)
-        self._left -= min(allowed - left, self._left)
+        rings = self._rings(bound, rows, within, allowed)
         rows_of = {joined: rows for ring in rings for joined, rows in ring.items()}
         whole = len(rings) > (within & ~bound).bit_count()
-        layer = self._grown(first, rings, rows_of, within, whole and self._trace is None)
+        layer = self._grown(first, rings, rows_of, within, whole)
         if not whole:
             layer, rows_of = finish_by_beam(
                 self.steps, self.pricing, self._width, layer, rows_of, within
@@ -129,31 +124,31 @@ class Search:
         rings: list[dict[int, float]],
         rows_of: dict[int, float],
         within: int,
-        pruned: bool,
+        whole: bool,
     ) -> list[State]:
         """The last layer: the best ways to the sets of the last ring.
 
-        Where the rings are complete, states that can't beat a narrow search are left out: each
-        step to come costs at least the rows into it and out of it, of the smallest sets.
+        Where the rings are complete (`whole`), a narrow search goes first: its way holds unless
+        another is better. States that can't be are left out, but not from a trace: each step to
+        come costs at least the rows into it and out of it, of the smallest sets.
         """
         least = [self.pricing.row * min(ring.values()) for ring in rings]
         rest = [2 * sum(least[number + 1 :]) - least[-1] for number in range(len(rings))]
         rest[-1] = 0.0
-        limit = math.inf
-        if pruned:
-            layer = [first]
+        layer, enough = [first], math.inf
+        if whole:
             for _ in rings[1:]:
-                ways = self._grow(layer, rows_of, within)
-                layer = nsmallest(_NARROW, ways, key=rank)
-            limit = layer[0].cost * (1 + 1e-6)
-        layer = [first]
+                layer = nsmallest(_NARROW, self._grow(layer, rows_of, within), key=rank)
+            enough = layer[0].cost * _BETTER
+        narrow, layer = layer[0], [first]
+        limit = enough if self._trace is None else math.inf
         for number, ring in enumerate(rings[1:], start=1):
             ahead = 0.0 if ring is rings[-1] else self.pricing.row
             grown = self._grow(layer, rows_of, within, limit - rest[number], ahead)
             if self._trace is not None:
                 self._trace.steps += self._considered(layer, grown, rows_of, within)
             layer = grown
-        return layer
+        return [state for state in layer if state.cost < enough] or [narrow]
 
     def _followed(self, start: tuple[str, ...], rows: float, within: int) -> JoinOrder:
         """The order of the first path, each relation as soon as it is linked."""
@@ -197,6 +192,23 @@ class Search:
         if not outside:
             return moves
         return lambda bound: [move for move in moves(bound) if not move[0] & outside]
+
+    def _rings(self, bound: int, rows: float, within: int, allowed: int) -> list[dict[int, float]]:
+        """Rows of the sets from `bound` on, by size, as far as so many sets and fan-outs go."""
+        if self._every is not None and not self.steps.measured:
+            rings = self._every.rings(bound, rows, within)
+            if rings[-1][within] < math.inf:
+                return rings
+        rings, left = [{bound: rows}], allowed
+        while len(rings) <= (within & ~bound).bit_count():
+            asked = self.steps.asked
+            grown = self._sizes(rings[-1], within, left)
+            if grown is None:
+                break
+            left -= len(grown) + self.steps.asked - asked
+            rings.append(grown)
+        self._left -= min(allowed - left, self._left)
+        return rings
 
     def _sizes(self, sizes: dict[int, float], within: int, left: int) -> dict[int, float] | None:
         """Rows of every set that is one relation larger; None when that passes what is left."""

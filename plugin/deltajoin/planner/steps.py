@@ -50,7 +50,8 @@ class Steps:
             classes[self.number(relation)].add(joined)
         #: Relation -> the equality classes that hold a column of it, each as the relations in it.
         self.classes = tuple(tuple(sorted(found)) for found in classes)
-        self._relevant = tuple(
+        #: Relation -> those that its fan-out depends on.
+        self.relevant = tuple(
             self._matching.relevant(number) | near for number, near in enumerate(self.adjacent)
         )
         self._matches = tuple(self._matching.of(i).match for i in range(len(self.names)))
@@ -118,7 +119,7 @@ class Steps:
         found = self._moves.get(bound)
         if found is None:
             near, size = numbers(self.neighbours(bound)), self.size
-            known, relevant = self._fan_outs, self._relevant
+            known, relevant = self._fan_outs, self.relevant
             if self._measured:
                 steps = [size(bound, new) for new in near]
             else:
@@ -134,7 +135,7 @@ class Steps:
 
         The key is the set of equality classes that the step matches on; 0 for none.
         """
-        met = bound & self._relevant[new]
+        met = bound & self.relevant[new]
         known = self._fan_outs[new].get(met)
         if known is None:
             self.asked += 1
@@ -148,6 +149,16 @@ class Steps:
                 return drawn(seen, known[0]), known[1]
         return known
 
+    @property
+    def measured(self) -> bool:
+        """Whether some steps were measured on the driver's path."""
+        return bool(self._measured)
+
+    def fan_outs(self, new: int) -> dict[int, Step]:
+        """The steps to a relation that were asked for, by the part of the bound set that matters:
+        what is `relevant` of it."""
+        return self._fan_outs[new]
+
     def _estimated(self, met: int, new: int) -> Step:
         share, key = self._matches[new](met)
         rows = self._rows[new] * share
@@ -155,10 +166,16 @@ class Steps:
 
     def _estimate_all(self, new: int) -> None:
         """All steps to a relation that is asked for from many sets."""
-        sets, shares, keys = every_match(self._matching.of(new), self._relevant[new])
-        rows = self._rows[new]
-        fan_outs = (max(rows * share, LEAST) for share in shares)
+        always, rows = self._always(new), self._rows[new]
+        partners = self._matching.of(new)
+        sets, shares, keys = every_match(partners, self.relevant[new], always)
+        fan_outs = [found if (found := rows * share) > LEAST else LEAST for share in shares]
         self._fan_outs[new].update(zip(sets, zip(fan_outs, keys, strict=True), strict=True))
+
+    def _always(self, new: int) -> int:
+        """What all sets hold from which a relation is linked: its neighbour, if it has but one."""
+        near = self.adjacent[new]
+        return near if near & (near - 1) == 0 else 0
 
     def usable(self, key: int, joined: int) -> bool:
         """True when a relation outside the set might still be looked up by this key."""

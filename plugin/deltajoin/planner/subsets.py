@@ -10,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltajoin.planner.classes import Classes, numbers
-from deltajoin.planner.partners import NOTHING, Part, Partners, Wide
+from deltajoin.planner.partners import NOTHING, Part, Partners, Wide, product
 
 
-def every_match(partners: Partners, relevant: int) -> tuple[list[int], list[float], list[int]]:
-    """All sets of some relations, the share of pairs that match of each, the classes that meet."""
-    partnered = numbers(relevant)
-    sets, classes = [0], [0]
-    there, here, present, residual = [1.0], [1.0], [1.0], [1.0]
-    least, most = [1.0], [1.0]
+def every_match(
+    partners: Partners, relevant: int, always: int = 0
+) -> tuple[list[int], list[float], list[int]]:
+    """All sets of some relations, the share of pairs that match of each, the classes that meet.
+
+    Args:
+        always: relations that all of the sets hold.
+    """
+    partnered = numbers(relevant & ~always)
+    first = NOTHING
+    for number in numbers(relevant & always):
+        first = product(first, _part(partners, number))
+    sets, classes = [relevant & always], [first[0]]
+    there, here, present, residual, least, most = ([value] for value in first[1:])
     for number in partnered:
         bit, part = 1 << number, _part(partners, number)
         sets += [joined | bit for joined in sets]
@@ -30,7 +38,8 @@ def every_match(partners: Partners, relevant: int) -> tuple[list[int], list[floa
     apart = [1.0] * len(sets)
     for wide in partners.wide:
         where = _places(partnered, wide.span)
-        sides = _sides(partners, wide, [n for n in partnered if wide.span >> n & 1])
+        spanned = [n for n in partnered if wide.span >> n & 1]
+        sides = _sides(partners, wide, wide.span & always, spanned)
         there, here, apart, present = (
             _multiplied(values, side, where)
             for values, side in zip((there, here, apart, present), sides, strict=True)
@@ -99,12 +108,12 @@ def _places(partnered: Sequence[int], span: int) -> list[int]:
 
 
 def _sides(
-    partners: Partners, wide: Wide, partnered: Sequence[int]
+    partners: Partners, wide: Wide, always: int, partnered: Sequence[int]
 ) -> tuple[list[float], list[float], list[float], list[float]]:
     """Of a wide class on all parts of its span: distinct values on the set's side and on the
     relation's where several partners link it, what makes up for members that meet here, share not
     null; ones where none meets."""
-    parts = [0]
+    parts = [always]
     for number in partnered:
         parts += [part | 1 << number for part in parts]
     there, here, apart, present = ([1.0] * len(parts) for _ in range(4))
