@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from deltajoin.catalog import plain, small_files
+from deltajoin.catalog import load_table, plain, small_files
+from deltajoin.delta import sources
+from deltajoin.delta.path import SourceVersion
+from deltajoin.delta.sources import with_files
 
 VECTOR = {
     "storageType": "u",
@@ -33,7 +37,7 @@ def test_the_files_of_each_version_hold_its_rows(tmp_path: Path) -> None:
     counts = []
     for version in range(table.version() + 1):
         paths = small_files(location, version)
-        assert paths == tuple(sorted(paths))
+        assert paths == tuple(sorted(paths)) == load_table("t", location, version).small
         assert all(path.startswith(f"{location}/") for path in paths)
         read = [row["id"] for path in paths for row in pq.read_table(path).to_pylist()]
         counts.append(sorted(read))
@@ -49,6 +53,32 @@ def test_no_table_no_version_and_no_row_have_no_files(tmp_path: Path) -> None:
     write_deltalake(location, ROWS, mode="append")
     assert len(small_files(location, 1)) == 1
     assert small_files(location, 2) == ()
+
+
+def test_a_log_is_opened_again_for_another_version_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = str(tmp_path / "t")
+    write_deltalake(location, ROWS)
+    write_deltalake(location, ROWS, mode="append")
+    state, opened = load_table("t", location), list[int]()
+    source = SourceVersion(
+        source="t",
+        location=location,
+        table_id=state.table_id,
+        version=1,
+        previous=1,
+        rows=6,
+        change_rows=0,
+        columns=(("id", "bigint"),),
+    )
+    monkeypatch.setattr(sources, "small_files", lambda _, version: opened.append(version) or ())
+    assert with_files(source, state).plain == ((1, state.small),)
+    assert opened == []
+    assert with_files(replace(source, previous=0, change_rows=3), state).plain == (
+        (1, state.small),
+    )
+    assert opened == [0]
 
 
 def test_large_tables_are_left_to_delta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from deltajoin.catalog.changes import Changes, read_changes
 from deltajoin.catalog.difference import ChangedFiles
 from deltajoin.catalog.files import normalise, overlap
-from deltajoin.catalog.plain import small_files
 from deltajoin.catalog.schema import Column, schema_hash
 from deltajoin.catalog.static import load_source
 from deltajoin.catalog.store import Store
-from deltajoin.catalog.table import Consumed, StaticFiles, TableState, load_table
+from deltajoin.catalog.table import Consumed, StaticFiles, TableState, load_table, small_files
 from deltajoin.catalog.target import TargetCommit, TargetState, load_target
 
 __all__ = [

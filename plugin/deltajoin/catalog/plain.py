@@ -9,13 +9,12 @@ table is read so because Delta plans every scan of a version with a Spark job of
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-from deltajoin.catalog.table import MAPPING_PROPERTY, open_table
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+MAPPING_PROPERTY = "delta.columnMapping.mode"
 #: A table of more files or bytes is not small. Spark lists so many paths without a job.
 MOST_FILES, MOST_BYTES = 32, 64 * 2**20
 
@@ -31,15 +30,12 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9._=-]+\Z")
 _GLOB = re.compile(r"[{}\[\]*?\\]")
 
 
-def small_files(location: str, version: int) -> tuple[str, ...]:
-    """Absolute paths of all files of a version; () where they are not plain, none or many."""
-    from deltalake.exceptions import DeltaError
+def small_files_of(table: DeltaTable, location: str, actions: Any) -> tuple[str, ...]:
+    """Absolute paths of all files of a version; () where they are not plain, none or many.
 
-    try:
-        table = open_table(location, version)
-    except (DeltaError, OSError):
-        return ()
-    actions = table.get_add_actions(flatten=True)
+    Args:
+        actions: its flattened add actions.
+    """
     names = [str(name) for name in actions.column("path").to_pylist()]
     if (
         not 0 < len(names) <= MOST_FILES

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise, open_files
+from deltajoin.catalog.plain import MAPPING_PROPERTY, small_files_of
 from deltajoin.catalog.schema import Column, columns_of, schema_hash
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.errors import DeltaJoinError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 FEED_PROPERTY = "delta.enableChangeDataFeed"
-MAPPING_PROPERTY = "delta.columnMapping.mode"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TableState:
     """One version of a source; `bytes` and `files` count the active data files.
 
     `log` tells of values per file; None for a state that was not loaded from a log. `static` is
-    None for a Delta table.
+    None for a Delta table. `small` are the files of a small table that hold its rows as they are.
     """
 
     name: str
@@ -56,6 +56,7 @@ class TableState:
     properties: tuple[tuple[str, str], ...]
     log: FileStatistics | None = field(default=None, repr=False, compare=False)
     static: StaticFiles | None = None
+    small: tuple[str, ...] = ()
 
     @property
     def schema_hash(self) -> str:
@@ -87,6 +88,7 @@ def load_table(name: str, location: str, version: int | None = None) -> TableSta
         columns = columns_of(table.schema().to_json())
         actions = table.get_add_actions(flatten=True)
         rows, size, files = _size(table, location, actions)
+        small = small_files_of(table, location, actions)
     except Exception as failure:
         if version is not None:
             raise _lost(failure, version, where) from failure
@@ -105,6 +107,7 @@ def load_table(name: str, location: str, version: int | None = None) -> TableSta
         column_mapping=properties.get(MAPPING_PROPERTY, "none").lower(),
         properties=tuple(sorted(properties.items())),
         log=FileStatistics(actions),
+        small=small,
     )
 
 
@@ -113,6 +116,17 @@ def open_table(location: str, version: int | None = None) -> DeltaTable:
     from deltalake import DeltaTable
 
     return DeltaTable(location, version=version)
+
+
+def small_files(location: str, version: int) -> tuple[str, ...]:
+    """`TableState.small` of an older version; () too where there is none any more."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table = open_table(location, version)
+        return small_files_of(table, location, table.get_add_actions(flatten=True))
+    except (DeltaError, OSError):
+        return ()
 
 
 def feed_is_on(properties: Mapping[str, str]) -> bool:

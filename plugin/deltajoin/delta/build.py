@@ -128,7 +128,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         detail=decision.detail,
         epoch=before.number + (decision.strategy != "noop"),
         target=target,
-        sources=tuple(map(with_files, sources)) if live else sources,
+        sources=tuple(with_files(s, tables[s.source]) for s in sources) if live else sources,
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
         epoch_order=order,

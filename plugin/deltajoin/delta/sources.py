@@ -63,14 +63,17 @@ def source_versions(
     return tuple(versions), tuple(obstacles)
 
 
-def with_files(source: SourceVersion) -> SourceVersion:
+def with_files(source: SourceVersion, table: TableState) -> SourceVersion:
     """The source with the files of its versions where these are read as they are: a small table
     that is no bag, by its used columns."""
     if source.static is not None or source.bag or not source.columns:
         return source
-    versions = sorted({source.at("previous"), source.version})
-    found = ((version, small_files(source.location, version)) for version in versions)
-    return replace(source, plain=tuple((version, files) for version, files in found if files))
+    before, files = source.at("previous"), {source.version: table.small}
+    if before not in files:
+        files[before] = small_files(source.location, before)
+    return replace(
+        source, plain=tuple((version, found) for version, found in sorted(files.items()) if found)
+    )
 
 
 def readable(table: TableState) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.errors import DeltaJoinError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -67,10 +69,21 @@ def _is_carried(key: str) -> bool:
 
 
 def has_few_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
-    """True when the sources of a frontier are known to have few rows together."""
+    """True when the sources of a frontier are known to have few rows together.
+
+    Raises:
+        DeltaJoinError: INVALID_SETTING where the session's number is none.
+    """
     rows = [at["rows"] for at in frontier.values()]
-    few = int(caller.conf.get(FEW_ROWS_SETTING, str(FEW_ROWS)) or 0)
-    return None not in rows and sum(rows) <= few
+    few = caller.conf.get(FEW_ROWS_SETTING, str(FEW_ROWS)) or "0"
+    if not few.strip().isdecimal():
+        raise DeltaJoinError(
+            "INVALID_SETTING",
+            f"{FEW_ROWS_SETTING} is {few!r}",
+            where="the Spark session",
+            remedy=f"Set it to a number of rows: 0 compiles always, unset means {FEW_ROWS:,}.",
+        )
+    return None not in rows and sum(rows) <= int(few)
 
 
 @contextmanager
