@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import nsmallest
 
 from deltajoin.graph import JoinGraph
@@ -92,7 +93,6 @@ class Search:
         partners = sum(near.bit_count() for near in steps.adjacent) / len(steps.names)
         self._width = beam_width(paths, len(steps.names), partners)
         self._common: tuple[str, ...] = ()
-        self._every = EverySet(steps) if has_hub(steps) else None
 
     def order(self, start: tuple[str, ...], rows: float, within: int | None = None) -> JoinOrder:
         """The cheapest order that begins with `start`, all of them bound at `rows` rows.
@@ -195,7 +195,7 @@ class Search:
 
     def _rings(self, bound: int, rows: float, within: int, allowed: int) -> list[dict[int, float]]:
         """Rows of the sets from `bound` on, by size, as far as so many sets and fan-outs go."""
-        if self._every is not None and not self.steps.measured:
+        if has_hub(self.steps) and not self.steps.measured:
             rings = self._every.rings(bound, rows, within)
             if rings[-1][within] < math.inf:
                 return rings
@@ -209,6 +209,10 @@ class Search:
             rings.append(grown)
         self._left -= min(allowed - left, self._left)
         return rings
+
+    @cached_property
+    def _every(self) -> EverySet:
+        return EverySet(self.steps)
 
     def _sizes(self, sizes: dict[int, float], within: int, left: int) -> dict[int, float] | None:
         """Rows of every set that is one relation larger; None when that passes what is left."""
