@@ -22,7 +22,7 @@ help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
 	@echo 'make demo    real flights, day by day, through Airflow and dbt'
 	@echo 'make test    all tests'
-	@echo 'make trust   20,000 random cases on DuckDB and 2,000 epochs on Spark: hours'
+	@echo 'make trust   21,000 random cases on DuckDB and 2,000 epochs on Spark: two hours'
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
 	@echo 'make bench   time runs against full rebuilds'
@@ -58,8 +58,8 @@ test: env
 	@$(PY) -m pytest -q --doctest-modules $(PURE)
 
 trust: env
-	@$(PY) -m pytest -q -s tests/property/test_oracle.py tests/property/test_trees.py tests/property/test_layers.py --cases 10000 -k random
-	@$(PY) -m pytest -q -s tests/spark/test_oracle.py --models 200
+	@$(PY) -m pytest -q -s tests/property/test_oracle.py tests/property/test_trees.py tests/property/test_layers.py --cases 7000 -k random
+	@$(PY) -m pytest -q -n 2 -rP tests/spark/test_oracle.py --models 200
 
 lint: env
 	@$(VENV)/bin/ruff check

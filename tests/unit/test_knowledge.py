@@ -11,7 +11,13 @@ import pytest
 from deltajoin.catalog import TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.epochs import lookup_paths
-from deltajoin.delta.knowledge import Declared, earlier_paths, gather_statistics, last_sketches
+from deltajoin.delta.knowledge import (
+    Declared,
+    earlier_paths,
+    earlier_within,
+    gather_statistics,
+    last_sketches,
+)
 from deltajoin.errors import DeltaJoinError
 from deltajoin.planner.statistics import Measured, Statistics
 from deltajoin.sql.bind import bind
@@ -116,6 +122,19 @@ def test_earlier_paths_are_those_of_the_same_definition() -> None:
     target = replace(target, commits=(foreign, *target.commits))
     assert earlier_paths(target, "now") == (one, two)
     assert earlier_paths(None, "now") == ()
+
+
+def test_paths_within_derived_sources_are_kept_apart() -> None:
+    one, two = [counted("f", 3, ("a", 3))], [counted("f", 5, ("a", 5))]
+    quiet = {"source": "u", "touched": None, "paths": []}
+    target = state(
+        {"fingerprint": "now", "derived": [{"source": "t", "touched": 1, "paths": one}, quiet]},
+        {"fingerprint": "now"},
+        {"fingerprint": "before", "derived": [{"source": "t", "touched": 2, "paths": two}]},
+        {"fingerprint": "now", "derived": [{"source": "t", "touched": 2, "paths": two}]},
+    )
+    assert earlier_within(target, "now") == {"t": [one, two]}
+    assert earlier_within(None, "now") == {}
 
 
 def test_sketches_are_those_of_the_last_epoch_of_the_definition() -> None:

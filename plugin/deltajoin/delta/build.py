@@ -24,6 +24,7 @@ from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.knowledge import (
     Declared,
     earlier_paths,
+    earlier_within,
     gather_statistics,
     last_order,
     last_sketches,
@@ -89,7 +90,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     statistics = gather_statistics(tables, keys, _declared(model), runs, sketches)
     pins = Pins.of(runs, last_order(inputs.target, mark))
     strategy = parse_strategy(model.strategy)
-    known = Known(described, statistics, {s.source: s for s in sources})
+    within = earlier_within(inputs.target, mark)
+    known = Known(described, statistics, {s.source: s for s in sources}, within)
     derived, known = plan_derived(graph, known, strategy, Choice(model.reorder))
     statistics, versions = known.statistics, known.versions
     order, note = (
@@ -142,7 +144,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         warnings=_warnings(tables, statistics, graph),
         statistics=statistics,
         rebuilt_because=against,
-        replanned=(note,) if note and live else (),
+        replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
     )
 
 

@@ -14,21 +14,22 @@ Caller: everything about the tables is known; plans the query on what comes back
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from deltajoin.delta.epoch_order import epoch_order
+from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.partition import row_key
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
+from deltajoin.delta.pinning import Paths, Pins
 from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.delta.untraced import untraced
 from deltajoin.graph import ColumnRef, Core, Derived, JoinGraph, Predicate
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import COST, Strategy
-from deltajoin.planner.statistics import Statistics
+from deltajoin.planner.statistics import Statistics, measured_steps
 from deltajoin.sql.exact import made_outputs
 
 Pinned = frozenset[tuple[str, int]]
@@ -48,11 +49,13 @@ class Described:
 
 @dataclass(frozen=True)
 class Known:
-    """What planning knows of all sources."""
+    """What planning knows of all sources; `within`: derived source -> its lookup paths in earlier
+    epochs, newest first."""
 
     described: Described
     statistics: Statistics
     versions: Mapping[str, SourceVersion]
+    within: Mapping[str, Sequence[Paths]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class DerivedPlan:
     """How a derived source is read and how its change is found.
 
     `after` and `before`: from touched groups to their rows at either epoch, for each branch.
+    `replanned`: old and new cost where its epoch order is given up.
     """
 
     source: SourceVersion
@@ -71,6 +75,7 @@ class DerivedPlan:
     after: tuple[tuple[LookupStep, ...], ...]
     before: tuple[tuple[LookupStep, ...], ...]
     untraced: Obstacle | None = None
+    replanned: str = ""
 
     @property
     def at_rest(self) -> DerivedPlan:
@@ -136,14 +141,15 @@ def plan_derived(
 def _plan(
     derived: Derived, used: tuple[str, ...], known: Known, strategy: Strategy, choice: Choice | None
 ) -> DerivedPlan:
-    graph, statistics, versions = derived.graph, known.statistics, known.versions
-    described = known.described
-    order = epoch_order(graph, statistics, versions, strategy)
+    graph, versions, described = derived.graph, known.versions, known.described
+    runs = known.within.get(derived.name, ())
+    statistics, pins = replace(known.statistics, measured=measured_steps(runs)), Pins.of(runs)
+    order, note = chosen_epoch_order(graph, statistics, versions, strategy, pins)
     full = plan_full_query(graph, statistics, described.types, choice)
     below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
     rows = _rows(graph, statistics, sum(branch.plan.rows for branch in full.arms))
     changed = any(source.changed for source in below)
-    paths = routes(graph, statistics, order, versions, strategy)
+    paths = routes(graph, statistics, order, versions, strategy, pins)
     source = SourceVersion(
         source=derived.name,
         location="",
@@ -165,6 +171,7 @@ def _plan(
         after=regroup(graph, statistics, order, versions) if changed else (),
         before=regroup(graph, statistics, order, versions, before=True) if changed else (),
         untraced=untraced(graph, paths, statistics),
+        replanned=f"{derived.name}, {note}" if note else "",
     )
 
 

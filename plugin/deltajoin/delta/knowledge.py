@@ -88,6 +88,18 @@ def earlier_paths(state: TargetState | None, mark: str) -> tuple[Sequence[Mappin
     return tuple(paths for paths, _ in zip(found, range(RUNS), strict=False))
 
 
+def earlier_within(
+    state: TargetState | None, mark: str
+) -> dict[str, list[Sequence[Mapping[str, Any]]]]:
+    """The same within each derived source."""
+    found: dict[str, list[Sequence[Mapping[str, Any]]]] = {}
+    for record, _ in zip(_recorded(state, mark), range(RUNS), strict=False):
+        for derived in record.get("derived", ()):
+            if derived["paths"]:
+                found.setdefault(str(derived["source"]), []).append(derived["paths"])
+    return found
+
+
 def last_order(state: TargetState | None, mark: str) -> LastOrder | None:
     """The order of the whole query in the last epoch of one definition; None when none tells."""
     orders = (order for record in _recorded(state, mark) if (order := record.get("order")))
