@@ -120,6 +120,9 @@ def _local_conf() -> dict[str, str]:
         "spark.driver.memory": f"{_driver_memory_gb()}g",
         "spark.sql.shuffle.partitions": str(min(2 * cores, 16)),
         "spark.databricks.delta.snapshotPartitions": "2",
+        # Each broadcast table takes a page at least, of 64 MB by default, until its plan is gone:
+        # some runs of a dozen broadcasts fill the heap.
+        "spark.buffer.pageSize": "2m",
         "spark.sql.variable.substitute": "false",
         "spark.sql.files.ignoreMissingFiles": "false",
         "spark.sql.files.ignoreCorruptFiles": "false",
