@@ -85,7 +85,7 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
     first = deltajoin.run(model, session)
     assert (first.strategy, first.reason) == ("full", "FIRST_RUN")
     before = full_rows(case, sql, state)
-    changed = 0
+    changed, last = 0, state
     methods: Counter[str] = Counter()
     for number, epoch in enumerate(case.epochs):
         for commit in epoch:
@@ -101,9 +101,12 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
 
         record = deltajoin.run(model, session)
 
-        work = reloaded or any(commit.table in used for commit in epoch)
+        committed = reloaded or any(commit.table in used for commit in epoch)
+        moved = reloaded or any(state[name] != last[name] for name in used)
         if record.reason != "NO_SCOPE":
-            assert record.strategy == ("incremental" if work else "noop"), record.detail
+            likely = ("incremental",) if moved else ("incremental", "noop")
+            assert record.strategy in (likely if committed else ("noop",)), record.detail
+        last = state
         wanted = full_rows(case, sql, state)
         found = target_rows(model, record)
         assert found == wanted, f"seed {seed}, epoch {number}: {sql}\n{record.to_dict()}"
@@ -114,7 +117,7 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
             DeltaTable(str(tmp_path / name)).optimize.compact()
         assert deltajoin.run(model, session).strategy == "noop"
     assert Counter(map(tuple, deltajoin.read(model, spark).collect())) == before
-    assert spark_rows(spark, case, sql, tmp_path) == before
+    assert spark_rows(spark, case, sql, tmp_path) in (before, None)
     print(
         f"\nseed {seed}: {first.kind}, {len(used)} tables, "
         f"{changed} of {EPOCHS} epochs change the target, read by {dict(methods)}, "
@@ -165,7 +168,8 @@ def as_arrow(table: Table, rows: list[tuple[int, Row]], **extra: list[str]) -> p
     columns = {RID: pa.array([rid for rid, _ in rows], pa.int64())}
     for i, field in enumerate(schema):
         columns[field.name] = pa.array([row[i] if row else None for _, row in rows], field.type)
-    return pa.table({**columns, **{name: pa.array(values) for name, values in extra.items()}})
+    texts = {name: pa.array(values, pa.string()) for name, values in extra.items()}
+    return pa.table({**columns, **texts})
 
 
 def write(root: Path, case: Case, commit: Commit) -> None:
@@ -204,10 +208,10 @@ def target_rows(model: deltajoin.Model, record: Any) -> Counter[Any]:
     """The rows of the target, read without Spark; a bag with its multiplicities."""
     from deltalake import QueryBuilder
 
-    found = QueryBuilder().register("t", DeltaTable(model.target)).execute("SELECT * FROM t")
-    stored = pa.table(found.read_all())
-    if SHOWN in stored.column_names:
-        stored = stored.filter(stored[SHOWN])
+    table = DeltaTable(model.target)
+    shown = any(field.name == SHOWN for field in table.schema().fields)
+    query = f"SELECT * FROM t WHERE {SHOWN}" if shown else "SELECT * FROM t"
+    stored = pa.table(QueryBuilder().register("t", table).execute(query).read_all())
     rows = stored.select([*record.columns, *_count(record.kind)])
     tuples = [tuple(column) for column in zip(*(c.to_pylist() for c in rows.columns), strict=True)]
     if record.kind != "bag":
@@ -221,10 +225,17 @@ def _count(kind: str) -> list[str]:
     return ["__deltajoin_count"] if kind == "bag" else []
 
 
-def spark_rows(spark: SparkSession, case: Case, sql: str, root: Path) -> Counter[Any]:
-    """Spark's own result of the user's query."""
+def spark_rows(spark: SparkSession, case: Case, sql: str, root: Path) -> Counter[Any] | None:
+    """Spark's own result of the user's query; None where Spark refuses it: in `k.x`, of a table `k`
+    with a column `k` that USING has joined, it looks for a field of the column."""
+    from pyspark.errors import AnalysisException
+
     own = spark.newSession()
     for table in case.tables:
         rows = own.read.format("delta").load(str(root / table.name))
         rows.createOrReplaceTempView(quote(table.name))
-    return Counter(map(tuple, own.sql(sql).collect()))
+    try:
+        return Counter(map(tuple, own.sql(sql).collect()))
+    except AnalysisException as error:
+        assert error.getCondition() == "INVALID_EXTRACT_BASE_FIELD_TYPE", error
+        return None
