@@ -17,7 +17,8 @@ import deltajoin
 from deltajoin.audit.verify import verify
 from deltajoin.catalog import load_target
 from deltajoin.chain import run_all
-from deltajoin.runtime.own_session import FEW_ROWS_SETTING, for_few_rows
+from deltajoin.runtime import execute
+from deltajoin.runtime.own_session import FEW_ROWS_SETTING, for_few_rows, own_session
 from tests.spark.shop import FEED, never
 from tests.spark.test_oracle import compiled, quick
 
@@ -194,6 +195,29 @@ def test_what_fails_interpreted_is_compiled(spark: Any, market: Market) -> None:
     assert (record.strategy, steps.count("target_created")) == ("full", 1)
     assert steps.count("before_merge") == 2
     assert deltajoin.read(model, caller).collect() == []
+
+
+def test_a_run_leaves_no_plans_behind(
+    spark: Any, market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta keeps a run's session with the snapshots that it loaded; its views are gone."""
+    own: list[Any] = []
+    monkeypatch.setattr(
+        execute, "own_session", lambda *args: own.append(own_session(*args)) or own[-1]
+    )
+    views: list[int] = []
+
+    def count(name: str, _: Any) -> None:
+        if name == "verified":
+            views.append(len(own[-1].sql("SHOW VIEWS").collect()))
+
+    model = market.model("sums", "SELECT k, sum(qty) AS qty FROM sales GROUP BY k")
+    for _ in ("full", "incremental"):
+        deltajoin.run(model, spark, on_step=count)
+        write_deltalake(market.path("sales"), market.sales(2, 100), mode="append")
+    assert len(own) == len(views) == 2
+    assert min(views) > 0
+    assert [session.sql("SHOW VIEWS").collect() for session in own] == [[], []]
 
 
 def test_every_epoch_equals_the_query(spark: Any, market: Market) -> None:

@@ -28,6 +28,7 @@ from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.own_session import (
     commit_marks,
     for_few_rows,
+    forget_views,
     has_few_rows,
     own_session,
     read_settings,
@@ -82,6 +83,7 @@ class _Run:
         self.on_step("after_merge", {})
         commit = self._verify()
         self.on_step("verified", {"version": commit["version"]})
+        forget_views(self.spark)
         return commit
 
     def _write(self) -> None:

@@ -62,6 +62,17 @@ def own_session(spark: SparkSession, settings: dict[str, str] | None) -> SparkSe
     return own
 
 
+def forget_views(own: SparkSession) -> None:
+    """Drop the views of a session that has done its work.
+
+    Delta keeps the session that loaded a snapshot for as long as that is the newest; the plans of
+    its views would stay with it, some megabytes for each table.
+    """
+    state = getattr(own, "_jsparkSession", None)
+    if state is not None:  # Spark Connect keeps no plans here
+        state.sessionState().catalog().clearTempTables()
+
+
 def _is_carried(key: str) -> bool:
     return key.startswith(("spark.sql.", "spark.databricks.delta.", "spark.hadoop.", "fs.")) and (
         key not in _COMMIT
