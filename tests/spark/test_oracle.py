@@ -85,7 +85,7 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
     first = deltajoin.run(model, session)
     assert (first.strategy, first.reason) == ("full", "FIRST_RUN")
     before = full_rows(case, sql, state)
-    changed, last = 0, state
+    changed, kept, last = 0, 0, state
     methods: Counter[str] = Counter()
     for number, epoch in enumerate(case.epochs):
         for commit in epoch:
@@ -106,7 +106,7 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
         if record.reason != "NO_SCOPE":
             likely = ("incremental",) if moved else ("incremental", "noop")
             assert record.strategy in (likely if committed else ("noop",)), record.detail
-        last = state
+        last, kept = state, kept + (record.strategy != "full")
         wanted = full_rows(case, sql, state)
         found = target_rows(model, record)
         assert found == wanted, f"seed {seed}, epoch {number}: {sql}\n{record.to_dict()}"
@@ -120,8 +120,8 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
     assert spark_rows(spark, case, sql, tmp_path) in (before, None)
     print(
         f"\nseed {seed}: {first.kind}, {len(used)} tables, "
-        f"{changed} of {EPOCHS} epochs change the target, read by {dict(methods)}, "
-        f"{time.monotonic() - started:.1f} s"
+        f"{changed} of {EPOCHS} epochs change the target, {kept} incremental, "
+        f"read by {dict(methods)}, {time.monotonic() - started:.1f} s"
     )
 
 
