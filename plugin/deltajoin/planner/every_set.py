@@ -28,7 +28,8 @@ class EverySet:
     def __init__(self, steps: Steps) -> None:
         self._before = _sets_before(len(steps.names))
         self._fan_outs: list[list[float]] = [[] for _ in self._before]
-        connected, size = _connected(steps.adjacent), steps.size
+        self._connected = connected = _connected(steps.adjacent)
+        size = steps.size
         for new, adjacent in enumerate(steps.adjacent):
             bit, known, relevant = 1 << new, steps.fan_outs(new), steps.relevant[new]
             for joined, found in enumerate(self._fan_outs):
@@ -40,13 +41,14 @@ class EverySet:
                         found.append(math.inf)
 
     def rings(self, bound: int, rows: float, within: int) -> list[dict[int, float]]:
-        """Set -> rows, by size: all sets from `bound`, of `rows` rows, to `within`."""
+        """Set -> rows, by size: all connected sets from `bound`, of `rows` rows, to `within`."""
         rows_of = [math.inf] * len(self._fan_outs)
         rows_of[bound] = rows
-        before, fan_outs = self._before, self._fan_outs
+        before, fan_outs, connected = self._before, self._fan_outs, self._connected
         rings = [{bound: rows}]
         for layer in _layers(bound, within):
-            rings.append({s: min(map(mul, before[s](rows_of), fan_outs[s])) for s in layer})
+            sets = [s for s in layer if connected[s]]
+            rings.append({s: min(map(mul, before[s](rows_of), fan_outs[s])) for s in sets})
             for joined, found in rings[-1].items():
                 rows_of[joined] = found
         return rings

@@ -197,7 +197,7 @@ class Search:
         """Rows of the sets from `bound` on, by size, as far as so many sets and fan-outs go."""
         if has_hub(self.steps) and not self.steps.measured:
             rings = self._every.rings(bound, rows, within)
-            if rings[-1][within] < math.inf:
+            if within in rings[-1]:
                 return rings
         rings, left = [{bound: rows}], allowed
         while len(rings) <= (within & ~bound).bit_count():
