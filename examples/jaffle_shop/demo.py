@@ -114,6 +114,7 @@ def session() -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
         "spark.driver.memory": "1g",
+        "spark.buffer.pageSize": "2m",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.driver.extraJavaOptions": os.environ.get("DELTAJOIN_JAVA_OPTIONS", ""),

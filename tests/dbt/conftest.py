@@ -38,6 +38,7 @@ def small_conf() -> dict[str, str]:
         "spark.log.level": "ERROR",
         "spark.driver.extraJavaOptions": os.environ.get("DELTAJOIN_JAVA_OPTIONS", ""),
         "spark.driver.memory": "1g",
+        "spark.buffer.pageSize": "2m",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
     }

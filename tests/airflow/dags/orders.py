@@ -16,6 +16,7 @@ HOME = Path(os.environ["ORDERS_HOME"])
 CONF = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
+    "spark.buffer.pageSize": "2m",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
