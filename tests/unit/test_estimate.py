@@ -371,6 +371,13 @@ def test_a_lookup_of_one_relation_is_the_general_case_of_two_sets(
                     assert share == pytest.approx(general, rel=1e-9), (seed, new, bound)
                 assert (found, met) == (pytest.approx(share, rel=1e-9), classes)
                 several += classes & (classes - 1) != 0
+            for always in (1 << one for one in range(len(of.relations)) if one != new):
+                some = zip(*every_match(matching.of(new), others, always), strict=True)
+                holding = {bound: rest for bound, *rest in every if bound & always}
+                assert {bound: rest for bound, *rest in some} == {
+                    bound: [pytest.approx(share, rel=1e-9), met]
+                    for bound, (share, met) in holding.items()
+                }, (seed, new, always)
     assert several > 1000
 
 

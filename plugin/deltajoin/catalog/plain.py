@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-MAPPING_PROPERTY = "delta.columnMapping.mode"
+_MAPPING_PROPERTY = "delta.columnMapping.mode"
 #: A table of more files or bytes is not small. Spark lists so many paths without a job.
 MOST_FILES, MOST_BYTES = 32, 64 * 2**20
 
@@ -36,12 +36,11 @@ def small_files_of(table: DeltaTable, location: str, actions: Any) -> tuple[str,
     Args:
         actions: its flattened add actions.
     """
-    names = [str(name) for name in actions.column("path").to_pylist()]
-    if (
-        not 0 < len(names) <= MOST_FILES
-        or sum(actions.column("size_bytes").to_pylist()) > MOST_BYTES
-    ):
+    if not 0 < actions.num_rows <= MOST_FILES:
         return ()
+    if sum(actions.column("size_bytes").to_pylist()) > MOST_BYTES:
+        return ()
+    names = [str(name) for name in actions.column("path").to_pylist()]
     if not is_plain(table) or not all(map(is_safe, names)) or _is_masked(table):
         return ()
     paths = tuple(sorted(f"{location}/{name}" for name in names))
@@ -73,7 +72,7 @@ def is_plain(table: DeltaTable) -> bool:
 
 def mapping(table: DeltaTable) -> str:
     """The column mapping mode; none where there is none."""
-    return (table.metadata().configuration.get(MAPPING_PROPERTY) or "none").lower()
+    return (table.metadata().configuration.get(_MAPPING_PROPERTY) or "none").lower()
 
 
 def is_safe(name: str) -> bool:

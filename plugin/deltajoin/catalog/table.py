@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise, open_files
-from deltajoin.catalog.plain import MAPPING_PROPERTY, small_files_of
+from deltajoin.catalog.plain import mapping, small_files_of
 from deltajoin.catalog.schema import Column, columns_of, schema_hash
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.errors import DeltaJoinError
@@ -104,7 +104,7 @@ def load_table(name: str, location: str, version: int | None = None) -> TableSta
         bytes=size,
         files=files,
         change_feed=feed_is_on(properties),
-        column_mapping=properties.get(MAPPING_PROPERTY, "none").lower(),
+        column_mapping=mapping(table),
         properties=tuple(sorted(properties.items())),
         log=FileStatistics(actions),
         small=small,

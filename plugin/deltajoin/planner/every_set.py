@@ -56,8 +56,8 @@ class EverySet:
 
 def has_hub(steps: Steps) -> bool:
     """Whether a graph is small and has a relation with many partners."""
-    widest = max(near.bit_count() for near in steps.adjacent)
-    return len(steps.names) <= ALL_OF and widest >= _PARTNERS
+    few = len(steps.names) <= ALL_OF
+    return few and max(near.bit_count() for near in steps.adjacent) >= _PARTNERS
 
 
 def _connected(adjacent: Sequence[int]) -> list[bool]:

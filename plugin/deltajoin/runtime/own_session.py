@@ -13,7 +13,7 @@ anew when its inputs are there. `for_few_rows` interprets plans as they were mad
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
@@ -66,11 +66,11 @@ def forget_views(own: SparkSession) -> None:
     """Drop the views of a session that has done its work.
 
     Delta keeps the session that loaded a snapshot for as long as that is the newest; the plans of
-    its views would stay with it, some megabytes for each table.
+    its views would stay with it, some megabytes for each table. Where the session can't be reached
+    (Spark Connect, a guarded gateway) they stay: what is committed must not end in a failure.
     """
-    state = getattr(own, "_jsparkSession", None)
-    if state is not None:  # Spark Connect keeps no plans here
-        state.sessionState().catalog().clearTempTables()
+    with suppress(Exception):
+        own._jsparkSession.sessionState().catalog().clearTempTables()
 
 
 def _is_carried(key: str) -> bool:
