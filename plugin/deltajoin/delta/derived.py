@@ -148,8 +148,8 @@ def _plan(
     full = plan_full_query(graph, statistics, described.types, choice)
     below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
     rows = _rows(graph, statistics, sum(branch.plan.rows for branch in full.arms))
-    changed = any(source.changed for source in below)
     paths = routes(graph, statistics, order, versions, strategy, pins)
+    changed = bool(paths)  # what changed may stand only in branches that can't have rows
     source = SourceVersion(
         source=derived.name,
         location="",
