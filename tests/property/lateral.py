@@ -17,7 +17,7 @@ def lateral_joins(sql: str) -> str:
     for select in list(tree.find_all(exp.Select)):
         for view in select.args.pop("laterals", None) or []:
             select.append("joins", _join(view))
-    return tree.sql(dialect="spark")
+    return tree.sql(dialect="databricks")  # keeps QUALIFY
 
 
 def _join(view: exp.Lateral) -> exp.Join:

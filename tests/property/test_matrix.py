@@ -30,6 +30,12 @@ JOINS = {
     "(SELECT b.v FROM b WHERE b.k = a.k)",
     "not in, never NULL": "SELECT a.k, a.v FROM a WHERE a.k IS NOT NULL AND a.k NOT IN "
     "(SELECT b.k FROM b WHERE b.k IS NOT NULL)",
+    "in groups": "SELECT a.k, a.v FROM a WHERE a.k IN (SELECT max(b.k) FROM b GROUP BY b.k)",
+    "not in groups": "SELECT a.k, a.v FROM a WHERE a.v NOT IN "
+    "(SELECT count(*) + 4 FROM b GROUP BY b.k HAVING b.k = 1 OR b.k IS NULL)",
+    "exists, no column": "SELECT a.k, a.v FROM a WHERE EXISTS "
+    "(SELECT 1, 1 FROM (SELECT i FROM b LATERAL VIEW explode(array(b.k)) e AS i) AS c "
+    "WHERE c.i = 1)",
     "left, less": "SELECT a.k, a.v, b.v AS w FROM a LEFT JOIN b ON a.v < b.v",
     "full, less": "SELECT a.k, a.v, b.v AS w FROM a FULL JOIN b ON a.k <= b.k",
     "anti, all rows": "SELECT a.k, a.v FROM a LEFT ANTI JOIN b ON a.k + b.k > 3",
@@ -64,5 +70,7 @@ def case_of(query: str, left: str, before: int, after: int, key: int | None) -> 
 @pytest.mark.parametrize("join", JOINS)
 def test_every_change_of_matches(join: str) -> None:
     for left, before, after, key in product(LEFT, range(3), range(3), (1, None)):
-        for outcome in check(case_of(JOINS[join], left, before, after, key)):
+        outcomes = list(check(case_of(JOINS[join], left, before, after, key)))
+        assert outcomes
+        for outcome in outcomes:
             assert not outcome.problem, (left, before, after, key, outcome.problem)

@@ -257,10 +257,10 @@ class _Trees(_Generator):
         source = f"{quote(table.name)} AS {below}"
         one, two = self.random.choice(names), self.random.choice(names)
         if not table.key or self.chance(0.4):
-            text = f"SELECT {shown}, v.e AS e FROM {source} LATERAL VIEW OUTER "
-            text += f"explode(CASE WHEN {one} IS NOT NULL THEN array({two}, {two}) END) v AS e"
+            text = f"SELECT {shown}, v.item FROM {source} LATERAL VIEW OUTER "
+            text += f"explode(CASE WHEN {one} IS NOT NULL THEN array({two}, {two}) END) v AS item"
             sort = columns[names.index(two)][1]
-            return Tree(f"({text}) AS {alias}", [*columns, (f"{alias}.e", sort)], (), True)
+            return Tree(f"({text}) AS {alias}", [*columns, (f"{alias}.item", sort)], (), True)
         order = ", ".join([two, *(f"{below}.{quote(name)}" for name in table.key)])
         call = self.random.choice(("row_number()", "row_number()", "rank()", f"count({two})"))
         text = (

@@ -180,6 +180,23 @@ def test_functions_come_out_as_they_went_in() -> None:
         assert shown.replace("`", "") == f"SELECT {call} AS q FROM t"
 
 
+def test_qualify_stays_as_it_is_written() -> None:
+    sql = "SELECT a.b AS c FROM t AS a QUALIFY rank() OVER (PARTITION BY a.c ORDER BY a.b) = 1"
+    assert text(parse(sql)).replace("`", "") == sql
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "k IN (SELECT max(k) FROM w GROUP BY y)",
+        "EXISTS (SELECT 1, 1 FROM w GROUP BY y HAVING count(*) > 1)",
+        "k NOT IN (SELECT k + 1 FROM w GROUP BY k)",
+    ],
+)
+def test_nobody_sees_the_names_of_a_subquery_in_where(condition: str) -> None:
+    assert bind(f"SELECT k FROM f WHERE {condition}", COLUMNS).graph is not None
+
+
 def test_a_doubled_quote_is_one_quote() -> None:
     (projection,) = graph("SELECT 'it''s' AS q, id FROM f").projections[:1]
     assert projection.sql == r"'it\'s'"

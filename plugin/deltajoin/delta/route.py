@@ -152,7 +152,8 @@ class Router:
             return self._complete(core, self.driver, rows)
         number = next(n for n, a in enumerate(core.attachments) if self.driver in a.core.everything)
         attachment = core.attachments[number]
-        left = Core(core.relations, core.early, core.attachments[:number])
+        early = tuple(p for p in core.early if p.relations)
+        left = Core(core.relations, early, core.attachments[:number])
         keys, restricted = self._keys_into(left, attachment)
         if not keys:
             keys, restricted = self._keys_into(left, attachment, equal=False)
@@ -165,7 +166,7 @@ class Router:
         else:
             entry = min(left.relations)
             steps = [self._start(left, entry)]
-        steps += self._complete(restricted, entry, rows)
+        steps += (*self._complete(restricted, entry, rows), *_filters(restricted))
         steps.append(self._flip(attachment))
         steps += [self._attach(other) for other in core.attachments[number + 1 :]]
         return steps

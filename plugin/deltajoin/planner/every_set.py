@@ -15,7 +15,8 @@ from functools import lru_cache
 from operator import itemgetter, mul
 
 from deltajoin.planner.classes import numbers
-from deltajoin.planner.steps import ALL_OF, Steps
+from deltajoin.planner.steps import Steps
+from deltajoin.planner.subsets import ALL_OF
 
 #: Partners that make a relation a hub: 256 sets around it at least.
 _PARTNERS = 8
@@ -26,32 +27,29 @@ class EverySet:
     """The fan-outs of a graph, in a list by set: one for each of its relations, come last."""
 
     def __init__(self, steps: Steps) -> None:
-        self._before = _sets_before(len(steps.names))
-        self._fan_outs: list[list[float]] = [[] for _ in self._before]
+        size = len(steps.names)
+        self._before = _sets_before(size)
         self._connected = connected = _connected(steps.adjacent)
-        size = steps.size
+        self._fan_outs: list[list[float]] = [[] for _ in self._before]
         for new, adjacent in enumerate(steps.adjacent):
-            bit, known, relevant = 1 << new, steps.fan_outs(new), steps.relevant[new]
-            for joined, found in enumerate(self._fan_outs):
-                if joined & bit:
-                    before = joined ^ bit
-                    if before & adjacent and connected[before]:
-                        found.append((known.get(before & relevant) or size(before, new))[0])
-                    else:
-                        found.append(math.inf)
+            bit, relevant, fan_out = 1 << new, steps.relevant[new], steps.fan_out
+            for joined in _holding(size, new):
+                linked = joined & adjacent and connected[joined ^ bit]
+                known = fan_out(joined & relevant, new) if linked else math.inf
+                self._fan_outs[joined].append(known)
 
-    def rings(self, bound: int, rows: float, within: int) -> list[dict[int, float]]:
-        """Set -> rows, by size: all connected sets from `bound`, of `rows` rows, to `within`."""
-        rows_of = [math.inf] * len(self._fan_outs)
+    def rows(self, bound: int, rows: float, within: int) -> tuple[list[float], list[float]]:
+        """By set the rows of all sets from `bound`, of `rows` rows, to `within`; the fewest of each
+        size. Infinite where predicates don't link a set."""
+        rows_of, least = [math.inf] * len(self._before), [rows]
         rows_of[bound] = rows
         before, fan_outs, connected = self._before, self._fan_outs, self._connected
-        rings = [{bound: rows}]
         for layer in _layers(bound, within):
             sets = [s for s in layer if connected[s]]
-            rings.append({s: min(map(mul, before[s](rows_of), fan_outs[s])) for s in sets})
-            for joined, found in rings[-1].items():
-                rows_of[joined] = found
-        return rings
+            for s in sets:
+                rows_of[s] = min(map(mul, before[s](rows_of), fan_outs[s]))
+            least.append(min(map(rows_of.__getitem__, sets), default=math.inf))
+        return rows_of, least
 
 
 def has_hub(steps: Steps) -> bool:
@@ -83,6 +81,12 @@ def _sets_before(size: int) -> list[_Getter]:
     """
     sets = ([s ^ 1 << last for last in numbers(s)] for s in range(1 << size))
     return [itemgetter(*(before if len(before) > 1 else (0, 0))) for before in sets]
+
+
+@lru_cache(maxsize=ALL_OF * ALL_OF)
+def _holding(size: int, number: int) -> list[int]:
+    """The sets of so many relations that hold one."""
+    return [joined for joined in range(1 << size) if joined >> number & 1]
 
 
 @lru_cache(maxsize=ALL_OF * ALL_OF)

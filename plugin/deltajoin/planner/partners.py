@@ -99,7 +99,7 @@ class Partners:
                 here = min(here, MOST) * self.classes.factor(self.number, classes)[0]
             elif here > self.rows:
                 here = self.rows
-            there = min(there, MOST) * (least if least < 1.0 else most)
+            there = (there if there < MOST else MOST) * (least if least < 1.0 else most)
         distinct = (there if there > here else here) * apart
         if distinct > MOST or distinct < apart:
             distinct = min(max(distinct, apart), MOST)

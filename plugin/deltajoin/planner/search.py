@@ -35,6 +35,8 @@ EXACT_RELATIONS = 12
 MODEL_SETS = 40_000
 #: States of each size in the search whose cost no exact state may pass.
 _NARROW = 4
+#: Rows by set.
+RowsOf = dict[int, float] | list[float]
 #: An order is better if its cost is less by so much: in six digits, or by more than rounding.
 _BETTER, _TIE = 1 - 1e-6, 1 - 1e-9
 
@@ -108,11 +110,10 @@ class Search:
         allowed = 1 << 2 * EXACT_RELATIONS if small else self._left // self._paths
         self._paths = max(1, self._paths - 1)
         first = State(bound, 0, 0.0, tuple(self.steps.number(name) for name in start))
-        rings = self._rings(bound, rows, within, allowed)
-        rows_of = {joined: rows for ring in rings for joined, rows in ring.items()}
-        whole = len(rings) > (within & ~bound).bit_count()
-        layer = self._grown(first, rings, rows_of, within, whole)
-        if not whole:
+        rows_of, least = self._rows(bound, rows, within, allowed)
+        whole = len(least) > (within & ~bound).bit_count()
+        layer = self._grown(first, rows_of, least, within, whole)
+        if isinstance(rows_of, dict) and not whole:
             layer, rows_of = finish_by_beam(
                 self.steps, self.pricing, self._width, layer, rows_of, within
             )
@@ -121,29 +122,30 @@ class Search:
     def _grown(
         self,
         first: State,
-        rings: list[dict[int, float]],
-        rows_of: dict[int, float],
+        rows_of: RowsOf,
+        fewest: Sequence[float],
         within: int,
         whole: bool,
     ) -> list[State]:
-        """The last layer: the best ways to the sets of the last ring.
+        """The last layer: the best ways to the largest sets whose rows are known.
 
-        Where the rings are complete (`whole`), a narrow search goes first: its way holds unless
-        another is better. States that can't be are left out, but not from a trace: each step to
-        come costs at least the rows into it and out of it, of the smallest sets.
+        Where these are `whole`, a narrow search goes first: its way holds unless another is better.
+        States that can't be are left out, but not from a trace: each step to come costs at least
+        the rows into it and out of it, of the smallest sets.
         """
-        least = [self.pricing.row * min(ring.values()) for ring in rings]
-        rest = [2 * sum(least[number + 1 :]) - least[-1] for number in range(len(rings))]
+        least = [self.pricing.row * rows for rows in fewest]
+        sizes = range(1, len(least))
+        rest = [2 * sum(least[number + 1 :]) - least[-1] for number in range(len(least))]
         rest[-1] = 0.0
         layer, enough = [first], math.inf
         if whole:
-            for _ in rings[1:]:
+            for _ in sizes:
                 layer = nsmallest(_NARROW, self._grow(layer, rows_of, within), key=rank)
             enough = layer[0].cost * _BETTER
         narrow, layer = layer[0], [first]
         limit = enough if self._trace is None else math.inf
-        for number, ring in enumerate(rings[1:], start=1):
-            ahead = 0.0 if ring is rings[-1] else self.pricing.row
+        for number in sizes:
+            ahead = 0.0 if number == sizes[-1] else self.pricing.row
             grown = self._grow(layer, rows_of, within, limit - rest[number], ahead)
             if self._trace is not None:
                 self._trace.steps += self._considered(layer, grown, rows_of, within)
@@ -193,22 +195,27 @@ class Search:
             return moves
         return lambda bound: [move for move in moves(bound) if not move[0] & outside]
 
-    def _rings(self, bound: int, rows: float, within: int, allowed: int) -> list[dict[int, float]]:
-        """Rows of the sets from `bound` on, by size, as far as so many sets and fan-outs go."""
+    def _rows(
+        self, bound: int, rows: float, within: int, allowed: int
+    ) -> tuple[RowsOf, Sequence[float]]:
+        """Rows of the sets from `bound` on, as far as so many sets and fan-outs go, and the fewest
+        of each size."""
         if has_hub(self.steps) and not self.steps.measured:
-            rings = self._every.rings(bound, rows, within)
-            if within in rings[-1]:
-                return rings
-        rings, left = [{bound: rows}], allowed
-        while len(rings) <= (within & ~bound).bit_count():
-            asked = self.steps.asked
-            grown = self._sizes(rings[-1], within, left)
-            if grown is None:
+            every, least = self._every.rows(bound, rows, within)
+            if least[-1] < math.inf:
+                return every, least
+        grown, fewest, left = {bound: rows}, [rows], allowed
+        rows_of = grown.copy()
+        while len(fewest) <= (within & ~bound).bit_count():
+            asked, found = self.steps.asked, self._sizes(grown, within, left)
+            if found is None:
                 break
-            left -= len(grown) + self.steps.asked - asked
-            rings.append(grown)
+            left -= len(found) + self.steps.asked - asked
+            grown = found
+            rows_of |= grown
+            fewest.append(min(grown.values()))
         self._left -= min(allowed - left, self._left)
-        return rings
+        return rows_of, fewest
 
     @cached_property
     def _every(self) -> EverySet:
@@ -231,7 +238,7 @@ class Search:
     def _grow(
         self,
         layer: list[State],
-        rows_of: dict[int, float],
+        rows_of: RowsOf,
         within: int,
         limit: float = math.inf,
         ahead: float = 0.0,
@@ -267,7 +274,7 @@ class Search:
         ]
 
     def _considered(
-        self, layer: list[State], grown: list[State], rows_of: dict[int, float], within: int
+        self, layer: list[State], grown: list[State], rows_of: RowsOf, within: int
     ) -> Iterator[Considered]:
         """Every step from a layer, cheap to tell again; kept if a state of the next begins so."""
         kept = {state.order for state in grown}
@@ -285,7 +292,7 @@ class Search:
                     (*state.order, new) in kept,
                 )
 
-    def _described(self, state: State, start: int, rows_of: dict[int, float]) -> JoinOrder:
+    def _described(self, state: State, start: int, rows_of: RowsOf) -> JoinOrder:
         bound, rows = 0, []
         for position, new in enumerate(state.order, start=1):
             bound |= 1 << new

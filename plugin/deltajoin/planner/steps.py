@@ -12,10 +12,10 @@ from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics, drawn
 from deltajoin.planner.classes import LEAST, numbers
-from deltajoin.planner.subsets import every_match
+from deltajoin.planner.subsets import ALL_OF, every_match
 
-#: In graphs of up to so many relations, all steps to one are estimated once this many were asked.
-ALL_OF, MANY = 12, 48
+#: In graphs of up to ALL_OF relations, all steps to one are estimated once this many were asked.
+MANY = 48
 #: A step from a bound set: the set after it, the new relation, its fan-out and key.
 Move = tuple[int, int, float, int]
 #: Its fan-out and key alone.
@@ -56,10 +56,11 @@ class Steps:
         )
         self._matches = tuple(self._matching.of(i).match for i in range(len(self.names)))
         self._rows = tuple(self._matching.rows(name) for name in self.names)
-        self._fan_outs: tuple[dict[int, Step], ...] = tuple({} for _ in self.names)
+        self._fan_outs: tuple[dict[int, float], ...] = tuple({} for _ in self.names)
+        self._keys: tuple[dict[int, int], ...] = tuple({} for _ in self.names)
         self._carriers: dict[int, int] = {0: 0}
         if like is not None:
-            self._fan_outs, self._carriers = like._fan_outs, like._carriers
+            self._fan_outs, self._keys, self._carriers = like._fan_outs, like._keys, like._carriers
         self._moves: dict[int, tuple[Move, ...]] = {}
 
     def number(self, name: str) -> int:
@@ -119,11 +120,15 @@ class Steps:
         found = self._moves.get(bound)
         if found is None:
             near, size = numbers(self.neighbours(bound)), self.size
-            known, relevant = self._fan_outs, self.relevant
+            fan_outs, keys, relevant = self._fan_outs, self._keys, self.relevant
             if self._measured:
                 steps = [size(bound, new) for new in near]
             else:
-                steps = [known[n].get(bound & relevant[n]) or size(bound, n) for n in near]
+                mets = [bound & relevant[new] for new in near]
+                steps = [
+                    (fan_outs[new][met], keys[new][met]) if met in fan_outs[new] else size(met, new)
+                    for new, met in zip(near, mets, strict=True)
+                ]
             found = tuple(
                 [(bound | 1 << new, new, *step) for new, step in zip(near, steps, strict=True)]
             )
@@ -136,41 +141,46 @@ class Steps:
         The key is the set of equality classes that the step matches on; 0 for none.
         """
         met = bound & self.relevant[new]
-        known = self._fan_outs[new].get(met)
-        if known is None:
-            self.asked += 1
-            if len(self._fan_outs[new]) == MANY and len(self.names) <= ALL_OF:
-                self._estimate_all(new)
-            known = self._fan_outs[new].get(met) or self._estimated(met, new)
-            self._fan_outs[new][met] = known
+        fan_out = self._fan_outs[new].get(met)
+        if fan_out is None:
+            fan_out = self._asked(met, new)
+        key = self._keys[new][met]
         if self._measured:
             seen = self._measured.get((bound & self._matching.relevant(new), new))
             if seen is not None:
-                return drawn(seen, known[0]), known[1]
-        return known
+                return drawn(seen, fan_out), key
+        return fan_out, key
 
     @property
     def measured(self) -> bool:
         """Whether some steps were measured on the driver's path."""
         return bool(self._measured)
 
-    def fan_outs(self, new: int) -> dict[int, Step]:
-        """The steps to a relation that were asked for, by the part of the bound set that matters:
-        what is `relevant` of it."""
-        return self._fan_outs[new]
+    def fan_out(self, met: int, new: int) -> float:
+        """The fan-out of a step from what is `relevant` of a set, whatever was measured."""
+        found = self._fan_outs[new].get(met)
+        return self._asked(met, new) if found is None else found
+
+    def _asked(self, met: int, new: int) -> float:
+        self.asked += 1
+        fan_outs = self._fan_outs[new]
+        if len(fan_outs) == MANY and len(self.names) <= ALL_OF:
+            self._estimate_all(new)
+        if met not in fan_outs:
+            fan_outs[met], self._keys[new][met] = self._estimated(met, new)
+        return fan_outs[met]
 
     def _estimated(self, met: int, new: int) -> Step:
         share, key = self._matches[new](met)
-        rows = self._rows[new] * share
-        return (rows if rows > LEAST else LEAST), key
+        return max(self._rows[new] * share, LEAST), key
 
     def _estimate_all(self, new: int) -> None:
         """All steps to a relation that is asked for from many sets."""
-        always, rows = self._always(new), self._rows[new]
-        partners = self._matching.of(new)
-        sets, shares, keys = every_match(partners, self.relevant[new], always)
+        rows, partners = self._rows[new], self._matching.of(new)
+        sets, shares, keys = every_match(partners, self.relevant[new], self._always(new))
         fan_outs = [found if (found := rows * share) > LEAST else LEAST for share in shares]
-        self._fan_outs[new].update(zip(sets, zip(fan_outs, keys, strict=True), strict=True))
+        self._fan_outs[new].update(zip(sets, fan_outs, strict=True))
+        self._keys[new].update(zip(sets, keys, strict=True))
 
     def _always(self, new: int) -> int:
         """What all sets hold from which a relation is linked: its neighbour, if it has but one."""

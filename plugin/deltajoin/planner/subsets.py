@@ -7,10 +7,16 @@ set is asked for; one list operation instead of one call for each set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import repeat
+from operator import and_, itemgetter, mul
 
-from deltajoin.planner.classes import Classes, numbers
+from deltajoin.planner.classes import numbers
 from deltajoin.planner.partners import NOTHING, Part, Partners, Wide, product
+
+#: All sets of a graph are looked at where it has up to so many relations.
+ALL_OF = 12
 
 
 def every_match(
@@ -26,15 +32,13 @@ def every_match(
     for number in numbers(relevant & always):
         first = product(first, _part(partners, number))
     sets, classes = [relevant & always], [first[0]]
-    there, here, present, residual, least, most = ([value] for value in first[1:])
+    there, here, present, residual = ([value] for value in first[1:5])
     for number in partnered:
         bit, part = 1 << number, _part(partners, number)
         sets += [joined | bit for joined in sets]
         classes += [known | part[0] for known in classes] if part[0] else classes
         for values, factor in zip((there, here, present, residual), part[1:5], strict=True):
             values += [value * factor for value in values] if factor != 1.0 else values
-        least += [min(value, part[5]) for value in least] if part[5] < 1.0 else least
-        most += [max(value, part[6]) for value in most] if part[6] > 1.0 else most
     apart = [1.0] * len(sets)
     for wide in partners.wide:
         where = _places(partnered, wide.span)
@@ -49,17 +53,8 @@ def every_match(
             value * share if needs & joined == needs else value
             for value, joined in zip(residual, sets, strict=True)
         ]
-    for number in numbers(partners.crossing & relevant):
-        bit, factors = 1 << number, _Factors(partners.classes, number)
-        of = partners.classes.of[number]
-        own = [
-            factors[known & of] if joined & bit else 1.0
-            for known, joined in zip(classes, sets, strict=True)
-        ]
-        least = [a if a < b else b for a, b in zip(least, own, strict=True)]
-        if max(own) > 1.0:
-            most = [max(pair) for pair in zip(most, own, strict=True)]
-    parts = zip(classes, there, here, present, residual, least, most, strict=True)
+    joint = _joint(partners, relevant, always, classes)
+    parts = zip(classes, there, here, present, residual, joint, joint, strict=True)
     return sets, list(map(partners.share, parts, apart)), classes
 
 
@@ -80,19 +75,50 @@ def _by_one(wide: Wide) -> bool:
 def _multiplied(values: list[float], factors: Sequence[float], where: Sequence[int]) -> list[float]:
     if min(factors) == max(factors) == 1.0:
         return values
-    return [value * factors[at] for value, at in zip(values, where, strict=True)]
+    return list(map(mul, values, map(factors.__getitem__, where)))
 
 
-class _Factors(dict[int, float]):
-    """Classes of a relation's own -> the factor of their joint values."""
+def _joint(
+    partners: Partners, relevant: int, always: int, classes: Sequence[int]
+) -> Sequence[float]:
+    """For all sets in order, the factor of joint values that counts: the least, if below one."""
+    factors = _Factors(partners, relevant)
+    if not partners.crossing & relevant and set(factors.alone) == {1.0}:
+        return factors.alone[:1] * len(classes)
+    wide = sum(1 << wide.number for wide in partners.wide)
+    rows = map(factors.__getitem__, map(and_, classes, repeat(wide)))
+    found = (members(row) for members, row in zip(_members(relevant, always), rows, strict=True))
+    return [least if (least := min(own)) < 1.0 else max(own) for own in found]
 
-    def __init__(self, classes: Classes, number: int) -> None:
+
+class _Factors(dict[int, list[float]]):
+    """Wide classes that meet -> the factors of the partners' joint values, by relation."""
+
+    def __init__(self, partners: Partners, relevant: int) -> None:
         super().__init__()
-        self._classes, self._number = classes, number
+        self._partners = partners
+        self._crossing = numbers(partners.crossing & relevant)
+        self.alone = [1.0] * relevant.bit_length()
+        for number in numbers(relevant):
+            least, most = partners.single.get(number, NOTHING)[5:]
+            self.alone[number] = least if least < 1.0 else most
 
-    def __missing__(self, own: int) -> float:
-        found = self[own] = self._classes.factor(self._number, own)[0]
-        return found
+    def __missing__(self, wide: int) -> list[float]:
+        classes, single = self._partners.classes, self._partners.single
+        row = self[wide] = self.alone.copy()
+        for number in self._crossing:
+            own = (wide | single.get(number, NOTHING)[0]) & classes.of[number]
+            row[number] = classes.factor(number, own)[0]
+        return row
+
+
+@lru_cache(maxsize=4 * ALL_OF)
+def _members(relevant: int, always: int) -> list[Callable[[Sequence[float]], tuple[float, ...]]]:
+    """For all sets in order, what stands at their members; of the empty set, at any."""
+    sets = [relevant & always]
+    for number in numbers(relevant & ~always):
+        sets += [joined | 1 << number for joined in sets]
+    return [itemgetter(*(held := numbers(s or relevant)), held[0]) for s in sets]
 
 
 def _places(partnered: Sequence[int], span: int) -> list[int]:
@@ -117,14 +143,14 @@ def _sides(
     for number in partnered:
         parts += [part | 1 << number for part in parts]
     there, here, apart, present = ([1.0] * len(parts) for _ in range(4))
+    groups, own = partners.classes.groups, 1.0 if _by_one(wide) else wide.distinct
     for at, part in enumerate(parts):
         met = wide.links & part
         if met:
-            side = wide.sides.get(part)
-            if side is None:
-                side = partners.side(wide.number, part, met, wide.distinct)
-                wide.sides[part] = side
-            there[at], apart[at] = side.distinct, side.apart
-            here[at] = 1.0 if _by_one(wide) else wide.distinct
-            present[at] = side.present * wide.present
+            found = groups(wide.number, part)
+            if len(found) == 1:
+                there[at], nonnull = found[0].distinct, found[0].present
+            else:
+                there[at], apart[at], nonnull = partners.side(wide.number, part, met, wide.distinct)
+            here[at], present[at] = own, nonnull * wide.present
     return there, here, apart, present

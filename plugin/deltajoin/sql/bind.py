@@ -436,6 +436,7 @@ class _Binder:
             query = query.this
         assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
         query.set("distinct", None)  # a match is a match
+        name_outputs(query)
         inner = self.block(query, outer=scope)
         below = frozenset(inner.relations)
         on = [c for c in inner.conjuncts if not relations_in(c) <= below]

@@ -35,6 +35,14 @@ class Verbatim(Spark):
             if name in _OWN_SYNTAX
         }
 
+    class Generator(Spark.Generator):  # type: ignore[misc, valid-type]
+        #: What has no transform of its own comes out clause by clause: QUALIFY, for one, stays.
+        TRANSFORMS: ClassVar[dict] = {  # type: ignore[type-arg]
+            kind: write
+            for kind, write in Spark.Generator.TRANSFORMS.items()
+            if kind not in (exp.Select, exp.With, exp.From, exp.Pivot)
+        }
+
 
 def parse(sql: str) -> exp.Query:
     """Parse exactly one query.

@@ -47,12 +47,21 @@ def own_name(node: exp.Expr) -> str:
 
 
 def name_outputs(query: exp.Query) -> None:
-    """Name what a union's right side gives out without one, in place: nobody sees these names."""
+    """Name what a query gives out without a name of its own, or by one that it gave out before.
+
+    In place, where nobody sees these names: in EXISTS and IN, and on a union's right side.
+    """
     query = unwrapped(query)
-    if isinstance(query, exp.Select):
-        for number, node in enumerate(query.expressions):
-            if not isinstance(node, exp.Alias) and not node.is_star and not own_name(node):
-                node.replace(exp.alias_(node.copy(), f"_c{number}", quoted=True))
+    while isinstance(query, exp.SetOperation):
+        query = unwrapped(query.this)
+    seen: set[str] = set()
+    for number, node in enumerate(query.expressions if isinstance(query, exp.Select) else ()):
+        if isinstance(node, exp.Alias) or node.is_star:
+            continue
+        name = own_name(node).lower()
+        if not name or name in seen:
+            node.replace(exp.alias_(node.copy(), f"_c{number}", quoted=True))
+        seen.add(name)
 
 
 def group_rows(select: exp.Select, block: Block, bind: Bind, scope: Scope) -> Grouping:
