@@ -77,7 +77,7 @@ class _Walk:
     def __init__(
         self, graph: Hypergraph, visit: Callable[[int, int], bool], work: int | None = None
     ) -> None:
-        self._size = graph.size
+        self._size, self._everything = graph.size, graph.everything
         self._visit = visit
         self._work = work
         self._near = [0] * graph.size
@@ -156,9 +156,10 @@ class _Walk:
             if plain or joined | part in built:
                 self._partners(joined | part)
             part = (part - near) & near
-        part = near & -near
+        apart |= near
+        part = near & -near if self._everything & ~(apart | joined) else 0
         while part:
-            self._grow(joined | part, apart | near)
+            self._grow(joined | part, apart)
             part = (part - near) & near
 
     def _partners(self, joined: int) -> None:
@@ -185,9 +186,10 @@ class _Walk:
             if plain or (grown in built and self._joins(joined, grown)):
                 self._pair(joined, grown)
             part = (part - near) & near
-        part = near & -near
+        apart |= near
+        part = near & -near if self._everything & ~(apart | partner) else 0
         while part:
-            self._grow_partner(joined, partner | part, apart | near)
+            self._grow_partner(joined, partner | part, apart)
             part = (part - near) & near
 
     def _pair(self, one: int, other: int) -> None:
