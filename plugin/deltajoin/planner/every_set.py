@@ -32,11 +32,14 @@ class EverySet:
         self._connected = connected = _connected(steps.adjacent)
         self._fan_outs: list[list[float]] = [[] for _ in self._before]
         for new, adjacent in enumerate(steps.adjacent):
-            bit, relevant, fan_out = 1 << new, steps.relevant[new], steps.fan_out
+            bit, relevant, known = 1 << new, steps.relevant[new], steps.fan_outs(new)
             for joined in _holding(size, new):
-                linked = joined & adjacent and connected[joined ^ bit]
-                known = fan_out(joined & relevant, new) if linked else math.inf
-                self._fan_outs[joined].append(known)
+                if joined & adjacent and connected[joined ^ bit]:
+                    met = joined & relevant
+                    fan_out = known[met] if met in known else steps.size(met, new)[0]
+                    self._fan_outs[joined].append(fan_out)
+                else:
+                    self._fan_outs[joined].append(math.inf)
 
     def rows(self, bound: int, rows: float, within: int) -> tuple[list[float], list[float]]:
         """By set the rows of all sets from `bound`, of `rows` rows, to `within`; the fewest of each

@@ -87,11 +87,21 @@ class Partners:
             together, apart = self._widened(together, bound)
         if self.crossing & bound and together[0] & (together[0] - 1):
             together = self._crossed(together, bound)
-        return self.share(together, apart), together[0]
+        return self.share(*together, apart), together[0]
 
-    def share(self, together: Part, apart: float) -> float:
-        """The share of what partners contribute together."""
-        classes, there, here, present, residual, least, most = together
+    def share(
+        self,
+        classes: int,
+        there: float,
+        here: float,
+        present: float,
+        residual: float,
+        least: float,
+        most: float,
+        apart: float,
+    ) -> float:
+        """The share of what partners contribute together, a `Part`, and what makes up for members
+        that meet here."""
         if not classes:
             return residual if residual > LEAST else LEAST
         if classes & (classes - 1):

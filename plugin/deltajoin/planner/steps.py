@@ -8,6 +8,8 @@ of a model. What a step costs says `planner.lookup`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics, drawn
@@ -156,10 +158,9 @@ class Steps:
         """Whether some steps were measured on the driver's path."""
         return bool(self._measured)
 
-    def fan_out(self, met: int, new: int) -> float:
-        """The fan-out of a step from what is `relevant` of a set, whatever was measured."""
-        found = self._fan_outs[new].get(met)
-        return self._asked(met, new) if found is None else found
+    def fan_outs(self, new: int) -> Mapping[int, float]:
+        """The fan-outs to a relation that were asked for, by what is `relevant` of a set."""
+        return self._fan_outs[new]
 
     def _asked(self, met: int, new: int) -> float:
         self.asked += 1

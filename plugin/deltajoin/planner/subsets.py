@@ -54,8 +54,8 @@ def every_match(
             for value, joined in zip(residual, sets, strict=True)
         ]
     joint = _joint(partners, relevant, always, classes)
-    parts = zip(classes, there, here, present, residual, joint, joint, strict=True)
-    return sets, list(map(partners.share, parts, apart)), classes
+    columns = (classes, there, here, present, residual, joint, joint, apart)
+    return sets, list(map(partners.share, *columns)), classes
 
 
 def _part(partners: Partners, number: int) -> Part:
