@@ -15,6 +15,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
+RANDOM := $(addprefix tests/property/test_,oracle.py trees.py layers.py written.py)
 
 .PHONY: help env demo test trust lint check accept bench bench-planner bench-orders clean
 
@@ -58,7 +59,7 @@ test: env
 	@$(PY) -m pytest -q --doctest-modules $(PURE)
 
 trust: env
-	@$(PY) -m pytest -q -s tests/property/test_oracle.py tests/property/test_trees.py tests/property/test_layers.py --cases 7000 -k random
+	@$(PY) -m pytest -q -s $(RANDOM) --cases 7000 -k random --timeout 7200
 	@$(PY) -m pytest -q -n 2 -rP tests/spark/test_oracle.py --models 200
 
 lint: env

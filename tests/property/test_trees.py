@@ -73,7 +73,7 @@ def run_chunk(
             query = bound(case)
         except DeltaJoinError as error:
             if error.code != "UNCONNECTED_RELATIONS":
-                raise
+                return seen, (seed, error.code, str(error))
             seen["refused"] += 1
             continue
         if query.graph is None:
