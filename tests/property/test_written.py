@@ -30,7 +30,7 @@ def written() -> list[str]:
 def test_random_histories_of_written_queries(
     request: pytest.FixtureRequest, processes: ProcessPoolExecutor
 ) -> None:
-    histories = max(2, request.config.getoption("--cases") // 200)
+    histories = max(2, request.config.getoption("--cases") // 300)
     seeds = [(query, range(histories)) for query in written()]
     seen: Counter[str] = Counter()
     for query, (found, problems) in zip(
