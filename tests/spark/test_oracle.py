@@ -4,7 +4,8 @@ delta-rs writes the tables (appends, deletes, updates, merges, several commits b
 between OPTIMIZE, overwrites and reloads of the same rows), most of them with a change feed;
 `deltajoin.run` follows, never rebuilding. Each epoch is compared with DuckDB's
 result of the query, the last of each model also with Spark's own, through `deltajoin.read`.
-`--models N` gives more models; each has five epochs and a seed in its name.
+`--models N` gives more models; each has five epochs and a seed in its name, and for every four of
+them there is one of the written queries.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from deltajoin.sql.bind import bind
 from tests.property.cases import Case, Commit, Row, State, Table, play, quote, render_sql
 from tests.property.generate import Profile
 from tests.property.oracle import arrow_schema, draw, full_rows
+from tests.property.test_written import history_of, written
 from tests.property.trees import generate_tree
 
 if TYPE_CHECKING:
@@ -38,9 +40,11 @@ FIRST_SEED = 1
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    models = metafunc.config.getoption("--models")
     if "seed" in metafunc.fixturenames:
-        models = metafunc.config.getoption("--models")
         metafunc.parametrize("seed", range(FIRST_SEED, FIRST_SEED + models))
+    if "written_seed" in metafunc.fixturenames:
+        metafunc.parametrize("written_seed", range(FIRST_SEED, FIRST_SEED + max(1, models // 4)))
 
 
 def profile_of(seed: int) -> Profile:
@@ -62,6 +66,14 @@ def test_every_epoch_of_a_tree_equals_the_query(
         if bind(case.query, {t.name: t.names for t in case.tables}, types).graph is not None:
             return follow(case, spark, tmp_path)
     raise AssertionError("no tree is kept incrementally")
+
+
+def test_every_epoch_of_a_written_query_equals_the_query(
+    written_seed: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    queries = written()
+    query = queries[(written_seed - 1) * 7 % len(queries)]
+    follow(replace(history_of(query, written_seed), seed=written_seed), spark, tmp_path)
 
 
 def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
@@ -120,7 +132,7 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path) -> None:
     assert spark_rows(spark, case, sql, tmp_path) in (before, None)
     print(
         f"\nseed {seed}: {first.kind}, {len(used)} tables, "
-        f"{changed} of {EPOCHS} epochs change the target, {kept} incremental, "
+        f"{changed} of {len(case.epochs)} epochs change the target, {kept} incremental, "
         f"read by {dict(methods)}, {time.monotonic() - started:.1f} s"
     )
 
