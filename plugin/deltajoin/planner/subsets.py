@@ -31,11 +31,10 @@ def every_match(
     first = NOTHING
     for number in numbers(relevant & always):
         first = product(first, _part(partners, number))
-    sets, classes = [relevant & always], [first[0]]
+    sets, classes = _sets(relevant & always, partnered), [first[0]]
     there, here, present, residual = ([value] for value in first[1:5])
     for number in partnered:
-        bit, part = 1 << number, _part(partners, number)
-        sets += [joined | bit for joined in sets]
+        part = _part(partners, number)
         classes += [known | part[0] for known in classes] if part[0] else classes
         for values, factor in zip((there, here, present, residual), part[1:5], strict=True):
             values += [value * factor for value in values] if factor != 1.0 else values
@@ -56,6 +55,14 @@ def every_match(
     joint = _joint(partners, relevant, always, classes)
     columns = (classes, there, here, present, residual, joint, joint, apart)
     return sets, list(map(partners.share, *columns)), classes
+
+
+def _sets(held: int, free: Sequence[int]) -> list[int]:
+    """All sets that hold some relations and any of others: by doubling, the order of all lists."""
+    sets = [held]
+    for number in free:
+        sets += [joined | 1 << number for joined in sets]
+    return sets
 
 
 def _part(partners: Partners, number: int) -> Part:
@@ -115,9 +122,7 @@ class _Factors(dict[int, list[float]]):
 @lru_cache(maxsize=4 * ALL_OF)
 def _members(relevant: int, always: int) -> list[Callable[[Sequence[float]], tuple[float, ...]]]:
     """For all sets in order, what stands at their members; of the empty set, at any."""
-    sets = [relevant & always]
-    for number in numbers(relevant & ~always):
-        sets += [joined | 1 << number for joined in sets]
+    sets = _sets(relevant & always, numbers(relevant & ~always))
     return [itemgetter(*(held := numbers(s or relevant)), held[0]) for s in sets]
 
 
@@ -139,9 +144,7 @@ def _sides(
     """Of a wide class on all parts of its span: distinct values on the set's side and on the
     relation's where several partners link it, what makes up for members that meet here, share not
     null; ones where none meets."""
-    parts = [always]
-    for number in partnered:
-        parts += [part | 1 << number for part in parts]
+    parts = _sets(always, partnered)
     there, here, apart, present = ([1.0] * len(parts) for _ in range(4))
     groups, own = partners.classes.groups, 1.0 if _by_one(wide) else wide.distinct
     for at, part in enumerate(parts):
