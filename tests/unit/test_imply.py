@@ -47,8 +47,7 @@ JOINED = ("`a`.`k` = `b`.`k`", "`a`.`k` = `c`.`k`")
         (
             "a.x = 1 OR (b.x > DATE '2020-01-01' AND (a.x = 3 OR a.y < b.y AND a.x = 4))",
             [
-                "(a.x = 1 OR (b.x > CAST('2020-01-01' AS DATE)"
-                " AND (a.x = 3 OR a.y < b.y AND a.x = 4)))",
+                "(a.x = 1 OR (b.x > DATE '2020-01-01' AND (a.x = 3 OR a.y < b.y AND a.x = 4)))",
                 "(a.x = 1 OR (a.x = 3 OR a.x = 4))",
             ],
         ),

@@ -272,18 +272,18 @@ def test_columns_without_a_name_are_refused() -> None:
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("f.items[0].sku", "`f`.`items`[0].`sku`"),
+        ("f.items[0].sku", "`f`.`items`[0].sku"),
         ("items[f.x]", "`f`.`items`[`f`.`x`]"),
         ("f.day.start.hour", "`f`.`day`.`start`.`hour`"),
         ("day.start", "`f`.`day`.`start`"),
-        ("element_at(items, 1).sku", "element_at(`f`.`items`, 1).`sku`"),
+        ("element_at(items, 1).sku", "element_at(`f`.`items`, 1).sku"),
         (
             "CASE WHEN day.a > 1 THEN CAST(x AS int) ELSE items[0].n END",
-            "CASE WHEN `f`.`day`.`a` > 1 THEN CAST(`f`.`x` AS INT) ELSE `f`.`items`[0].`n` END",
+            "CASE WHEN `f`.`day`.`a` > 1 THEN CAST(`f`.`x` AS int) ELSE `f`.`items`[0].n END",
         ),
         (
             "size(filter(items, i -> i.n > x))",
-            "size(filter(`f`.`items`, `i` -> `i`.`n` > `f`.`x`))",
+            "size(filter(`f`.`items`, i -> i.n > `f`.`x`))",
         ),
     ],
 )
@@ -291,8 +291,7 @@ def test_fields_elements_and_cases_are_expressions_like_others(written: str, mea
     found = graph(f"SELECT f.id, {written} AS v {INNER} WHERE {written} IS NOT NULL")
     assert found.projections[1].sql == meant
     (predicate,) = [p for p in found.predicates if p.kind == "filter"]
-    assert predicate.sql.endswith("IS NULL")
-    assert meant in predicate.sql
+    assert predicate.sql == f"{meant} IS NOT NULL"
 
 
 def test_fields_travel_with_their_column() -> None:

@@ -20,6 +20,7 @@ from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import Core, JoinGraph, Predicate
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.planner.statistics import Sketches, Statistics
+from deltajoin.sql.dialect import spelled
 
 FORMAT = 1
 #: Kinds of targets whose table lies under a view in a catalog.
@@ -251,20 +252,21 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
     meaning: dict[str, Any] = {
         "relations": sorted((r.name, r.source) for r in graph.relations),
         "predicates": _conditions(graph.predicates),
-        "projections": [(p.name, p.sql) for p in graph.projections],
+        "projections": [(p.name, spelled(p.sql)) for p in graph.projections],
+        "outputs": graph.output_names,
     }
     if graph.cores:
         meaning["cores"] = [_core(core) for core in graph.cores]
     for name in ("grouping", "generation", "windowing"):
         if made := getattr(graph, name):
-            meaning[name] = asdict(made)
+            meaning[name] = _spelled(asdict(made))
     if graph.derived:
         meaning["derived"] = [(derived.name, _meaning(derived.graph)) for derived in graph.derived]
     return meaning
 
 
 def _core(core: Core) -> dict[str, Any]:
-    outputs = [(p.name, p.sql) for p in core.projections]
+    outputs = [(p.name, spelled(p.sql)) for p in core.projections]
     return {
         **({"projections": outputs} if outputs else {}),
         "relations": sorted(core.relations),
@@ -276,4 +278,13 @@ def _core(core: Core) -> dict[str, Any]:
 
 def _conditions(predicates: tuple[Predicate, ...]) -> list[str]:
     """Conjuncts in no order; which side of an equality stands first says nothing."""
-    return sorted(p.sql if p.left is None else f"{p.left} = {p.right}" for p in predicates)
+    return sorted(spelled(p.sql) if p.left is None else f"{p.left} = {p.right}" for p in predicates)
+
+
+def _spelled(value: Any) -> Any:
+    """Plain values with every text in them spelled; of names, their case is among the outputs."""
+    if isinstance(value, dict):
+        return {key: _spelled(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_spelled(part) for part in value]
+    return spelled(value) if isinstance(value, str) else value

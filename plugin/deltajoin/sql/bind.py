@@ -30,7 +30,7 @@ from deltajoin.sql.columns import (
     named_columns,
     renamed,
 )
-from deltajoin.sql.dialect import parse, place, text, unwrapped
+from deltajoin.sql.dialect import parse, place, spelled, unwrapped
 from deltajoin.sql.exact import made_outputs
 from deltajoin.sql.group import group_rows, is_grouped, name_outputs, own_name
 from deltajoin.sql.keys import not_in_match
@@ -96,7 +96,7 @@ def bind(sql: str, columns: Columns, types: Types | None = None) -> BoundQuery:
     name_units(query)
     tables = resolve_tables(query, columns)
     check_deterministic(query)
-    canonical = text(query)
+    canonical = spelled(sql)
     try:
         graph = _Binder(columns, types or {}, _Registry(UniqueNames(tuple(columns)))).graph(query)
     except Unsupported as stop:

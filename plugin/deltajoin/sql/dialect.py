@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import ClassVar
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
 
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 
@@ -26,7 +26,7 @@ class Verbatim(Spark):
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
-    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
+    class Parser(SpanParser, Spark.Parser):  # type: ignore[misc, valid-type]
         FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
         NO_PAREN_FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
         FUNCTION_PARSERS: ClassVar[dict] = {  # type: ignore[type-arg]
@@ -35,7 +35,7 @@ class Verbatim(Spark):
             if name in _OWN_SYNTAX
         }
 
-    class Generator(Spark.Generator):  # type: ignore[misc, valid-type]
+    class Generator(SpanGenerator, Spark.Generator):  # type: ignore[misc, valid-type]
         #: What has no transform of its own comes out clause by clause: QUALIFY, for one, stays.
         TRANSFORMS: ClassVar[dict] = {  # type: ignore[type-arg]
             kind: write
@@ -52,7 +52,7 @@ def parse(sql: str) -> exp.Query:
             SQLGLOT_COMPILED.
     """
     try:
-        statements = [s for s in sqlglot.parse(sql, dialect=Verbatim) if s is not None]
+        statements = _statements(sql)
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         where = f"line {first.get('line')}, column {first.get('col')}" if first else None
@@ -78,6 +78,16 @@ def parse(sql: str) -> exp.Query:
             remedy="Remove other statements.",
         )
     return unwrapped(statements[0])
+
+
+def _statements(sql: str) -> list[exp.Expr]:
+    """Parsed statements whose nodes know where they stand in the text."""
+    dialect = Verbatim()
+    tokens = dialect.tokenize(sql)
+    found = [s for s in dialect.parser().parse(tokens, sql) if s is not None]
+    if len(found) == 1:
+        note_slots(found[0], sql, tokens)
+    return found
 
 
 def unwrapped(query: exp.Query) -> exp.Query:
@@ -107,7 +117,8 @@ def parse_expression(sql: str) -> exp.Expr:
 @lru_cache(maxsize=2048)
 def _parsed(sql: str) -> exp.Expr:
     """A tree that nobody may change: steps and paths speak of the same few predicates."""
-    holder = exp.Paren(this=sqlglot.parse_one(sql, dialect=Verbatim))
+    (expression,) = _statements(sql)
+    holder = exp.Paren(this=expression)
     for column in [c for c in holder.find_all(exp.Column) if len(c.parts) > 2]:
         relation, name, *fields = column.parts
         value: exp.Expr = exp.Column(this=name.copy(), table=relation.copy())
@@ -121,6 +132,22 @@ def _parsed(sql: str) -> exp.Expr:
 def text(node: exp.Expr) -> str:
     """Spark SQL of a node on one line, every identifier in backticks."""
     return node.sql(dialect=Verbatim, identify=True, normalize_functions=False, comments=False)
+
+
+@lru_cache(maxsize=4096)
+def spelled(sql: str) -> str:
+    """What two texts share that differ in white space, comments, and case of words alone.
+
+    Example:
+        >>> spelled("Sum( `a`.`X`)  -- all") == spelled("sum(`a`.`X`)"), spelled("'It' = X")
+        (True, "'It' = x")
+    """
+    try:
+        places = Tokens(sql, Verbatim().tokenize(sql)).places
+    except TokenError:  # a name, not SQL
+        return sql
+    words = (sql[start:end] for start, end in places)
+    return " ".join(word if word[-1] in "'\"`" else word.lower() for word in words)
 
 
 def place(node: exp.Expr) -> str | None:

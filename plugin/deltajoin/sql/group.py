@@ -16,7 +16,7 @@ from deltajoin.graph import Grouping
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, TOTAL
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import place, text, unwrapped
+from deltajoin.sql.dialect import place, spelled, text, unwrapped
 from deltajoin.sql.refuse import Unsupported, check_expression
 from deltajoin.sql.scope import Block, Scope
 
@@ -218,10 +218,10 @@ def input_column(name: str) -> exp.Column:
 
 
 def plain(node: exp.Expr) -> str:
-    """Text of an expression without the parentheses around it."""
+    """What tells an expression from others: its words, without the parentheses around it."""
     while isinstance(node, exp.Paren):
         node = node.this
-    return text(node)
+    return spelled(text(node))
 
 
 def check_names(made: list[tuple[str, exp.Expr, exp.Expr]]) -> None:

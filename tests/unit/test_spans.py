@@ -1,0 +1,75 @@
+"""What was written is written again as it was, with columns exchanged inside."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from deltajoin.sql.dialect import parse_expression, spelled, text
+
+WRITTEN = """
+t.ts - INTERVAL 1 DAY 12 HOURS
+-INTERVAL 1 DAY 12 HOURS
+INTERVAL 2 WEEKS 3 DAYS * 1.5 * t.x
+CAST(t.x AS TIME) > TIME '12:00'
+1 & 2 >> t.x
+t.y | 1 << 2
+DATE '2026-01-03'::STRING || t.x
+t.x + -128Y - 9223372036854775808L + 1.5BD
+t.x IS NOT NULL AND t.y NOT IN (1,2) or not t.z between 1 and t.q
+f(x -> x+t.k, t.l)[ 1 ].d
+case when t.a then t.b end
+sum(t.x) filter (where t.y > 1)
+sum(t.x) over (partition by t.z order by t.q nulls last rows between 1 preceding and 2 following)
+ntile(2) over (partition by t.z order by t.q)
+listagg(distinct t.x, ',') within group (order by t.y)
+extract(day from t.x) + position('a' in t.x)
+trim(both 'x' from t.y)
+overlay(t.a placing t.b from 1 for 2)
+t.x div 2 % 3
+'it''s' || "a\\"b" || t.x
+t.x::int::string
+x'1F' || t.b
+t.x like 'a%' escape '/' and t.a rlike t.b
+cast(t.x as struct<a:int,b:array<string>>).a
+t.x <> t.y and t.x != t.y and t.x == t.y and t.x <=> t.y
+named_struct('a', t.x).a
+(t.a, t.b) in ((1,2))
+t.x collate UTF8_LCASE = 'a'
+interval '1-2' year to month + t.x
+timestamp_ntz'2020-01-01' < t.x
+t.x is distinct from t.y
+t.x is true
+count(DISTINCT t.x, t.y)
+""".strip().splitlines()
+
+
+def _moved(sql: str) -> str:
+    holder = exp.Paren(this=parse_expression(sql))
+    for column in list(holder.find_all(exp.Column)):
+        if column.table == "t":
+            column.replace(exp.column(column.name, table="R", quoted=True))
+    return text(holder.this)
+
+
+@pytest.mark.parametrize("sql", WRITTEN)
+def test_only_columns_are_exchanged(sql: str) -> None:
+    moved = _moved(sql)
+    assert moved.replace("`R`.`", "t.").replace("`", "") == sql
+    assert moved.count("`R`.") == sql.count("t.")
+
+
+def test_comments_and_lines_fold() -> None:
+    written = "coalesce( t.x -- first\n , /* none */ 1L )"
+    assert _moved(written) == "coalesce( `R`.`x` , 1L )"
+    assert spelled(written) == spelled("COALESCE(t.x, 1l)")
+
+
+def test_a_changed_node_is_written_anew() -> None:
+    """What we change ourselves must not come out as it was."""
+    node = parse_expression("t.x  IN  (1, 2)")
+    node.append("expressions", exp.Literal.number(3))
+    assert text(node) == "`t`.`x` IN (1, 2, 3)"
+    call = parse_expression("count( * )")
+    call.set("expressions", [exp.Literal.number(1)])
+    assert text(call) == "count( 1 )"
