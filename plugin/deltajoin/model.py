@@ -14,6 +14,7 @@ from typing import Any
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import MAX_SQL_BYTES, check_text
 
+DETERMINISTIC = "deterministic"
 MODES = ("auto", "incremental", "incremental_strict", "full", "shadow")
 
 
@@ -35,6 +36,8 @@ class Model:
             right_this_epoch.
         reorder: False keeps the joins as the query nests them.
         order: relations (aliases) in the order in which the whole query must join them.
+        functions: functions of your own -> "deterministic": the same for the same arguments. A
+            model that calls others is rebuilt whenever a source changes.
         sketches: True counts, at every rebuild, the distinct values of the columns that joins and
             filters speak of: one more aggregate over each source (HyperLogLog, 5 % off).
 
@@ -54,6 +57,7 @@ class Model:
     reorder: bool = True
     order: Sequence[str] = ()
     sketches: bool = False
+    functions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_text(self.sql, "sql")
@@ -88,6 +92,12 @@ class Model:
                 raise _invalid(f"'{name}' is on or off")
         if any(not isinstance(part, Mapping) for part in (self.references, self.hints)):
             raise _invalid("'references' and 'hints' are mappings")
+        if not isinstance(self.functions, Mapping) or set(self.functions.values()) - {
+            DETERMINISTIC
+        }:
+            raise _invalid(f"'functions' maps names of functions to '{DETERMINISTIC}'")
+        for name in self.functions:
+            check_text(name, f"functions: {name}")
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain values, in canonical order."""
@@ -104,6 +114,7 @@ class Model:
             "reorder": self.reorder,
             "order": list(self.order),
             "sketches": self.sketches,
+            "functions": dict(sorted(self.functions.items())),
         }
 
 
@@ -117,14 +128,14 @@ def is_path(place: str) -> bool:
     return "/" in place or "\\" in place or place.startswith(".")
 
 
-_PLANNING = ("references", "hints", "strategy", "reorder", "order", "sketches")
+_PLANNING = ("references", "hints", "strategy", "reorder", "order", "sketches", "functions")
 
 
 def load_model(path: str | Path) -> Model:
     """Read a model from YAML; relative paths in it are relative to the file.
 
     Keys: name (default: the file's stem), sql or sql_file, sources, target, keys, mode, references,
-    hints, strategy, reorder, order, sketches.
+    hints, strategy, reorder, order, sketches, functions.
 
     Raises:
         DeltaJoinError: MODEL_FILE (missing, not YAML), INVALID_MODEL (unknown or missing keys).

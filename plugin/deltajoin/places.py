@@ -15,7 +15,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
 from deltajoin.runtime.target import BACKING_SUFFIX
-from deltajoin.sql.dialect import parse
+from deltajoin.sql.dialect import Unreadable, parse
 from deltajoin.sql.tables import resolve_tables
 
 if TYPE_CHECKING:
@@ -25,8 +25,11 @@ Locate = Callable[[str], str | None]
 
 
 def sources_read(model: Model) -> tuple[str, ...]:
-    """The sources that the model's query reads, sorted."""
-    return resolve_tables(parse(model.sql), model.sources)
+    """The sources that the model's query reads, sorted; all where only Spark can read it."""
+    try:
+        return resolve_tables(parse(model.sql), model.sources)
+    except Unreadable:
+        return tuple(sorted(model.sources))
 
 
 def source_place(model: Model, name: str, locate: Locate | None) -> str:

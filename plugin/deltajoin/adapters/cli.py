@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.model import MODES, Model, is_path, load_model
+from deltajoin.model import DETERMINISTIC, MODES, Model, is_path, load_model
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +56,9 @@ _MODEL_OPTIONS = (
     click.option("--strategy", help="Of lookup paths. Default: cost."),
     click.option("--no-reorder", is_flag=True, help="Keep the joins as the query nests them."),
     click.option("--order", help="ALIAS,ALIAS,...: force the order of the whole query."),
+    click.option(
+        "--function", "functions", multiple=True, help="NAME of a function of yours: deterministic."
+    ),
     click.option("--sketches", is_flag=True, help="Count distinct values at every rebuild."),
     click.option("--name", help="Name of the model; default: the SQL file's stem."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
@@ -104,6 +107,8 @@ def _planning(options: dict[str, Any]) -> dict[str, Any]:
     order = options.pop("order")
     given: dict[str, Any] = {"reorder": False} if options.pop("no_reorder") else {}
     given |= {"sketches": True} if options.pop("sketches") else {}
+    functions = options.pop("functions")
+    given |= {"functions": dict.fromkeys(functions, DETERMINISTIC)} if functions else {}
     given |= {"references": references} if references else {}
     given |= {"strategy": strategy} if strategy else {}
     return given | ({"order": _names(order)} if order else {})

@@ -49,6 +49,7 @@ from deltajoin.planner.statistics import Sketches
 from deltajoin.sql.bind import BoundQuery, bind
 
 Keys = dict[str, tuple[str, ...]]
+_CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
 _NOT_GROUPABLE = ("map<", "variant", "interval")
 
 
@@ -71,7 +72,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     """
     tables = inputs.tables
     types = _types(tables)
-    query = bind(model.sql, {name: readable(table) for name, table in tables.items()}, types)
+    columns = {name: readable(table) for name, table in tables.items()}
+    query = bind(model.sql, columns, types, model.functions)
     keys = resolve_keys(model, tables)
     graph, operator = _groupable(query, tables)
     described = describe(graph, keys, types)
@@ -141,7 +143,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         state=state,
         sketches=_sketches(model, graph, sketches, decision.strategy),
         settings=_settings(last, decision.strategy),
-        warnings=_warnings(tables, statistics, graph),
+        warnings=_warnings(tables, statistics, graph, against),
         statistics=statistics,
         rebuilt_because=against,
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
@@ -310,9 +312,18 @@ def _settings(last: Record | None, strategy: str) -> tuple[tuple[str, str], ...]
 
 
 def _warnings(
-    tables: Mapping[str, TableState], statistics: Statistics, graph: JoinGraph | None
+    tables: Mapping[str, TableState],
+    statistics: Statistics,
+    graph: JoinGraph | None,
+    operator: Obstacle | None,
 ) -> tuple[str, ...]:
     found = [
+        f"{operator.message} ({operator.where}): the target has what it gave when a source last "
+        "changed"
+        for operator in (operator,)
+        if operator is not None and operator.code in _CHANGING
+    ]
+    found += [
         f"{name} has no change feed: its change is the difference of the files that changed"
         for name, table in sorted(tables.items())
         if not table.change_feed and table.static is None

@@ -124,6 +124,11 @@ class DeltaPlan:
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
     replanned: tuple[str, ...] = ()
 
+    @property
+    def is_unreadable(self) -> bool:
+        """True for a text that Spark alone may be able to read."""
+        return self.rebuilt_because is not None and self.rebuilt_because.code == "SQL_PARSE_ERROR"
+
     @cached_property
     def full_query(self) -> FullQuery | None:
         """The order of the whole query; None where Spark is given the query as it is."""

@@ -16,11 +16,13 @@ from deltajoin.emit.route import null_columns
 from deltajoin.emit.state import grouped
 from deltajoin.emit.views import Views
 from deltajoin.emit.write import count_select
+from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, SHOWN
 from deltajoin.planner.arms import arm
 from deltajoin.planner.full_query import FullQuery
+from deltajoin.sql.opaque import over_views
 from deltajoin.sql.tables import replace_tables
 
 
@@ -60,6 +62,8 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
     """The whole query over this epoch's versions; derived sources stand before it by name."""
     if plan.graph is None or plan.full_query is None:
         places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
+        if plan.is_unreadable:
+            return over_views(plan.sql, _nothing_hidden(plan, places))
         selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
         return replace_tables(plan.sql, places, selects)
     versions = {s.source: s.version for s in plan.all_sources}
@@ -71,6 +75,16 @@ def full_sql(plan: DeltaPlan, views: Views) -> str:
         below = query_rows(derived.graph, derived.full_query, views, versions)
         rows = rows.with_(exp.to_identifier(name, quoted=True), as_=below)
     return pretty(rows)
+
+
+def _nothing_hidden(plan: DeltaPlan, places: Mapping[str, str]) -> Mapping[str, str]:
+    """The views; a text that can't be read can't be given a subquery in the place of a name."""
+    hidden = [s.source for s in plan.sources if _hides(s)]
+    if hidden and plan.rebuilt_because is not None:
+        why = plan.rebuilt_because
+        message = f"{why.message}, and {', '.join(hidden)} has hidden columns"
+        raise DeltaJoinError(why.code, message, where=why.where, remedy=why.remedy)
+    return places
 
 
 def _hides(source: SourceVersion) -> bool:

@@ -12,6 +12,7 @@ from deltajoin.delta.route import TOUCHED
 from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames, quote, slug
 from deltajoin.planner.lookup import is_large, may_be_sent, stream_bytes
+from deltajoin.sql.opaque import own_view
 
 _OTHERS = ("before", "after")
 
@@ -71,6 +72,8 @@ class Views:
             previous = source.version if source.previous is None else source.previous
             for version in sorted({source.version, previous}):
                 view = names.take(f"{base}_v{version}")
+                if plan.is_unreadable and version == source.version:
+                    view = own_view(source.source) or view
                 files = source.static
                 if paths := dict(source.plain).get(version):
                     schema = ", ".join(f"{quote(name)} {kind}" for name, kind in source.columns)

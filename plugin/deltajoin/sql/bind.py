@@ -5,15 +5,18 @@ into their relations; each reference to a CTE is an occurrence of its own. One w
 or generators is a relation over a derived source. EXISTS and IN become semi joins, NOT EXISTS and
 NOT IN anti joins, a union a relation whose columns stand for one expression on each side. What
 remains is one tree of blocks, one list of projections.
-Anything that does not dissolve makes the query *opaque*: the text stays as it is and only full
-recomputation is possible.
+Anything that does not dissolve, and anything that nothing here understands, makes the query
+*opaque*: the text stays as it is and only full recomputation is possible.
 
-Caller: gives the columns of every source; gets a `BoundQuery` or a `DeltaJoinError`.
+    parse -> names of tables -> known and deterministic parts only -> bind -> one join graph
+
+Caller: gives the columns of every source; gets a `BoundQuery`, or a `DeltaJoinError` where the text
+can't be a query over these tables at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -30,12 +33,14 @@ from deltajoin.sql.columns import (
     named_columns,
     renamed,
 )
-from deltajoin.sql.dialect import parse, place, spelled, unwrapped
+from deltajoin.sql.dialect import Unreadable, parse, place, spelled, unwrapped
 from deltajoin.sql.exact import made_outputs
 from deltajoin.sql.group import group_rows, is_grouped, name_outputs, own_name
 from deltajoin.sql.keys import not_in_match
+from deltajoin.sql.known import check_known
 from deltajoin.sql.layers import is_layered, layered
 from deltajoin.sql.nulls import is_never_null
+from deltajoin.sql.opaque import may_be_a_query
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import (
     Unsupported,
@@ -79,32 +84,52 @@ class BoundQuery:
     canonical: str
 
 
-def bind(sql: str, columns: Columns, types: Types | None = None) -> BoundQuery:
+def bind(
+    sql: str,
+    columns: Columns,
+    types: Types | None = None,
+    functions: Collection[str] = (),
+) -> BoundQuery:
     """Bind a query to its source tables.
 
     Args:
         columns: source name -> column names in schema order; SHOWN among them is no column, but
             holds for the rows that the source has.
         types: (source, column) -> type; a union is kept where types are known.
+        functions: those of the user's own that are declared deterministic.
 
     Raises:
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
-            AMBIGUOUS_COLUMN, UNCONNECTED_RELATIONS, NON_DETERMINISTIC, UNKNOWN_FUNCTION,
-            UNNAMED_COLUMN, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME.
+            AMBIGUOUS_COLUMN, UNCONNECTED_RELATIONS, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME.
     """
-    query = parse(sql)
+    try:
+        query = parse(sql)
+    except Unreadable as error:
+        if not may_be_a_query(sql):
+            raise
+        unread = Reason(error.code, error.message, error.where or "the SQL", str(error.remedy))
+        return BoundQuery(sql, tuple(sorted(columns)), None, unread, spelled(sql))
     name_units(query)
     tables = resolve_tables(query, columns)
-    check_deterministic(query)
-    canonical = spelled(sql)
+    graph: JoinGraph | None = None
+    reason: Reason | None = None
     try:
+        check_known(query, sql)
+        check_deterministic(query, {name.lower() for name in functions})
         graph = _Binder(columns, types or {}, _Registry(UniqueNames(tuple(columns)))).graph(query)
     except Unsupported as stop:
+        reason = _why(query, stop)
+    return BoundQuery(sql, tables, graph, reason, spelled(sql))
+
+
+def _why(query: exp.Query, stop: Unsupported) -> Reason:
+    """Why a query is rebuilt: what changes by itself is told before anything else."""
+    try:
         check_bare_functions(query)
-        message = f"{stop.message} is not kept incrementally"
-        reason = Reason(stop.code, message, stop.where or "the SQL", stop.remedy)
-        return BoundQuery(sql, tables, None, reason, canonical)
-    return BoundQuery(sql, tables, graph, None, canonical)
+    except Unsupported as changing:
+        stop = changing
+    message = f"{stop.message} is not kept incrementally"
+    return Reason(stop.code, message, stop.where or "the SQL", stop.remedy)
 
 
 @dataclass(frozen=True)

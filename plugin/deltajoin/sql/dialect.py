@@ -13,10 +13,12 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
 
+_CORRECT = "Correct the SQL; where Spark reads it as it is, use a mode that rebuilds."
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 
 
@@ -57,7 +59,7 @@ def parse(sql: str) -> exp.Query:
         first = error.errors[0] if error.errors else {}
         where = f"line {first.get('line')}, column {first.get('col')}" if first else None
         message = str(first.get("description") or "the SQL can't be parsed")
-        raise _unparsable(message, where) from error
+        raise Unreadable(message, where) from error
     except TokenError as error:
         raise _unparsable(str(error).splitlines()[0], None) from error
     except TypeError as error:
@@ -80,14 +82,25 @@ def parse(sql: str) -> exp.Query:
     return unwrapped(statements[0])
 
 
+def tokens_of(sql: str) -> list[Token]:
+    """The tokens of a text; TokenError."""
+    return Verbatim().tokenize(sql)
+
+
 def _statements(sql: str) -> list[exp.Expr]:
     """Parsed statements whose nodes know where they stand in the text."""
-    dialect = Verbatim()
-    tokens = dialect.tokenize(sql)
-    found = [s for s in dialect.parser().parse(tokens, sql) if s is not None]
+    tokens = tokens_of(sql)
+    found = [s for s in Verbatim().parser().parse(tokens, sql) if s is not None]
     if len(found) == 1:
         note_slots(found[0], sql, tokens)
     return found
+
+
+class Unreadable(DeltaJoinError):
+    """A text of tokens that our parser can't make a query of; Spark's perhaps can."""
+
+    def __init__(self, message: str, where: str | None) -> None:
+        super().__init__("SQL_PARSE_ERROR", message, where=where, remedy=_CORRECT)
 
 
 def unwrapped(query: exp.Query) -> exp.Query:
@@ -100,7 +113,7 @@ def unwrapped(query: exp.Query) -> exp.Query:
 
 
 def _unparsable(message: str, where: str | None) -> DeltaJoinError:
-    return DeltaJoinError("SQL_PARSE_ERROR", message, where=where, remedy="Write Spark SQL.")
+    return DeltaJoinError("SQL_PARSE_ERROR", message, where=where, remedy=_CORRECT)
 
 
 def parse_expression(sql: str) -> exp.Expr:
@@ -143,7 +156,7 @@ def spelled(sql: str) -> str:
         (True, "'It' = x")
     """
     try:
-        places = Tokens(sql, Verbatim().tokenize(sql)).places
+        places = Tokens(sql, tokens_of(sql)).places
     except TokenError:  # a name, not SQL
         return sql
     words = (sql[start:end] for start, end in places)

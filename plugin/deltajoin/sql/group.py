@@ -225,16 +225,12 @@ def plain(node: exp.Expr) -> str:
 
 
 def check_names(made: list[tuple[str, exp.Expr, exp.Expr]]) -> None:
-    """Refuse output columns (name, value, origin) without a name, or with one name."""
+    """Stop at output columns (name, value, origin) without a name; refuse two with one name."""
     seen: set[str] = set()
     for name, _, origin in made:
         if not name:
-            raise DeltaJoinError(
-                "UNNAMED_COLUMN",
-                f"an output column has no name: {text(origin)}",
-                where=place(origin),
-                remedy="Add AS name.",
-            )
+            what = f"the column {text(origin)}, which has no name of its own,"
+            raise Unsupported("UNNAMED_COLUMN", what, origin, "Add AS name.")
         if name.lower() in seen:
             raise DeltaJoinError(
                 "DUPLICATE_COLUMN",

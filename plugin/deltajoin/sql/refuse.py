@@ -1,13 +1,12 @@
-"""What can't be in a model at all, and what makes it a model that is rebuilt in full.
+"""What makes a query one that is rebuilt in full: `Unsupported`, with code, place and remedy.
 
-Two outcomes, never a third:
-- `DeltaJoinError` at once: the text would not mean the same rows twice (`rand()`, `now()`, an
-  unknown function, a sample), or is not a query on the declared tables;
-- `Unsupported`: deterministic, but not kept incrementally yet (an outer join, an aggregate ...).
-  The caller rebuilds in full or refuses, as the mode says.
+Nothing that Spark runs is refused here: the caller rebuilds by the user's own text, or refuses
+where the mode says so. Only a parameter without a value is an error at once.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from sqlglot import exp
 
@@ -30,11 +29,15 @@ class Unsupported(Exception):
         self.remedy = remedy
 
 
-def check_deterministic(query: exp.Query) -> None:
-    """Refuse every expression that could give other rows when computed again.
+def check_deterministic(query: exp.Query, declared: Collection[str] = ()) -> None:
+    """Stop at every expression that could give other rows when computed again.
+
+    Args:
+        declared: further functions, in lower case, that give the same for the same arguments.
 
     Raises:
-        DeltaJoinError: NON_DETERMINISTIC, UNKNOWN_FUNCTION, SQL_PARAMETER, each with its line.
+        Unsupported: NON_DETERMINISTIC, UNKNOWN_FUNCTION.
+        DeltaJoinError: SQL_PARAMETER.
     """
     for node in query.walk():
         if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
@@ -45,24 +48,26 @@ def check_deterministic(query: exp.Query) -> None:
                 remedy="Write the value as a literal.",
             )
         if isinstance(node, exp.TableSample):
-            raise _changing("TABLESAMPLE", node)
+            raise changing("TABLESAMPLE", node)
         if isinstance(node, exp.Literal) and names_a_moment(node):
-            raise _changing(
+            raise changing(
                 f"'{node.this}', which Spark reads as a date or time,",
                 node,
                 "Write the date out; where the text itself is meant, write concat('...').",
             )
         if isinstance(node, exp.Anonymous) and not isinstance(node.parent, exp.Hint):
-            _check_call(node)
+            _check_call(node, declared)
 
 
-def _check_call(call: exp.Anonymous) -> None:
-    name = str(call.this).lower()
-    qualified = isinstance(call.parent, exp.Dot) and call.parent.expression is call
-    if name in functions.NON_DETERMINISTIC or (
-        name in ("unix_timestamp", "to_unix_timestamp") and not call.expressions
+def _check_call(call: exp.Anonymous, declared: Collection[str]) -> None:
+    name = _called(call)
+    if name in declared:
+        return
+    qualified, plain = "." in name, name.rsplit(".", 1)[-1]
+    if plain in functions.NON_DETERMINISTIC or (
+        plain in ("unix_timestamp", "to_unix_timestamp") and not call.expressions
     ):
-        raise _changing(f"{name}()", call)
+        raise changing(f"{name}()", call)
     known = (
         functions.SCALARS
         | functions.AGGREGATES
@@ -71,19 +76,30 @@ def _check_call(call: exp.Anonymous) -> None:
         | {"range"}
     )
     if qualified or name not in known:
-        raise DeltaJoinError(
+        raise Unsupported(
             "UNKNOWN_FUNCTION",
-            f"'{name}' is not a built-in Spark function, so nothing proves it deterministic",
-            where=place(call) or _near(call),
-            remedy="Use built-in functions, or compute the column in a table of its own.",
+            f"'{name}', which is no built-in function and nothing proves deterministic,",
+            _placed(call),
+            f"Declare it (functions: {{{name}: deterministic}}), or use built-in functions.",
         )
 
 
+def _called(call: exp.Anonymous) -> str:
+    """The name of a function as it is called, with its schema, in lower case."""
+    name = str(call.this).lower()
+    parent = call.parent
+    if isinstance(parent, exp.Dot) and parent.expression is call:
+        before = parent.this
+        parts = before.parts if isinstance(before, (exp.Column, exp.Dot)) else [before]
+        name = ".".join([*(part.name.lower() for part in parts), name])
+    return name
+
+
 def check_bare_functions(query: exp.Query) -> None:
-    """Refuse `current_date` and the like without parentheses, where no scope tells columns apart.
+    """Stop at `current_date` and the like without parentheses, where no scope tells columns apart.
 
     Raises:
-        DeltaJoinError: NON_DETERMINISTIC, also for an unqualified column of such a name.
+        Unsupported: NON_DETERMINISTIC, also for an unqualified column of such a name.
     """
     for column in query.find_all(exp.Column):
         name = column.name.lower()
@@ -93,29 +109,25 @@ def check_bare_functions(query: exp.Query) -> None:
             and name in functions.BARE_NON_DETERMINISTIC
         ):
             remedy = "Use a literal; if it is a column, write its table's alias before it."
-            raise _changing(name, column, remedy)
+            raise changing(name, column, remedy)
 
 
-def _changing(
+def changing(
     what: str,
     node: exp.Expr,
     remedy: str = "Use a column or a literal; load times belong into the source tables.",
-) -> DeltaJoinError:
-    return DeltaJoinError(
-        "NON_DETERMINISTIC",
-        f"{what} gives another result at each run",
-        where=place(node) or _near(node),
-        remedy=remedy,
-    )
+) -> Unsupported:
+    """Rebuilt whenever a source changes: the expression gives another result at each run."""
+    message = f"{what}, which gives another result at each run,"
+    return Unsupported("NON_DETERMINISTIC", message, _placed(node), remedy)
 
 
-def _near(node: exp.Expr) -> str | None:
-    parent = node.parent
-    while parent is not None:
-        if found := place(parent):
-            return found
-        parent = parent.parent
-    return None
+def _placed(node: exp.Expr) -> exp.Expr:
+    """The node, or the nearest around it whose line is known."""
+    found: exp.Expr | None = node
+    while found is not None and not place(found):
+        found = found.parent
+    return found or node
 
 
 def name_units(query: exp.Query) -> None:

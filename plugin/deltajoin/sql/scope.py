@@ -14,7 +14,7 @@ from sqlglot import exp
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import place
-from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.refuse import Unsupported, changing
 from deltajoin.sql.union import Output
 
 
@@ -104,7 +104,8 @@ class Scope:
         """The expression over base relations that a column name stands for.
 
         Raises:
-            DeltaJoinError: UNKNOWN_COLUMN, AMBIGUOUS_COLUMN, NON_DETERMINISTIC (bare keywords).
+            DeltaJoinError: UNKNOWN_COLUMN, AMBIGUOUS_COLUMN.
+            Unsupported: NON_DETERMINISTIC (`current_date` without parentheses).
         """
         parts = [part.name for part in node.parts]
         for size in range(len(parts) - 1, 0, -1):
@@ -127,12 +128,7 @@ class Scope:
         if self.outer is not None:
             return self.outer.resolve(node)
         if len(parts) == 1 and name in functions.BARE_NON_DETERMINISTIC and not node.this.quoted:
-            raise DeltaJoinError(
-                "NON_DETERMINISTIC",
-                f"{name} gives another result at each run",
-                where=place(node),
-                remedy="Use a column or a literal.",
-            )
+            raise changing(name, node)
         shown = ".".join(parts)
         raise DeltaJoinError(
             "UNKNOWN_COLUMN",

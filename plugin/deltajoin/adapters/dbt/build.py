@@ -125,6 +125,7 @@ def model_of(
         strategy=options.strategy,
         reorder=options.reorder,
         sketches=options.sketches,
+        functions=options.functions,
         order=options.order,
     )
 

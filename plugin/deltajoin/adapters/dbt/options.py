@@ -15,10 +15,20 @@ from functools import partial
 from typing import Any
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.model import MODES
+from deltajoin.model import DETERMINISTIC, MODES
 from deltajoin.planner.solver import STRATEGIES, parse_strategy
 
-_KNOWN = ("keys", "mode", "references", "hints", "strategy", "reorder", "order", "sketches")
+_KNOWN = (
+    "keys",
+    "mode",
+    "references",
+    "hints",
+    "strategy",
+    "reorder",
+    "order",
+    "sketches",
+    "functions",
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ class Options:
     reorder: bool = True
     order: tuple[str, ...] = ()
     sketches: bool = False
+    functions: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_options(config: Any, where: str) -> Options:
@@ -44,7 +55,7 @@ def read_options(config: Any, where: str) -> Options:
         >>> read_options({"mdoe": "full"}, "model m")
         Traceback (most recent call last):
         ...
-        deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode, references, hints, strategy, reorder, order, sketches.
+        deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode, references, hints, strategy, reorder, order, sketches, functions.
     """  # noqa: E501
     if config is None or config == "":
         return Options()
@@ -74,6 +85,7 @@ def read_options(config: Any, where: str) -> Options:
         "reorder": partial(_read_switch, "reorder"),
         "order": _read_order,
         "sketches": partial(_read_switch, "sketches"),
+        "functions": _read_functions,
     }
     return Options(**{name: read[name](value, where) for name, value in given.items()})
 
@@ -135,6 +147,13 @@ def _read_switch(name: str, value: Any, where: str) -> bool:
     if not isinstance(value, bool):
         raise _invalid(f"{name} is {value!r}", where, "Use true or false.")
     return value
+
+
+def _read_functions(functions: Any, where: str) -> Mapping[str, str]:
+    if not isinstance(functions, Mapping) or set(functions.values()) - {DETERMINISTIC}:
+        remedy = f"Write functions as {{name: {DETERMINISTIC}}}."
+        raise _invalid(f"functions is {functions!r}", where, remedy)
+    return {str(name): DETERMINISTIC for name in functions}
 
 
 def _read_order(order: Any, where: str) -> tuple[str, ...]:

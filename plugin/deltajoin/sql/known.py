@@ -1,0 +1,94 @@
+"""Only what is understood is analysed: an unknown clause makes a query opaque, never disappears.
+
+Two checks on a parse, each sharp where the other is blind:
+- what a node of a query says beside what is known of its kind (a PIVOT on a subquery, SORT BY, a
+  window's EXCLUDE) is found by name;
+- every name, number and string of the text must still be there when the parse is written again by
+  sqlglot: a parser that drops or exchanges a part of an expression is found by what is missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokenizer_core import Token, TokenType
+
+from deltajoin.sql.dialect import Verbatim, tokens_of
+from deltajoin.sql.refuse import Unsupported
+
+_QUERY = "with_ joins where group having qualify windows order limit offset laterals pivots"
+_SAID: dict[type[exp.Expr], str] = {
+    exp.Select: f"{_QUERY} expressions hint distinct from_",
+    exp.Subquery: f"{_QUERY} this alias",
+    exp.Union: f"{_QUERY} this expression distinct",
+    exp.Except: f"{_QUERY} this expression distinct",
+    exp.Intersect: f"{_QUERY} this expression distinct",
+    exp.Table: "this alias db catalog joins pivots version when sample",
+    exp.Join: "this on side kind using method",
+    exp.CTE: "this alias",
+    exp.With: "expressions",
+    exp.TableAlias: "this columns",
+    exp.From: "this",
+    exp.Where: "this",
+    exp.Having: "this",
+    exp.Qualify: "this",
+    exp.Lateral: "this view outer alias",
+    exp.Group: "expressions grouping_sets cube rollup all",
+    exp.Order: "expressions",
+    exp.Ordered: "this desc nulls_first",
+    exp.Window: "this partition_by order spec alias over",
+    exp.WindowSpec: "kind start start_side end end_side",
+    exp.Star: "except_ replace",
+    exp.Distinct: "expressions on",
+    exp.Values: "expressions alias",
+    exp.Exists: "this",
+    exp.In: "this expressions query",
+}
+_KNOWN = {kind: frozenset(names.split()) for kind, names in _SAID.items()}
+_VALUES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER)
+#: Words of what is meant without them, too.
+_DEFAULTS = frozenset({"nulls", "first", "last"})
+_REMEDY = "It is rebuilt as it is written; to keep it incrementally, write it another way."
+
+
+class _Common(Verbatim):
+    """The same parser, and sqlglot's own writer: what it writes is what it has understood."""
+
+    class Generator(Spark.Generator):  # type: ignore[misc, valid-type]
+        TRANSFORMS = Verbatim.Generator.TRANSFORMS
+
+
+def check_known(query: exp.Query, sql: str) -> None:
+    """Stop at a part of a query that nothing here understands.
+
+    Raises:
+        Unsupported: UNKNOWN_CLAUSE, PIPE.
+    """
+    tokens = tokens_of(sql)
+    if (pivot := query.find(exp.Pivot)) is not None:
+        raise Unsupported("PIVOT", "PIVOT or UNPIVOT", pivot, _REMEDY)
+    if any(token.token_type is TokenType.PIPE_GT for token in tokens):
+        raise Unsupported("PIPE", "pipe syntax", query, _REMEDY)
+    for node in query.walk():
+        known = _KNOWN.get(type(node))
+        if known is None:
+            continue
+        for name, value in node.args.items():
+            if value and name not in known:
+                what = f"{name.strip('_').upper()} of {type(node).__name__.upper()}"
+                raise Unsupported("UNKNOWN_CLAUSE", what, node, _REMEDY)
+    _check_complete(query, tokens)
+
+
+def _check_complete(query: exp.Query, tokens: list[Token]) -> None:
+    written = query.sql(dialect=_Common, normalize_functions=False, comments=False)
+    there = Counter(token.text.lower() for token in tokens_of(written))
+    wanted = Counter(t.text.lower() for t in tokens if t.token_type in _VALUES)
+    missing = [word for word, n in wanted.items() if there[word] < n and word not in _DEFAULTS]
+    if missing:
+        token = next(t for t in tokens if t.text.lower() == missing[0])
+        where = exp.to_identifier(missing[0]).update_positions(token)
+        what = f"an expression of which '{missing[0]}' is not understood"
+        raise Unsupported("UNKNOWN_CLAUSE", what, where, _REMEDY)

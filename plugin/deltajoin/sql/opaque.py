@@ -1,0 +1,81 @@
+"""A query that our parser can't read, over pinned views: found by its tokens alone.
+
+    FROM dw.orders o JOIN customers      ->   FROM `dw_orders_v3` o JOIN customers
+
+A source of one name is a view of that very name in the run's own session, so that CTEs, aliases and
+columns of the name mean what they meant. A dotted name stands for nothing but a table, or qualifies
+a column: it is exchanged. Spark reads the result as a subquery, so that it can be nothing but one
+query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from deltajoin.names import quote, split_dotted
+from deltajoin.sql.dialect import tokens_of
+
+_BEGINS = frozenset({"select", "with", "from", "values", "table", "(", "map", "reduce"})
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+
+
+def may_be_a_query(sql: str) -> bool:
+    """True for one statement that begins as a query does.
+
+    Example:
+        >>> may_be_a_query("SELECT a FROM t;"), may_be_a_query("DROP TABLE t")
+        (True, False)
+    """
+    tokens = tokens_of(sql)
+    ends = [i for i, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
+    one = not ends or ends[0] >= len(tokens) - len(ends)
+    return bool(tokens) and one and tokens[0].text.lower() in _BEGINS
+
+
+def own_view(source: str) -> str | None:
+    """The name that a source's view must have; None where the text is changed instead."""
+    parts = split_dotted(source)
+    return parts[0] if len(parts) == 1 else None
+
+
+def over_views(sql: str, views: Mapping[str, str]) -> str:
+    """The text as a subquery, dotted names of sources exchanged for their views.
+
+    Example:
+        >>> print(over_views("SELECT dw.t.a FROM dw.t", {"dw.t": "t_v1"}))
+        SELECT * FROM (
+        SELECT `t`.a FROM `t_v1` AS `t`
+        ) AS `query`
+    """
+    tokens = tokens_of(sql)
+    edits = [edit for source, view in views.items() for edit in _edits(tokens, source, view)]
+    end = next((t.start for t in tokens if t.token_type is TokenType.SEMICOLON), len(sql))
+    sql = sql[:end]
+    for start, stop, replacement in sorted(edits, reverse=True):
+        sql = sql[:start] + replacement + sql[stop:]
+    return "\n".join(("SELECT * FROM (", sql, ") AS `query`"))
+
+
+def _edits(tokens: list[Token], source: str, view: str) -> Iterable[tuple[int, int, str]]:
+    parts = [part.lower() for part in split_dotted(source)]
+    size = 2 * len(parts) - 1
+    for first in range(len(tokens) - size + 1 if len(parts) > 1 else 0):
+        found = tokens[first : first + size]
+        if [t.text.lower() for t in found[::2]] != parts or not _is_dotted(tokens, first, found):
+            continue
+        after = tokens[first + size] if first + size < len(tokens) else None
+        alias = quote(split_dotted(source)[-1])
+        if after is not None and after.token_type is TokenType.DOT:
+            replacement = alias
+        elif after is not None and after.token_type in (*_NAMES, TokenType.ALIAS):
+            replacement = quote(view)
+        else:
+            replacement = f"{quote(view)} AS {alias}"
+        yield found[0].start, found[-1].end + 1, replacement
+
+
+def _is_dotted(tokens: list[Token], first: int, found: list[Token]) -> bool:
+    dots = all(token.token_type is TokenType.DOT for token in found[1::2])
+    return dots and (first == 0 or tokens[first - 1].token_type is not TokenType.DOT)
