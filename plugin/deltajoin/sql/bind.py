@@ -27,13 +27,12 @@ from deltajoin.names import SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.columns import (
     bound,
-    closed,
     flattened,
     mark_missing,
     named_columns,
     renamed,
 )
-from deltajoin.sql.dialect import Unreadable, parse, place, spelled, unwrapped
+from deltajoin.sql.dialect import Unreadable, closed, parse, place, spelled, unwrapped
 from deltajoin.sql.exact import made_outputs
 from deltajoin.sql.group import group_rows, is_grouped, name_outputs, own_name
 from deltajoin.sql.keys import not_in_match
@@ -403,7 +402,7 @@ class _Binder:
                 where=place(join),
                 remedy="Join ON two columns, or correct the name.",
             )
-        equality = exp.EQ(this=left_side.copy(), expression=right_side.copy())
+        equality = exp.EQ(this=closed(left_side), expression=closed(right_side))
         shown = next(i.columns[name.lower()][0] for i in scope.items if name.lower() in i.columns)
         either = exp.Anonymous(this="coalesce", expressions=[left_side, right_side])
         value = {"right": right_side, "full": either}.get(kind)
@@ -472,7 +471,7 @@ class _Binder:
             check_expression(member)
             if len(inner.outputs) != 1:
                 raise Unsupported("SUBQUERY", "IN over several columns", query, "Use EXISTS.")
-            one, other = bound(member, scope), closed(inner.outputs[0][1])
+            one, other = closed(bound(member, scope)), closed(inner.outputs[0][1])
             facts = [*block.conjuncts, *self._plain_conjuncts(where, scope)]
             known = is_never_null(one, [*facts, *on]) and is_never_null(
                 other, [*inner.conjuncts, *on]

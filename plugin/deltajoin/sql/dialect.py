@@ -19,6 +19,15 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
 
 _CORRECT = "Correct the SQL; where Spark reads it as it is, use a mode that rebuilds."
+_SYNONYMS = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "real": "float",
+    "dec": "decimal",
+    "numeric": "decimal",
+}
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 
 
@@ -145,6 +154,61 @@ def _parsed(sql: str) -> exp.Expr:
 def text(node: exp.Expr) -> str:
     """Spark SQL of a node on one line, every identifier in backticks."""
     return node.sql(dialect=Verbatim, identify=True, normalize_functions=False, comments=False)
+
+
+def closed(node: exp.Expr) -> exp.Expr:
+    """A copy that binds as tightly as a name.
+
+    Example:
+        >>> text(closed(parse_expression("a.x::int"))), text(closed(parse_expression("f(a.x)")))
+        ('(`a`.`x`::int)', 'f(`a`.`x`)')
+    """
+    plain = (exp.Column, exp.Dot, exp.Paren, exp.Literal, exp.Null, exp.Anonymous)
+    call = isinstance(node, exp.Cast) and text(node)[:5].lower() == "cast("
+    return node.copy() if call or isinstance(node, plain) else exp.Paren(this=node.copy())
+
+
+def cast(node: exp.Expr, kind: str) -> exp.Cast:
+    """An expression cast to a type, whose text stays as it is (sqlglot writes TIME another way).
+
+    Example:
+        >>> text(cast(exp.column("x", table="a"), "time(3)"))
+        'CAST(`a`.`x` AS time(3))'
+    """
+    made = _parsed(f"CAST(NULL AS {kind})").copy()
+    assert isinstance(made, exp.Cast)  # noqa: S101 - what was written
+    made.this.replace(node)
+    return made
+
+
+def type_of_cast(node: exp.Cast) -> str:
+    """The type that a cast gives, as it is written; empty where the parser may have taken the parts
+    of `DATE '2026-01-03'::STRING` in another order than Spark.
+
+    Example:
+        >>> casts = ("a::Integer", "DATE '2026-01-03'", "TIME '1:2'", "CAST(a AS dec(5))")
+        >>> [type_of_cast(parse_expression(written)) for written in casts]
+        ['int', 'date', 'time', 'decimal(5,0)']
+        >>> type_of_cast(parse_expression("DATE '2026-01-03'::STRING"))
+        ''
+    """
+    kind = text(node.to).lower().replace(" ", "")
+    whole = text(node).lower().replace(" ", "")
+    function = whole.startswith(("cast(", "try_cast(")) or whole.endswith("::" + kind)
+    literal = isinstance(node.this, exp.Literal) and whole.startswith(kind) and "::" not in whole
+    return _own_name(kind) if function or literal else ""
+
+
+def _own_name(kind: str) -> str:
+    """Spark's own name of a type that has several."""
+    name, _, size = kind.partition("(")
+    name = _SYNONYMS.get(name, name)
+    if name == "decimal":
+        digits = size.rstrip(")") or "10"
+        return f"decimal({digits if ',' in digits else digits + ',0'})"
+    if name in ("varchar", "char", "character"):
+        return "string"
+    return f"{name}({size}" if size else name
 
 
 @lru_cache(maxsize=4096)
