@@ -13,9 +13,10 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.sql.grammar import SparkGrammar, UnsignedShift
 from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
 
 _CORRECT = "Correct the SQL; where Spark reads it as it is, use a mode that rebuilds."
@@ -37,7 +38,7 @@ class Verbatim(Spark):
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
-    class Parser(SpanParser, Spark.Parser):  # type: ignore[misc, valid-type]
+    class Parser(SpanParser, SparkGrammar, Spark.Parser):  # type: ignore[misc, valid-type]
         FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
         NO_PAREN_FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
         FUNCTION_PARSERS: ClassVar[dict] = {  # type: ignore[type-arg]
@@ -45,6 +46,8 @@ class Verbatim(Spark):
             for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
             if name in _OWN_SYNTAX
         }
+        FUNCTION_PARSERS["SUBSTR"] = FUNCTION_PARSERS["SUBSTRING"]
+        TERM: ClassVar[dict] = {**Spark.Parser.TERM, TokenType.DPIPE: exp.DPipe}  # type: ignore[type-arg]
 
     class Generator(SpanGenerator, Spark.Generator):  # type: ignore[misc, valid-type]
         #: What has no transform of its own comes out clause by clause: QUALIFY, for one, stays.
@@ -52,7 +55,7 @@ class Verbatim(Spark):
             kind: write
             for kind, write in Spark.Generator.TRANSFORMS.items()
             if kind not in (exp.Select, exp.With, exp.From, exp.Pivot)
-        }
+        } | {UnsignedShift: lambda self, node: self.binary(node, ">>>")}
 
 
 def parse(sql: str) -> exp.Query:
