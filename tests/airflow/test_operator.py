@@ -51,6 +51,7 @@ def test_run_attaches_the_audit(play: Play, tmp_path: Path) -> None:
     assert audit["rows"] == {"inserted": 1, "updated": 0, "deleted": 0}
     assert groups(second["log"]) == [path["text"] for path in audit["paths"]] != []
     assert second["log"].count("::endgroup::") >= len(audit["paths"])
+    assert "deltajoin in_process: kept, epoch 2: +1 ~0 -0 rows" in second["log"]
 
     (event,) = second["events"]
     assert event["deltajoin"]["frontier"] == audit["frontier"]
@@ -71,6 +72,7 @@ def test_run_attaches_the_audit(play: Play, tmp_path: Path) -> None:
 
     (again,) = play({"dag": "in_process"})
     assert (again["state"], again["audit"]["strategy"]) == ("success", "noop")
+    assert "deltajoin in_process: nothing to do, epoch 2" in again["log"]
     assert not again["spark"], "a run without changes has loaded Spark"
     assert epochs(tmp_path / "in_process") == [2, 1]
 

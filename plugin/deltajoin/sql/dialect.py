@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
+from deltajoin.sql.units import name_units
 
 _CORRECT = "Correct the SQL; where Spark reads it as it is, use a mode that rebuilds."
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
@@ -92,6 +93,7 @@ def _statements(sql: str) -> list[exp.Expr]:
     tokens = tokens_of(sql)
     found = [s for s in Verbatim().parser().parse(tokens, sql) if s is not None]
     if len(found) == 1:
+        name_units(found[0])
         note_slots(found[0], sql, tokens)
     return found
 

@@ -1,10 +1,10 @@
 """Unique keys of a model's relations: from its config first, else from what dbt already knows.
 
-A key comes, best first, from a primary-key constraint, else from a `unique` constraint or one of the
-tests in `_UNIQUE_TESTS`; the shortest wins, then the first by name. No other test is read, whatever
-its name. A test that is disabled, only warns, or is told more than its columns (a filter, a
-threshold) proves no key. A key of a view that only renames is one of its table. The graph is dbt's
-`graph` variable; results are named as the tables stand in the SQL.
+A key comes, best first, from a primary-key constraint, else from a `unique` constraint or one of
+the tests in `_UNIQUE_TESTS`; the shortest wins, then the first by name. No other test is read,
+whatever its name. A test that is disabled, only warns, or is told more than its columns (a filter,
+a threshold) proves no key. A key of a view that only renames is one of its table. The graph is
+dbt's `graph` variable; results are named as the tables stand in the SQL.
 """
 
 from __future__ import annotations
