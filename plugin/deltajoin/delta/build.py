@@ -7,7 +7,7 @@ Caller: loads the states (`api.plan`); everything here is a function of its argu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -47,6 +47,7 @@ from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.solver import parse_strategy
 from deltajoin.planner.statistics import Sketches
 from deltajoin.sql.bind import BoundQuery, bind
+from deltajoin.sql.origins import at_origin, origin
 
 Keys = dict[str, tuple[str, ...]]
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
@@ -73,9 +74,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     tables = inputs.tables
     types = _types(tables)
     columns = {name: readable(table) for name, table in tables.items()}
-    query = bind(model.sql, columns, types, model.functions)
+    with at_origin(model.lines):
+        query = bind(model.sql, columns, types, model.functions)
     keys = resolve_keys(model, tables)
-    graph, operator = _groupable(query, tables)
+    graph, operator = _groupable(query, tables, model.lines)
     described = describe(graph, keys, types)
     for part in graph.parts if graph else ():
         if ties := ambiguous_order(part, described.keys, described.types):
@@ -220,12 +222,14 @@ def _unknown_key(table: str, message: str) -> DeltaJoinError:
 
 
 def _groupable(
-    query: BoundQuery, tables: Mapping[str, TableState]
+    query: BoundQuery, tables: Mapping[str, TableState], lines: Sequence[str]
 ) -> tuple[JoinGraph | None, Obstacle | None]:
     """The graph when its rows can be consolidated, else what stands against it."""
     if query.reason is not None:
         reason = query.reason
-        return None, Obstacle(reason.code, reason.message, reason.where, reason.remedy)
+        return None, Obstacle(
+            reason.code, reason.message, *origin(reason.where, reason.remedy, lines)
+        )
     graph = query.graph
     assert graph is not None  # noqa: S101 - a bound query has a graph or a reason
     for source in graph.sources:

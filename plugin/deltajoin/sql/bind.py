@@ -49,7 +49,6 @@ from deltajoin.sql.refuse import (
     check_shape,
     check_union,
     join_kind,
-    name_units,
 )
 from deltajoin.sql.scope import Block, Item, Outer, Scope, Union
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
@@ -108,7 +107,6 @@ def bind(
             raise
         unread = Reason(error.code, error.message, error.where or "the SQL", str(error.remedy))
         return BoundQuery(sql, tuple(sorted(columns)), None, unread, spelled(sql))
-    name_units(query)
     tables = resolve_tables(query, columns)
     graph: JoinGraph | None = None
     reason: Reason | None = None

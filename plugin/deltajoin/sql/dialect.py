@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.grammar import SparkGrammar, UnsignedShift
 from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
+from deltajoin.sql.units import name_units
 
 _CORRECT = "Correct the SQL; where Spark reads it as it is, use a mode that rebuilds."
 _SYNONYMS = {
@@ -104,6 +105,7 @@ def _statements(sql: str) -> list[exp.Expr]:
     tokens = tokens_of(sql)
     found = [s for s in Verbatim().parser().parse(tokens, sql) if s is not None]
     if len(found) == 1:
+        name_units(found[0])
         note_slots(found[0], sql, tokens)
     return found
 
