@@ -32,7 +32,7 @@ from deltajoin.sql.columns import (
     named_columns,
     renamed,
 )
-from deltajoin.sql.dialect import Unreadable, closed, parse, place, spelled, unwrapped
+from deltajoin.sql.dialect import Unreadable, closed, parse, place, spelled, text, unwrapped
 from deltajoin.sql.exact import made_outputs
 from deltajoin.sql.group import group_rows, is_grouped, name_outputs, own_name
 from deltajoin.sql.keys import not_in_match
@@ -98,7 +98,7 @@ def bind(
 
     Raises:
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
-            AMBIGUOUS_COLUMN, UNCONNECTED_RELATIONS, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME.
+            AMBIGUOUS_COLUMN, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME.
     """
     try:
         query = parse(sql)
@@ -359,7 +359,7 @@ class _Binder:
             raise Unsupported(
                 "OUTER_JOIN", f"{kind.upper()} JOIN after a comma", join, "Write the joins out."
             )
-        block.crossed = block.crossed or (join.kind or "").upper() == "CROSS"
+        block.crossed = block.crossed or text(join).startswith(",")
         before, merged = list(scope.items), dict(scope.merged)
         mine = block if kind == "inner" else Block()
         item = self._join_item(join.this, mine, scope)
