@@ -261,8 +261,8 @@ def _target(
                 remedy="Choose another target.",
             )
     key = () if graph is None else row_key(graph, described.keys, described.types)
-    hidden = hidden_columns(graph.grouping, state) if graph and graph.grouping else ()
-    kind = "plain" if graph is None else "grouped" if hidden else "keyed" if key else "bag"
+    hidden = hidden_columns(graph, state) if graph else ()
+    kind = "plain" if graph is None else _kind(key, hidden)
     parts = () if is_path(model.target) else split_dotted(model.target)
     if parts and inputs.target is not None and inputs.backing != (kind in UNDER_A_VIEW):
         raise DeltaJoinError(
@@ -282,6 +282,12 @@ def _target(
         key=key,
         hidden=hidden,
     )
+
+
+def _kind(key: tuple[str, ...], hidden: tuple[str, ...]) -> str:
+    if not key:
+        return "bag"
+    return "grouped" if hidden else "keyed"
 
 
 def _model_changed(

@@ -49,7 +49,7 @@ class Target:
     `place` is what the user gave, `location` the Delta folder (None until a catalog creates it).
     `name_parts` are empty for a path. `kind`: keyed (one row per key), bag (distinct rows with a
     multiplicity), plain (rebuilt only; columns are known to Spark alone), grouped (one row per key,
-    with `hidden` columns that a user does not see, as may be whole rows).
+    with `hidden` columns that a user does not see, as may be whole rows). A bag may have such too.
     """
 
     place: str

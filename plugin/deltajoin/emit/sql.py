@@ -171,7 +171,7 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
         return frozenset()
     types = {(s.source, name): kind for s in plan.all_sources for name, kind in s.columns}
     keys = dict(plan.keys) | {derived.source.source: derived.key for derived in plan.derived}
-    relations = identifying_relations(graph, keys, types, plan.target.kind == "keyed")
+    relations = identifying_relations(graph, keys, types, plan.target.kind != "bag")
     return frozenset(graph.by_name[name].source for name in relations)
 
 

@@ -34,7 +34,8 @@ from deltajoin.sql.columns import (
 )
 from deltajoin.sql.dialect import Unreadable, closed, parse, place, spelled, text, unwrapped
 from deltajoin.sql.exact import made_outputs
-from deltajoin.sql.group import group_rows, is_grouped, name_outputs, own_name
+from deltajoin.sql.group import group_rows, is_grouped, name_outputs
+from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.known import check_known
 from deltajoin.sql.layers import is_layered, layered

@@ -42,6 +42,12 @@ class Verbatim(Spark):
     class Parser(SpanParser, SparkGrammar, Spark.Parser):  # type: ignore[misc, valid-type]
         FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
         NO_PAREN_FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
+        #: `any(x) + 1` is a call and a sum.
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict] = {  # type: ignore[type-arg]
+            name: parse
+            for name, parse in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items()
+            if name != "ANY"
+        }
         FUNCTION_PARSERS: ClassVar[dict] = {  # type: ignore[type-arg]
             name: parse
             for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
