@@ -31,7 +31,7 @@ from deltajoin.delta.knowledge import (
 )
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.pinning import Pins
-from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Target, fingerprint
+from deltajoin.delta.plan import RULES, UNDER_A_VIEW, DeltaPlan, Target, fingerprint
 from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
@@ -109,7 +109,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         Situation(
             mode=model.mode,
             first_run=last is None,
-            model_changed=_model_changed(last, mark, model, target.columns),
+            changed_meaning=_changed_meaning(last, mark, model, target.columns),
             operator=against,
             sources=obstacles,
             changed=tuple(told(s) for s in sources if s.changed),
@@ -290,10 +290,21 @@ def _kind(key: tuple[str, ...], hidden: tuple[str, ...]) -> str:
     return "grouped" if hidden else "keyed"
 
 
-def _model_changed(
+def _changed_meaning(
     last: Record | None, mark: str, model: Model, columns: tuple[str, ...]
 ) -> Obstacle | None:
-    if last is None or last["fingerprint"] == mark:
+    """Why the target's rows may mean something else than this plan's. Another version of our rules
+    comes first: it may have changed the fingerprint as well."""
+    if last is None:
+        return None
+    if last.get("rules") != RULES:
+        return Obstacle(
+            "RULES_CHANGED",
+            "the target was built by another version of the rules that decide its rows",
+            model.name,
+            "Run once with mode full.",
+        )
+    if last["fingerprint"] == mark:
         return None
     return Obstacle(
         "MODEL_CHANGED",
