@@ -388,10 +388,6 @@ UNSUPPORTED = {
     "intersect": (f"SELECT a.k {JOIN}\nINTERSECT SELECT c.k FROM c", "SET_OPERATION"),
     "limit": (f"SELECT a.k {JOIN}\nORDER BY a.k LIMIT 3", "LIMIT"),
     "offset": (f"SELECT a.k {JOIN}\nORDER BY a.k OFFSET 3", "LIMIT"),
-    "hidden partition": (
-        f"SELECT a.v,\nrank() OVER (PARTITION BY a.k ORDER BY b.v) AS r {JOIN}",
-        "WINDOW",
-    ),
     "no common partition": (
         "SELECT a.k, b.v,\nrank() OVER (PARTITION BY a.k ORDER BY b.v) AS r, "
         f"count(*) OVER (PARTITION BY b.v) AS n {JOIN}",
