@@ -123,6 +123,15 @@ class Unreadable(DeltaJoinError):
         super().__init__("SQL_PARSE_ERROR", message, where=where, remedy=_CORRECT)
 
 
+def is_readable(sql: str) -> bool:
+    """False for a text of tokens that our parser can't make a query of."""
+    try:
+        parse(sql)
+    except Unreadable:
+        return False
+    return True
+
+
 def unwrapped(query: exp.Query) -> exp.Query:
     """A query without the brackets around it, where nothing but an order stands after them."""
     while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
