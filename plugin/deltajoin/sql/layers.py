@@ -23,7 +23,7 @@ from deltajoin.graph import Grouping
 from deltajoin.layers import Generation, Windowing
 from deltajoin.sql import functions
 from deltajoin.sql.generators import Named, View, generator_of, make_generation
-from deltajoin.sql.group import check_names, group_rows, own_name
+from deltajoin.sql.group import check_names, group_rows, own_name, own_nodes
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
 from deltajoin.sql.scope import Block, Item, Scope
 from deltajoin.sql.tables import find_cte
@@ -44,6 +44,8 @@ class Binder(Protocol):
     def given_out(self, outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> Item: ...
 
     def take_name(self, wanted: str) -> str: ...
+
+    def select_of(self, select: exp.Select, block: Block, scope: Scope) -> exp.Select: ...
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
         rows = stack.below(select)
         if stack.windowed_below:
             raise _window("an aggregate over a window", select)
+        select = binder.select_of(select, rows.block, rows.scope)
         grouping = group_rows(select, rows.block, lambda e: binder.bound(e, rows.scope), rows.scope)
     else:
         rows = stack.level(select)
@@ -150,7 +153,8 @@ def _is_grouped(select: exp.Select) -> bool:
     return any(
         str(node.this).lower() in functions.AGGREGATES and id(node) not in windowed
         for e in select.expressions
-        for node in e.find_all(exp.Anonymous)
+        for node in own_nodes(e)
+        if isinstance(node, exp.Anonymous)
     )
 
 
@@ -162,6 +166,7 @@ class _Stack:
     def level(self, select: exp.Select) -> _Rows:
         """A select without groups: what stands below, and its outputs."""
         rows = self.below(select)
+        select = self._binder.select_of(select, rows.block, rows.scope)
         specs = {w.name.lower(): w for w in select.args.get("windows") or []}
         for node in select.expressions:
             self._project(node, rows, specs)
