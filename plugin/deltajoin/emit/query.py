@@ -59,14 +59,19 @@ def query_rows(
     return grouped(rows.subquery(INPUT), graph.grouping, state) if graph.grouping else rows
 
 
+def own_text(plan: DeltaPlan, views: Views) -> str:
+    """The query as the user wrote it, over this epoch's versions."""
+    places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
+    if plan.is_unreadable:
+        return over_views(plan.sql, _nothing_hidden(plan, places))
+    selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
+    return replace_tables(plan.sql, places, selects)
+
+
 def full_sql(plan: DeltaPlan, views: Views) -> str:
     """The whole query over this epoch's versions; derived sources stand before it by name."""
     if plan.graph is None or plan.full_query is None:
-        places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
-        if plan.is_unreadable:
-            return over_views(plan.sql, _nothing_hidden(plan, places))
-        selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
-        return replace_tables(plan.sql, places, selects)
+        return own_text(plan, views)
     versions = {s.source: s.version for s in plan.all_sources}
     rows = query_rows(plan.graph, plan.full_query, views, versions, plan.state)
     if plan.target.kind == "bag":

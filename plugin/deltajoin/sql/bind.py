@@ -27,16 +27,16 @@ from deltajoin.names import RESERVED_PREFIX, SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.columns import (
     bound,
-    closed,
     flattened,
     mark_missing,
     named_columns,
     renamed,
 )
 from deltajoin.sql.constants import constant_source, is_constant, one_row
-from deltajoin.sql.dialect import Unreadable, parse, place, spelled, text, unwrapped
+from deltajoin.sql.dialect import Unreadable, closed, parse, place, spelled, text, unwrapped
 from deltajoin.sql.exact import derived_outputs
-from deltajoin.sql.group import group_rows, is_grouped, name_outputs, own_name
+from deltajoin.sql.group import group_rows, is_grouped, name_outputs
+from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.known import check_known
 from deltajoin.sql.layers import is_layered, layered
@@ -51,7 +51,6 @@ from deltajoin.sql.refuse import (
     check_shape,
     check_union,
     join_kind,
-    name_units,
 )
 from deltajoin.sql.scalars import select_without_scalars, without_scalars
 from deltajoin.sql.scope import Block, Item, Outer, Scope, Union
@@ -111,7 +110,6 @@ def bind(
             raise
         unread = Reason(error.code, error.message, error.where or "the SQL", str(error.remedy))
         return BoundQuery(sql, tuple(sorted(columns)), None, unread, spelled(sql))
-    name_units(query)
     tables = resolve_tables(query, columns)
     graph: JoinGraph | None = None
     reason: Reason | None = None
@@ -357,10 +355,15 @@ class _Binder:
                 known[0] = row
             block.items = self._over(known[0], "one_row", exp.Select()).items
 
-    def _hold(self, block: Block, items: list[Item]) -> None:
-        """Make the values of a SELECT without FROM a source, whose row an outer join may miss."""
+    def _hold(self, kind: str, *sides: tuple[Block, list[Item]]) -> None:
+        """Make a SELECT without FROM a source, where an outer join may miss its row."""
+        for missing, side in zip((("right", "full"), ("left", "full")), sides, strict=True):
+            if kind in missing and not side[0].items:
+                self._hold_values(*side)
+
+    def _hold_values(self, block: Block, items: list[Item]) -> None:
         values = {f"c{i}": (item, key) for i, (item, key) in enumerate(_columns_of(items))}
-        if block.items or not values:
+        if not values:
             return
         row = [(name, item.columns[key][1]) for name, (item, key) in values.items()]
         derived = one_row(self._registry.names.take("one_row"), row)
@@ -416,23 +419,19 @@ class _Binder:
         mine = block if kind == "inner" else Block()
         item = self._join_item(join.this, mine, scope)
         new = scope.items[len(before) :]
-        if kind in ("left", "full"):
-            self._hold(mine, new)
-        if kind in ("right", "full"):
-            self._hold(block, before)
+        self._hold(kind, (block, before), (mine, new))
         using = [identifier.name for identifier in join.args.get("using") or []]
         if (join.method or "").upper() == "NATURAL":
             known = {k for i in before for k in i.columns if k not in i.hidden} | set(merged)
             using = [shown for key, (shown, _) in item.columns.items() if key in known]
         left = Scope(before, merged)
         on = [self._merge(name, kind, left, item, join, scope) for name in using]
-        if condition := join.args.get("on"):
-            if kind == "inner":
-                condition = without_scalars(condition, self._value(block, scope))
-            on += self._conjuncts(condition, scope)
+        condition = join.args.get("on")
         if kind == "inner":
-            block.conjuncts += on
+            found = self._free_conjuncts(condition, block, scope) if condition else []
+            block.conjuncts += on + found
             return
+        on += self._conjuncts(condition, scope) if condition else []
         sides = [Block(block.items, block.conjuncts), mine]
         if kind in ("left", "full"):
             mark_missing(kind, new, scope, sides[1], on, join)
@@ -458,7 +457,7 @@ class _Binder:
                 where=place(join),
                 remedy="Join ON two columns, or correct the name.",
             )
-        equality = exp.EQ(this=left_side.copy(), expression=right_side.copy())
+        equality = exp.EQ(this=closed(left_side), expression=closed(right_side))
         shown = next(i.columns[name.lower()][0] for i in scope.items if name.lower() in i.columns)
         either = exp.Anonymous(this="coalesce", expressions=[left_side, right_side])
         value = {"right": right_side, "full": either}.get(kind)
@@ -497,8 +496,15 @@ class _Binder:
             elif isinstance(node, exp.In) and node.args.get("query"):
                 self._subquery(kind, node.args["query"], node.this, block, scope, condition)
             else:
-                plain = without_scalars(conjunct, self._value(block, scope))
-                block.conjuncts += self._conjuncts(plain, scope)
+                found = self._free_conjuncts(conjunct, block, scope)
+                block.conjuncts += found
+
+    def _free_conjuncts(self, condition: exp.Expr, block: Block, scope: Scope) -> list[exp.Expr]:
+        """Bound conjuncts, whose scalar subqueries are joined to the block.
+
+        Those come first: what they join may put what stood in the block a level down.
+        """
+        return self._conjuncts(without_scalars(condition, self._value(block, scope)), scope)
 
     def select_of(self, select: exp.Select, block: Block, scope: Scope) -> exp.Select:
         """The select with columns of joined sources in the place of its scalar subqueries."""
@@ -571,7 +577,7 @@ class _Binder:
             check_expression(member)
             if len(inner.outputs) != 1:
                 raise Unsupported("SUBQUERY", "IN over several columns", query, "Use EXISTS.")
-            one, other = bound(member, scope), closed(inner.outputs[0][1])
+            one, other = closed(bound(member, scope)), closed(inner.outputs[0][1])
             facts = [*block.conjuncts, *self._plain_conjuncts(where, scope)]
             known = is_never_null(one, [*facts, *on]) and is_never_null(
                 other, [*inner.conjuncts, *on]

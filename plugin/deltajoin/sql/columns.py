@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.dialect import place
+from deltajoin.sql.dialect import closed, place
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
@@ -38,12 +38,6 @@ def mark_missing(
     for name, value in scope.merged.values():
         if relations_in(value) <= below and not is_null_without(value, below):
             raise Unsupported("OUTER_JOIN", f"the merged column {name}", join, "Join ON.")
-
-
-def closed(node: exp.Expr) -> exp.Expr:
-    """A copy that binds as tightly as a name."""
-    plain = isinstance(node, (exp.Column, exp.Dot, exp.Paren, exp.Literal))
-    return node.copy() if plain else exp.Paren(this=node.copy())
 
 
 def bound(node: exp.Expr, scope: Scope) -> exp.Expr:

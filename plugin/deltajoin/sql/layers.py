@@ -21,9 +21,9 @@ from sqlglot import exp
 
 from deltajoin.graph import Grouping
 from deltajoin.layers import Generation, Windowing
-from deltajoin.sql import functions
 from deltajoin.sql.generators import Named, View, generator_of, make_generation
-from deltajoin.sql.group import check_names, group_rows, own_name, own_nodes
+from deltajoin.sql.group import check_names, group_rows, is_grouped
+from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
 from deltajoin.sql.scope import Block, Item, Scope
 from deltajoin.sql.tables import find_cte
@@ -106,7 +106,7 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
     select = check_shape(query, layered=True)
     stack = _Stack(binder)
     grouping = windowing = None
-    if _is_grouped(select):
+    if is_grouped(select):
         if select.args.get("qualify") or any(windows_of(e) for e in select.expressions):
             raise _window("a window over groups", select)
         rows = stack.below(select)
@@ -141,21 +141,9 @@ def _nested(select: exp.Select) -> exp.Select | None:
         below = node.this if isinstance(node, exp.Subquery) else None
     while isinstance(below, exp.Subquery) and not below.args.get("joins"):
         below = below.this
-    if not isinstance(below, exp.Select) or _is_grouped(below):
+    if not isinstance(below, exp.Select) or is_grouped(below):
         return None
     return below if is_layered(below) else None
-
-
-def _is_grouped(select: exp.Select) -> bool:
-    if any(select.args.get(name) for name in ("group", "having", "distinct")):
-        return True
-    windowed = {id(call_of(w)) for e in select.expressions for w in windows_of(e)}
-    return any(
-        str(node.this).lower() in functions.AGGREGATES and id(node) not in windowed
-        for e in select.expressions
-        for node in own_nodes(e)
-        if isinstance(node, exp.Anonymous)
-    )
 
 
 class _Stack:
@@ -240,8 +228,10 @@ class _Stack:
             names = [i.name for i in node.expressions] if isinstance(node, exp.Aliases) else []
             names = [node.alias] if isinstance(node, exp.Alias) else names
             parent = node.parent
-            several = [e for e in parent.expressions if generator_of(e)] if parent else []
-            if not names or len(several) > 1 or self.windowed_below or windows_of(parent or node):
+            beside = parent.expressions if parent else []
+            several = sum(generator_of(e) is not None for e in beside) > 1
+            windowed = self.windowed_below or any(windows_of(e) for e in beside)
+            if not names or several or windowed:
                 raise _generated(f"{call.this}() beside windows or without a name", node)
             view = self._view(call, False, names, rows)
             rows.outputs += [(name, view.column(name), node) for name in names]

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.sql.dialect import text
-from deltajoin.sql.predicates import closed
+from deltajoin.sql.dialect import cast, text, type_of_cast
 from deltajoin.sql.refuse import Unsupported
 
 TypeOf = Callable[[exp.Column], str]
@@ -84,7 +83,7 @@ def _as(node: exp.Expr, kind: str, wanted: str) -> exp.Expr:
 
 def typed(node: exp.Expr, kind: str) -> exp.Expr:
     """The expression cast to a type."""
-    return exp.Cast(this=closed(node), to=exp.DataType.build(kind, dialect="spark"))
+    return cast(node.copy(), kind)
 
 
 def kind_of(node: exp.Expr, type_of: TypeOf) -> str:  # noqa: C901 - one case a kind
@@ -96,7 +95,7 @@ def kind_of(node: exp.Expr, type_of: TypeOf) -> str:  # noqa: C901 - one case a 
     if isinstance(node, exp.Null):
         return "null"
     if isinstance(node, (exp.Cast, exp.TryCast)):
-        return str(node.to.sql(dialect="spark")).lower().replace(" ", "")
+        return type_of_cast(node)
     if isinstance(node, exp.Literal):
         return "string" if node.is_string else _number(str(node.this))
     if isinstance(node, _BOOLEANS):

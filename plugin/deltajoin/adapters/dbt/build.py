@@ -17,7 +17,7 @@ from deltajoin.adapters.dbt.references import hints_of, references_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
-from deltajoin.sql.views import gather_views, inline_views
+from deltajoin.sql.views import gather_views, inline_views, write_out
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,11 +111,12 @@ def model_of(
         ".".join(split_dotted(name)): inline_views(text, views or {})
         for name, text in (views or {}).items()
     }
-    sql = inline_views(sql, views or {})
-    tables = source_names(sql)
+    written = write_out(sql, views or {})
+    tables = source_names(written.sql)
     return Model(
         name=where,
-        sql=sql,
+        sql=written.sql,
+        lines=written.lines,
         sources={table: table for table in tables},
         target=place_of(node, relation),
         keys=keys_of(options.keys, tables, graph, where, plain),
