@@ -289,7 +289,10 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
         if made := getattr(graph, name):
             meaning[name] = _spelled(asdict(made))
     if graph.derived:
-        meaning["derived"] = [(derived.name, _meaning(derived.graph)) for derived in graph.derived]
+        meaning["derived"] = [
+            (derived.name, spelled(derived.text) if derived.text else _meaning(derived.graph))
+            for derived in graph.derived
+        ]
     return meaning
 
 
