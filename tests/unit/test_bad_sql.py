@@ -143,7 +143,7 @@ NAMES = {
     "duplicate by star": (f"SELECT\n* {JOIN}", "DUPLICATE_COLUMN"),
     "duplicate below": (
         "SELECT s.k FROM (SELECT a.k, b.k FROM a JOIN b ON a.k = b.k)\nAS s JOIN c ON s.k = c.k",
-        "DUPLICATE_COLUMN",
+        "AMBIGUOUS_COLUMN",
     ),
     "too many aliases": (
         "SELECT s.p FROM (SELECT a.k FROM a)\nAS s(p, q) JOIN b ON s.p = b.k",

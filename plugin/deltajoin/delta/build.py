@@ -7,7 +7,7 @@ Caller: loads the states (`api.plan`); everything here is a function of its argu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -42,13 +42,16 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
+from deltajoin.planner.arms import arm
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.solver import parse_strategy
 from deltajoin.planner.statistics import Sketches
 from deltajoin.sql.bind import BoundQuery, bind
+from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.origins import at_origin, origin
+from deltajoin.sql.ungroupable import gives_ungroupable
 
 Keys = dict[str, tuple[str, ...]]
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
@@ -222,6 +225,16 @@ def _unknown_key(table: str, message: str) -> DeltaJoinError:
     )
 
 
+def _made(graph: JoinGraph) -> Iterator[tuple[str, str]]:
+    """The name and expression of every output, also of derived sources and arms of unions."""
+    for part in graph.parts:
+        arms = [arm(part, core) for core in part.cores] if part.has_union else [part]
+        yield from ((p.name, p.sql) for one in arms for p in one.projections)
+        yield from part.grouping.outputs if part.grouping else ()
+        for layer in (part.generation, part.windowing):
+            yield from ((o.name, o.sql) for o in layer.outputs) if layer else ()
+
+
 def _groupable(
     query: BoundQuery, tables: Mapping[str, TableState], lines: Sequence[str]
 ) -> tuple[JoinGraph | None, Obstacle | None]:
@@ -243,6 +256,14 @@ def _groupable(
                     f"{source}.{name}",
                     "Leave the column out, or convert it to a struct, array or string.",
                 )
+    for name, sql in _made(graph):
+        if gives_ungroupable(parse_expression(sql)):
+            return None, Obstacle(
+                "COLUMN_TYPE",
+                f"rows with a variant or an interval of months and days ({name}) can't be compared",
+                sql,
+                "Leave the column out, or cast it to a string.",
+            )
     return graph, None
 
 
