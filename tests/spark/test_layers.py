@@ -147,6 +147,17 @@ QUERIES = {
         f"SELECT s.id, sku, qty {JOIN} LATERAL VIEW inline(s.items) e AS sku, qty",
         "bag",
     ),
+    "named fields": (
+        "SELECT q.id, to_json(struct(q.Cost, (t.region), q.cost + 1)) AS one, (t.region, q.at.zip) "
+        "AS two, arrays_zip(q.tags, array(q.cost)) AS three FROM (SELECT id, store, price * 2 AS "
+        "cost, tags, place.at FROM sales) AS q LEFT JOIN stores AS t ON t.store = q.store",
+        "keyed",
+    ),
+    "named fields of groups": (
+        "SELECT t.region, to_json(max(struct(s.price, t.Region))) AS top, to_json(struct(t.region, "
+        f"count(*), min(s.day) AS d)) AS n {JOIN} GROUP BY t.region",
+        "keyed",
+    ),
     "stack": (
         "SELECT s.store, stack(2, 'price', s.price, 'day', CAST(s.day AS double)) AS (what, n) "
         "FROM sales AS s",

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.dialect import place
+from deltajoin.sql.fields import name_fields
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
@@ -55,6 +56,7 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
     if any(isinstance(part, exp.Star) for part in node.walk()):
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
+    name_fields(holder)
     for column in list(holder.find_all(exp.Column)):
         column.replace(closed(scope.resolve(column)))
     found: exp.Expr = holder.this
