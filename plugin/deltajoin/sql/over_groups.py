@@ -44,7 +44,8 @@ class Above:
         return found
 
     def _rewrite(self, node: exp.Expr) -> None:
-        key = None if isinstance(node, exp.Literal) else self._keys.get(plain(node))
+        apart = isinstance(node, (exp.Literal, exp.Ordered))
+        key = None if apart else self._keys.get(plain(node))
         if key is not None:
             node.replace(self._column(key[0]))
         elif _is_made_below(node):
