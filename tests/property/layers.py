@@ -31,6 +31,8 @@ class _Layers(_Trees):
     def query(self, count: int) -> str:
         tree = self.tree(count)
         where = [self.filter(tree) for _ in range(2) if self.chance(0.2)]
+        if self.chance(0.15):
+            return self.over_groups(tree, where)
         if self.chance(0.5):
             return self.windowed(tree, where)
         if self.chance(0.25):
@@ -136,6 +138,26 @@ class _Layers(_Trees):
         if way < 0.55:
             return f"WITH q AS ({text}) SELECT n0, n0 = n0 AS m FROM q WHERE n0 IS NOT NULL"
         return text
+
+    def over_groups(self, tree: Tree, where: list[str]) -> str:
+        """Windows over the groups of a select, in part filtered by QUALIFY or above."""
+        (part, _), (other, _) = self.random.choice(tree.columns), self.random.choice(tree.columns)
+        keys = list(dict.fromkeys([part, other]))
+        numbers = [name for name, s in tree.columns if s == "number"]
+        figure = f"sum({self.random.choice(numbers)})" if numbers else f"count({other})"
+        over = f"OVER (PARTITION BY {part} ORDER BY {', '.join(reversed(keys))})"
+        ways = [f"rank() OVER (PARTITION BY {part} ORDER BY count(*){self.direction()})"]
+        ways += [f"sum({figure}) OVER (PARTITION BY {part})", f"row_number() {over}"]
+        ways += [f"count(*) - lag(count(*)) {over}", f"max(min({other})) {over}"]
+        shown = [f"{name} AS o{i}" for i, name in enumerate(keys) if self.chance(0.7)]
+        calls = self.random.sample(ways, self.random.randint(1, 2))
+        shown += [f"{call} AS n{i}" for i, call in enumerate(calls)]
+        shown += ["count(*) AS m"] if self.chance(0.4) else []
+        text = self.select(", ".join(shown), tree, where) + f" GROUP BY {', '.join(keys)}"
+        text += " HAVING count(*) > 1" if self.chance(0.2) else ""
+        if self.chance(0.25):
+            return f"{text} QUALIFY rank() {over} <= 2"
+        return f"SELECT * FROM ({text}) AS q WHERE n0 IS NOT NULL" if self.chance(0.3) else text
 
     def window(self, tree: Tree, part: str, order: str = "") -> str:
         """A partition and an order, which mostly identifies a row."""

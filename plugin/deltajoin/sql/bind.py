@@ -39,7 +39,7 @@ from deltajoin.sql.group import group_rows, is_grouped, name_outputs
 from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.known import check_known
-from deltajoin.sql.layers import is_layered, layered
+from deltajoin.sql.layers import Layered, is_layered, layered
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.opaque import may_be_a_query
 from deltajoin.sql.predicates import relations_in
@@ -139,7 +139,8 @@ def _why(query: exp.Query, stop: Unsupported) -> Reason:
 
 @dataclass(frozen=True)
 class _Registry:
-    """The derived sources of a whole query, by the SELECT that each comes from; their names."""
+    """The derived sources of a whole query, by the SELECT that each comes from, or by a negative
+    number; their names."""
 
     names: UniqueNames
     derived: dict[int, Derived] = field(default_factory=dict)
@@ -171,11 +172,28 @@ class _Binder:
             block, grouping = self.grouped(select)
         else:
             block = self.block(query)
-        self._fill(block)
+        return self._built(Layered(block, grouping, generation, windowing))
+
+    def _built(self, made: Layered) -> JoinGraph:
+        self._fill(made.block)
         derived = tuple(self._derived[name] for name in sorted(self._derived))
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
-        layers = (generation, windowing)
-        return build_graph(self.relations, block, columns, grouping, derived, *layers)
+        layers = (made.grouping, derived, made.generation, made.windowing)
+        return build_graph(self.relations, made.block, columns, *layers)
+
+    def below(self, relation: str) -> tuple[_Binder, Callable[[Layered], Block]]:
+        """A binder for a source of its own below, and what puts a relation over what it made."""
+        inner = _Binder(self._columns, self._types, self._registry)
+
+        def put(made: Layered) -> Block:
+            known = self._registry.derived
+            derived = Derived(self._registry.names.take(relation), inner._built(made))
+            known[-1 - len(known)] = derived
+            self._derived[derived.name] = derived
+            self.relations.append((relation, derived.name))
+            return Block(items=[relation])
+
+        return inner, put
 
     def block(
         self,

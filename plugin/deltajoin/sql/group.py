@@ -72,7 +72,8 @@ def group_rows(select: exp.Select, block: Block, bind: Bind, scope: Scope) -> Gr
         Unsupported: AGGREGATE for grouping sets and aggregates that depend on row order.
         DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN.
     """
-    return make_grouping(block, bound_groups(select, bind, scope))
+    groups, _ = bound_groups(select, bind, scope)
+    return make_grouping(block, groups)
 
 
 @dataclass(frozen=True)
@@ -84,20 +85,33 @@ class Groups:
     having: exp.Expr | None
 
 
-def bound_groups(select: exp.Select, bind: Bind, scope: Scope) -> Groups:
-    """What a grouped SELECT says, over relations; see `group_rows`."""
-    outputs = written_outputs(select, scope)
+def bound_groups(
+    select: exp.Select, bind: Bind, scope: Scope, check: Callable[[exp.Expr], None] | None = None
+) -> tuple[Groups, Bind]:
+    """What a grouped SELECT says, over relations; how more of it is bound.
+
+    Args:
+        check: `Unsupported` for an output; without it what no group can give out.
+    """
 
     def bound(node: exp.Expr) -> exp.Expr:
         return node if node.meta.get("bound") else bind(_counted(node))
 
+    def also(node: exp.Expr) -> exp.Expr:
+        return bound(unaliased(node, outputs, scope))
+
+    outputs = written_outputs(select, scope, check or check_grouped)
     keys = [bound(key) for key in written_keys(select, outputs, scope)]
     having = select.args.get("having")
     if having is not None:
-        written = unaliased(having.this, outputs, scope)
-        check_expression(written, grouped=True)
-        having = _as_condition(bound(written))
-    return Groups(keys, [(name, bound(node)) for name, node in outputs], having)
+        check_grouped(having.this)
+        having = _as_condition(also(having.this))
+    return Groups(keys, [(name, bound(node)) for name, node in outputs], having), also
+
+
+def check_grouped(node: exp.Expr) -> None:
+    """`Unsupported` for what no expression over groups may hold."""
+    check_expression(node, grouped=True)
 
 
 def make_grouping(block: Block, groups: Groups) -> Grouping:

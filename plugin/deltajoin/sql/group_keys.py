@@ -9,6 +9,8 @@ it and not inside aggregates, and a key is no alias that stands for another alia
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from deltajoin.sql import functions
@@ -20,7 +22,9 @@ REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the aggre
 _LATERAL = "lateral"
 
 
-def written_outputs(select: exp.Select, scope: Scope) -> list[Named]:
+def written_outputs(
+    select: exp.Select, scope: Scope, check: Callable[[exp.Expr], None]
+) -> list[Named]:
     """(name, expression), with aliases that stand before it in the list written out."""
     found: list[Named] = []
     aliases: list[Named] = []
@@ -30,7 +34,7 @@ def written_outputs(select: exp.Select, scope: Scope) -> list[Named]:
                 value.meta["bound"] = True
                 found.append((name, value))
             continue
-        check_expression(node, grouped=True)
+        check(node)
         value = node.this if isinstance(node, exp.Alias) else node
         value = unaliased(value, aliases, scope, within=True)
         name = node.alias if isinstance(node, exp.Alias) else own_name(value)

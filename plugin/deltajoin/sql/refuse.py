@@ -14,6 +14,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import place
 from deltajoin.sql.moments import names_a_moment
+from deltajoin.sql.ordered import order_of
 
 
 class Unsupported(Exception):
@@ -170,7 +171,9 @@ def check_expression(node: exp.Expr, grouped: bool = False) -> None:
             raise Unsupported("SUBQUERY", "a subquery expression", part, _remedy("the subquery"))
         if isinstance(part, exp.Anonymous):
             name = str(part.this).lower()
-            if grouped and name in functions.AGGREGATES - functions.ORDER_DEPENDENT:
+            if grouped and name in functions.AGGREGATES:
+                if name in functions.ORDER_DEPENDENT and order_of(part) is None:
+                    raise Unsupported("AGGREGATE", f"{name}() without an order", part, _ORDER)
                 continue
             if name in functions.AGGREGATES or name in functions.WINDOW_ONLY:
                 raise Unsupported("AGGREGATE", f"{name}()", part, _remedy("the aggregate"))
@@ -188,6 +191,10 @@ def join_kind(join: exp.Join) -> str:
     return side.lower() or "inner"
 
 
+_ORDER = (
+    "Sort what is collected: sort_array(collect_list(...)), or listagg(...) WITHIN GROUP (ORDER BY "
+    "...); else it is rebuilt."
+)
 _KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
 _CLAUSES = (

@@ -207,7 +207,7 @@ class _Maker:
     def _rewrite(self, node: exp.Expr, made: bool) -> None:
         if made and isinstance(node, exp.Window):
             node.replace(input_column(self._calls[text(node)]))
-        elif (key := self._keys.get(plain(node))) is not None:
+        elif not isinstance(node, exp.Ordered) and (key := self._keys.get(plain(node))):
             node.replace(input_column(key))
         elif isinstance(node, exp.Column):
             name, _ = self._columns.setdefault(plain(node), (f"c{len(self._columns)}", node.copy()))
