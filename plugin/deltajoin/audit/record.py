@@ -25,7 +25,8 @@ class AuditRecord:
     rows of the query, rows that differ (none), tolerances of float columns. `derived` are the
     sources that are subqueries: groups touched, rows of their change, paths. `hidden` are columns
     that the table holds beside `columns`; None where there are none. `rules` is the version of the
-    rules by which it ran, None before they had one.
+    rules by which it ran, None before they had one. `evidence` tells in what a rebuild was
+    compared with the user's own text, or how it `differs`, so that the text itself was run.
     """
 
     model: str
@@ -47,6 +48,7 @@ class AuditRecord:
     warnings: tuple[str, ...] = ()
     format: int = 1
     rules: int | None = None
+    evidence: Mapping[str, Any] | None = None
     target_version: int | None = None
     run_id: str | None = None
     started_at: str | None = None
