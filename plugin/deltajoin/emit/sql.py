@@ -28,7 +28,7 @@ from deltajoin.emit.difference import rebuild_statements
 from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
 from deltajoin.emit.layers import PARTITION_ROWS, made_rows, net_change, partition_statement
 from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
-from deltajoin.emit.query import full_sql, own_text
+from deltajoin.emit.query import Evidence, evidence_of, full_sql, own_text
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, comparisons
 from deltajoin.emit.state import add_sql, change_sql
@@ -56,6 +56,7 @@ class Program:
     shadow: ShadowProgram | None = None
     derived: tuple[DerivedProgram, ...] = ()
     sketch: str | None = None
+    evidence: Evidence | None = None
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Every statement in order, with the name of its view or what it is for."""
@@ -67,6 +68,7 @@ class Program:
         yield from ((part.view, part.sql) for part in self.regroup)
         ends = {"full": self.full, "to_write": self.fold, "merge": self.merge}
         yield from ((name, sql) for name, sql in ends.items() if sql is not None)
+        yield from [("as_written", self.evidence.text)] if self.evidence else []
         for one in self.shadow.comparisons if self.shadow else ():
             yield from ((one.view, one.sql), (f"compare_{one.view}", one.compare))
 
@@ -80,6 +82,7 @@ def build_program(plan: DeltaPlan) -> Program:
         return Program(
             *(scans, (), (), (), fold, merge, full_sql(plan, views), _key_check(plan, views)),
             sketch=_sketch(plan, views),
+            evidence=evidence_of(plan, views),
         )
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), (), None, None, None, None)

@@ -43,6 +43,10 @@ _NEEDED = {
 #: ten of compiling.
 FEW_ROWS = 100_000
 FEW_ROWS_SETTING = "spark.deltajoin.fewRows"
+#: Rows of all sources together up to which a first build is computed twice, by our form of the
+#: query and by the user's own text, where the session's setting COMPARE_ROWS_SETTING doesn't say.
+COMPARE_ROWS = 20_000_000
+COMPARE_ROWS_SETTING = "spark.deltajoin.compareRows"
 _FOR_FEW_ROWS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -86,15 +90,31 @@ def has_few_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
         DeltaJoinError: INVALID_SETTING where the session's number is none.
     """
     rows = [at["rows"] for at in frontier.values()]
-    few = caller.conf.get(FEW_ROWS_SETTING, str(FEW_ROWS)) or "0"
-    if not few.strip().isdecimal():
+    few = _number_of_rows(caller, FEW_ROWS_SETTING, FEW_ROWS)
+    return None not in rows and sum(rows) <= few
+
+
+def may_compare_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
+    """True when a first build over these sources is compared row by row; tables whose rows no log
+    counts don't stand against it.
+
+    Raises:
+        DeltaJoinError: INVALID_SETTING where the session's number is none.
+    """
+    most = _number_of_rows(caller, COMPARE_ROWS_SETTING, COMPARE_ROWS)
+    return 0 < most >= sum(at["rows"] or 0 for at in frontier.values())
+
+
+def _number_of_rows(caller: SparkSession, setting: str, default: int) -> int:
+    given = caller.conf.get(setting, str(default)) or "0"
+    if not given.strip().isdecimal():
         raise DeltaJoinError(
             "INVALID_SETTING",
-            f"{FEW_ROWS_SETTING} is {few!r}",
+            f"{setting} is {given!r}",
             where="the Spark session",
-            remedy=f"Set it to a number of rows: 0 compiles always, unset means {FEW_ROWS:,}.",
+            remedy=f"Set it to a number of rows: 0 means never, unset means {default:,}.",
         )
-    return None not in rows and sum(rows) <= int(few)
+    return int(given)
 
 
 @contextmanager
