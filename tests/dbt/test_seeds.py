@@ -14,7 +14,7 @@ FILES = {
     "macros/start.sql": "{% macro start() %}{% do run_query('select 1') %}{% endmacro %}",
     "seeds/regions.csv": ROWS,
     "models/joined.sql": """
-        {{ deltajoin.delta_join(mode='incremental', keys={'orders': ['id'], 'regions': ['id']}) }}
+        {{ deltajoin.delta_join(keys={'orders': ['id'], 'regions': ['id']}) }}
         select o.id, r.name, r.rate from {{ source('raw', 'orders') }} o
         join {{ ref('regions') }} r on o.region = r.id
     """,

@@ -12,11 +12,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deltajoin.sql import functions
-from deltajoin.sql.refuse import Unsupported, check_expression
+from deltajoin.sql.refuse import Unsupported, check_expression, downstream
 from deltajoin.sql.scope import Scope
 
 Named = tuple[str, exp.Expr]
-REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the aggregate downstream."
+REMEDY = downstream("the aggregate")
 _LATERAL = "lateral"
 
 
