@@ -26,12 +26,10 @@ from deltajoin.sql.generators import Named, View, generator_of, make_generation
 from deltajoin.sql.group import bound_groups, check_names, group_rows, is_grouped, make_grouping
 from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.over_groups import Above
-from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
+from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
 from deltajoin.sql.scope import Block, Item, Scope
 from deltajoin.sql.tables import find_cte
 from deltajoin.sql.windows import call_of, make_windowing, windows_of, with_specs
-
-_REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move {} downstream."
 
 
 class Binder(Protocol):
@@ -343,8 +341,8 @@ def _check_star(star: exp.Star | exp.Column, scope: Scope) -> None:
 
 
 def _window(what: str, node: exp.Expr) -> Unsupported:
-    return Unsupported("WINDOW", what, node, _REMEDY.format("the window"))
+    return Unsupported("WINDOW", what, node, downstream("the window"))
 
 
 def _generated(what: str, node: exp.Expr) -> Unsupported:
-    return Unsupported("GENERATOR", what, node, _REMEDY.format("the generator"))
+    return Unsupported("GENERATOR", what, node, downstream("the generator"))
