@@ -37,7 +37,7 @@ class JobFiles:
 def describe_job(plan: DeltaPlan) -> dict[str, Any]:
     """What the runtime executes: the plan's values and its statements, as plain values."""
     program = asdict(build_program(plan))
-    for optional in ("shadow", "derived", "sketch", "evidence"):
+    for optional in ("shadow", "derived", "sketch", "evidence", "syntax"):
         if not program[optional]:
             del program[optional]
     return {"plan": plan.to_dict(), "program": program}

@@ -13,7 +13,7 @@ Rows are netted before they are folded to keys.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -36,6 +36,7 @@ from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
+from deltajoin.sql.reading import depends_on_session
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Program:
     derived: tuple[DerivedProgram, ...] = ()
     sketch: str | None = None
     evidence: Evidence | None = None
+    syntax: dict[str, str] = field(default_factory=dict)
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Every statement in order, with the name of its view or what it is for."""
@@ -83,6 +85,7 @@ def build_program(plan: DeltaPlan) -> Program:
             *(scans, (), (), (), fold, merge, full_sql(plan, views), _key_check(plan, views)),
             sketch=_sketch(plan, views),
             evidence=evidence_of(plan, views),
+            syntax=_syntax(plan),
         )
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), (), None, None, None, None)
@@ -113,7 +116,13 @@ def build_program(plan: DeltaPlan) -> Program:
         regroup=_regroup(plan, plan.graph, views),
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
+        syntax=_syntax(plan),
     )
+
+
+def _syntax(plan: DeltaPlan) -> dict[str, str]:
+    """Settings by which Spark might read the text otherwise; what we don't read is up to Spark."""
+    return {} if plan.graph is None else depends_on_session(plan.sql)
 
 
 def _touched(plan: DeltaPlan, graph: JoinGraph) -> str | None:

@@ -35,7 +35,6 @@ from deltajoin.runtime.own_session import (
     has_few_rows,
     may_compare_rows,
     own_session,
-    read_settings,
 )
 from deltajoin.runtime.read import (
     materialise_changes,
@@ -43,6 +42,7 @@ from deltajoin.runtime.read import (
     open_scans,
     open_statements,
 )
+from deltajoin.runtime.settings import check_reading, drift, read_settings
 from deltajoin.runtime.shadow import compare
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ class _Run:
         self.proof: Proof | None = None
         self.derived: dict[str, dict[str, Any]] = {}
         self.sketches: dict[str, dict[str, Any]] = self.plan.get("sketches", {})
-        self.spark = own_session(spark, self.plan["settings"])
+        check_reading(spark, self.program.get("syntax", {}))
+        parsed = self.plan["graph"] is not None
+        self.spark = own_session(spark, self.plan["settings"], parsed)
 
     def execute(self) -> dict[str, Any]:
         try:
@@ -287,7 +289,11 @@ class _Run:
             "columns": self.target["columns"],
             "rows": counts,
             "settings": plan["settings"] or read_settings(self.spark),
-            "warnings": [*plan["warnings"], *_surprises(paths)],
+            "warnings": [
+                *plan["warnings"],
+                *_surprises(paths),
+                *drift(self.caller, plan["settings"]),
+            ],
             "run_id": self.run_id,
             "started_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
             "seconds": round(time.time() - self.started, 3),
