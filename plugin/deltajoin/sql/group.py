@@ -89,7 +89,7 @@ def bound_groups(select: exp.Select, bind: Bind, scope: Scope) -> Groups:
     outputs = written_outputs(select, scope)
 
     def bound(node: exp.Expr) -> exp.Expr:
-        return node if node.meta.get("bound") else bind(_counted(node))
+        return node if node.meta.get("bound") else bind(counted(node))
 
     keys = [bound(key) for key in written_keys(select, outputs, scope)]
     having = select.args.get("having")
@@ -121,7 +121,7 @@ def make_grouping(block: Block, groups: Groups) -> Grouping:
     )
 
 
-def _counted(node: exp.Expr) -> exp.Expr:
+def counted(node: exp.Expr) -> exp.Expr:
     """`count(*)` as `count(1)`."""
     holder = exp.Paren(this=node.copy())
     for call in list(holder.find_all(exp.Anonymous)):
