@@ -129,12 +129,13 @@ def test_units_of_date_functions_are_keywords() -> None:
         ("SELECT id, (SELECT max(x) FROM w WHERE w.k < f.id) AS x FROM f", "SUBQUERY"),
         ("SELECT id, (SELECT max(x) FROM w WHERE concat(w.k) = f.id) AS x FROM f", "SUBQUERY"),
         ("SELECT id, (SELECT collect_set(x) FROM w WHERE w.k = f.id) AS x FROM f", "SUBQUERY"),
-        ("SELECT id, (SELECT count(*) FROM w WHERE w.k = f.id) AS x FROM f GROUP BY id", "SUBQUERY"),
+        ("SELECT id, (SELECT max(x) FROM w WHERE w.k = f.id) AS x FROM f GROUP BY id", "SUBQUERY"),
         ("SELECT id FROM f LEFT JOIN w ON f.k = w.k AND w.x > (SELECT max(x) FROM w)", "SUBQUERY"),
         ("SELECT id FROM f ORDER BY id LIMIT 3", "LIMIT"),
         ("SELECT explode(s) AS e, rank() OVER (PARTITION BY id ORDER BY x) FROM f", "GENERATOR"),
         ("SELECT id, e FROM f LATERAL VIEW explode(s) v", "GENERATOR"),
-        ("SELECT id FROM range(5)", "TABLE_FUNCTION"),
+        ("SELECT id FROM range(5)", "NO_FROM"),
+        ("SELECT f.id, e.x FROM f JOIN explode(array(1)) AS e ON f.id = 1", "TABLE_FUNCTION"),
     ],
 )
 def test_what_is_not_kept_makes_the_query_opaque_with_its_line(sql: str, code: str) -> None:
