@@ -35,7 +35,14 @@ from deltajoin.sql.columns import (
 from deltajoin.sql.constants import constant_source, is_constant, one_row
 from deltajoin.sql.dialect import Unreadable, closed, parse, spelled, text, unwrapped
 from deltajoin.sql.exact import derived_outputs
-from deltajoin.sql.group import group_rows, is_grouped, name_outputs
+from deltajoin.sql.group import (
+    Groups,
+    counted,
+    group_rows,
+    is_grouped,
+    make_grouping,
+    name_outputs,
+)
 from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.known import check_known
@@ -52,10 +59,19 @@ from deltajoin.sql.refuse import (
     check_union,
     join_kind,
 )
-from deltajoin.sql.scalars import select_without_scalars, without_scalars
+from deltajoin.sql.scalars import (
+    Value,
+    aggregates_in,
+    correlation,
+    is_total,
+    select_without_scalars,
+    value_of,
+    without_rows,
+    without_scalars,
+)
 from deltajoin.sql.scope import Block, Item, Outer, Scope, Union
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
-from deltajoin.sql.union import is_distinct_union, matched
+from deltajoin.sql.union import Output, is_distinct_set, matched
 from deltajoin.sql.using import joined_names, without_right
 
 Columns = Mapping[str, tuple[str, ...]]
@@ -160,8 +176,8 @@ class _Binder:
     def graph(self, query: exp.Query) -> JoinGraph:
         """The join graph of a query, with GROUP BY, UNION or further layers on top or without."""
         grouping = generation = windowing = None
-        if is_distinct_union(query):
-            block, grouping = self._distinct_union(query)
+        if is_distinct_set(query):
+            block, grouping = self._distinct_set(query)
         elif isinstance(query, exp.SetOperation):
             block = self.block(query)
         elif is_layered(query):
@@ -212,9 +228,9 @@ class _Binder:
         """
         query = unwrapped(query)
         if isinstance(query, exp.SetOperation):
-            if is_distinct_union(query) and not distinct:
+            if is_distinct_set(query) and not distinct:
                 return self._source(query, name or "union", outer)
-            return self._union(query, outer, distinct)
+            return self._set(query, outer, distinct)
         if distinct and isinstance(query.args.get("distinct"), exp.Distinct):
             query.set("distinct", query.args["distinct"].args.get("on"))
         if is_layered(query) or is_grouped(check_shape(query)):
@@ -263,17 +279,18 @@ class _Binder:
         grouping = group_rows(select, block, lambda node: bound(node, scope), scope)
         return block, grouping
 
-    def _distinct_union(self, query: exp.Query) -> tuple[Block, Grouping]:
-        """UNION: the rows of UNION ALL, grouped by all columns."""
+    def _distinct_set(self, query: exp.Query) -> tuple[Block, Grouping]:
+        """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
         block = self.block(query, distinct=True)
         columns = [(name, value) for name, value, _ in block.outputs]
         scope = Scope([item_of((), columns, query)])
         select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
         return block, group_rows(select, block, lambda node: bound(node, scope), scope)
 
-    def _union(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
+    def _set(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
         check_union(query)
         name_outputs(query.expression)
+        distinct = distinct or not isinstance(query, exp.Union)
         arms = [self.block(arm, outer, distinct=distinct) for arm in (query.this, query.expression)]
         left, right = (arm.outputs for arm in arms)
         if len(left) != len(right):
@@ -284,6 +301,8 @@ class _Binder:
             matched(f"c{i}", one[1], other[1], self._kind, one[2])
             for i, (one, other) in enumerate(zip(left, right, strict=True))
         ]
+        if not isinstance(query, exp.Union):
+            return _compared(query, arms, outputs)
         self._kinds |= {(name, output.name): output.kind for output in outputs}
         shown = [(shown, place) for shown, _, place in left]
         columns = [exp.column(output.name, table=name, quoted=True) for output in outputs]
@@ -441,8 +460,8 @@ class _Binder:
         scope, on = joined_names(kind, left, right, join)
         condition = join.args.get("on")
         if kind == "inner":
-            found = self._free_conjuncts(condition, block, scope) if condition else []
-            block.conjuncts += on + found
+            freed = _freed(condition, self._value(block, scope)) if condition else None
+            block.conjuncts += on + (self._conjuncts(freed, scope) if freed else [])
             return scope
         on += self._conjuncts(condition, scope) if condition else []
         sides = [Block(block.items, block.conjuncts), mine]
@@ -474,43 +493,38 @@ class _Binder:
 
     def where(self, condition: exp.Expr, block: Block, scope: Scope) -> None:
         """Put a condition into a block: its conjuncts, and joins for EXISTS and IN."""
-        for conjunct in flattened(condition):
-            kind, node = "semi", conjunct
-            while isinstance(node, (exp.Not, exp.Paren)):
-                kind = ("anti" if kind == "semi" else "semi") if isinstance(node, exp.Not) else kind
-                node = node.this
+        value = self._value(block, scope)
+        for conjunct in [_freed(conjunct, value) for conjunct in flattened(condition)]:
+            kind, node = _membership(conjunct)
             if isinstance(node, exp.Exists):
                 self._subquery(kind, node.this, None, block, scope)
             elif isinstance(node, exp.In) and node.args.get("query"):
                 self._subquery(kind, node.args["query"], node.this, block, scope, condition)
             else:
-                found = self._free_conjuncts(conjunct, block, scope)
-                block.conjuncts += found
-
-    def _free_conjuncts(self, condition: exp.Expr, block: Block, scope: Scope) -> list[exp.Expr]:
-        """Bound conjuncts, whose scalar subqueries are joined to the block.
-
-        Those come first: what they join may put what stood in the block a level down.
-        """
-        return self._conjuncts(without_scalars(condition, self._value(block, scope)), scope)
+                block.conjuncts += self._conjuncts(conjunct, scope)
 
     def select_of(self, select: exp.Select, block: Block, scope: Scope) -> exp.Select:
         """The select with columns of joined sources in the place of its scalar subqueries."""
         return select_without_scalars(select, self._value(block, scope))
 
-    def _value(self, block: Block, scope: Scope) -> Callable[[exp.Subquery], exp.Expr]:
+    def _value(self, block: Block, scope: Scope) -> Value:
         """Gives the name of a scalar subquery's value, once it is joined to the block."""
 
-        def value(subquery: exp.Subquery) -> exp.Expr:
+        def value(subquery: exp.Subquery, above_groups: bool) -> exp.Expr:
             name = self._names.take(f"{RESERVED_PREFIX}scalar")
-            found = closed(self._scalar(subquery.this, block))
+            around = None if above_groups else scope
+            found = closed(self._scalar(subquery.this, block, around))
             scope.items.append(Item((), {name: (name, found)}, {name}))
             return exp.column(name, quoted=True)
 
         return value
 
-    def _scalar(self, query: exp.Query, block: Block) -> exp.Expr:
-        """The value of a scalar subquery, whose row is joined to the block."""
+    def _scalar(self, query: exp.Query, block: Block, scope: Scope | None) -> exp.Expr:
+        """The value of a scalar subquery, whose row is joined to the block.
+
+        Args:
+            scope: what it may speak of; None above groups.
+        """
         remedy = "Join it, or make it a total: max(...)."
         name_outputs(query)
         try:
@@ -518,7 +532,10 @@ class _Binder:
         except DeltaJoinError as error:
             if error.code != "UNKNOWN_COLUMN":
                 raise
-            raise Unsupported("SUBQUERY", "a correlated subquery", query, remedy) from error
+            found = self._correlated(query, block, scope) if scope is not None else None
+            if found is None:
+                raise Unsupported("SUBQUERY", "a correlated subquery", query, remedy) from error
+            return found
         if len(inner.outputs) != 1:
             raise Unsupported("SUBQUERY", "a subquery of several columns", query, remedy)
         value = inner.outputs[0][1]
@@ -537,6 +554,42 @@ class _Binder:
         block.conjuncts = []
         return value
 
+    def _correlated(self, query: exp.Query, block: Block, scope: Scope) -> exp.Expr | None:
+        """The value of a total that equalities correlate: its groups are joined to the block."""
+        select = check_shape(unwrapped(query))
+        if not is_total(select):
+            return None
+        inner = _Binder(self._columns, self._types, self._registry)
+        inner._names = self._names  # both speak of each other's relations
+        rows, inside = inner._rows(select, scope)
+        below = frozenset(rows.relations)
+        apart = [c for c in rows.conjuncts if not relations_in(c) <= below]
+        rows.conjuncts = [c for c in rows.conjuncts if relations_in(c) <= below]
+        found = correlation(apart, below, (inner._kind, self._kind))
+        select = inner.select_of(select, rows, inside)
+        (output,) = select.expressions
+        calls = aggregates_in(output)
+        if found is None or not all(relations_in(c) <= below for c in rows.all_conjuncts()):
+            return None
+        keys = [key for key, _, _ in found.pairs]
+        made = [(f"a{i}", bound(counted(call), inside)) for i, call in enumerate(calls)]
+        made += [(f"k{i}", key.copy()) for i, key in enumerate(keys)]
+        grouping = make_grouping(rows, Groups(keys, made, None))
+        if any(
+            not relations_in(value) <= frozenset(rows.relations) for _, value, _ in rows.outputs
+        ):
+            return None
+        graph = inner._built(Layered(rows, grouping, None, None))
+        groups = self._over(Derived(self._registry.names.take("scalar"), graph), "scalar", query)
+        joined = {name: value for name, value, _ in groups.outputs}
+        on = found.conditions([joined[f"k{i}"] for i in range(len(keys))])
+        groups.outputs = []
+        block.items = [Outer("left", Block(block.items, block.conjuncts), groups, on)]
+        block.conjuncts = []
+        values = [without_rows(call, joined[f"a{i}"]) for i, call in enumerate(calls)]
+        value = value_of(output, calls, values, lambda node: bound(node, inside))
+        return None if relations_in(value) & below else value
+
     def _subquery(
         self,
         kind: str,
@@ -553,9 +606,8 @@ class _Binder:
         if isinstance(query, exp.Subquery):
             query = query.this
         assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
-        query.set("distinct", None)  # a match is a match
         name_outputs(query)
-        inner = self.block(query, outer=scope)
+        inner = self.block(query, outer=scope, distinct=True)  # a match is a match
         below = frozenset(inner.relations)
         on = [c for c in inner.conjuncts if not relations_in(c) <= below]
         inner.conjuncts = [c for c in inner.conjuncts if relations_in(c) <= below]
@@ -595,6 +647,38 @@ class _Binder:
         block.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):
             scope.aliases[name.lower()] = exp.paren(expression.copy())
+
+
+def _membership(conjunct: exp.Expr) -> tuple[str, exp.Expr]:
+    """The join that EXISTS or IN is under its negations, and what stands under them."""
+    kind, node = "semi", conjunct
+    while isinstance(node, (exp.Not, exp.Paren)):
+        kind = ("anti" if kind == "semi" else "semi") if isinstance(node, exp.Not) else kind
+        node = node.this
+    return kind, node
+
+
+def _freed(conjunct: exp.Expr, value: Value) -> exp.Expr:
+    """A conjunct without scalar subqueries; EXISTS and IN as they are.
+
+    All of a condition before any is put into the block: what scalars join stands below it.
+    """
+    node = _membership(conjunct)[1]
+    is_join = isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query"))
+    return conjunct if is_join else without_scalars(conjunct, value)
+
+
+def _compared(query: exp.SetOperation, arms: list[Block], outputs: list[Output]) -> Block:
+    """INTERSECT and EXCEPT: rows of the left side that are, or are not, on the right side."""
+    kind = "semi" if isinstance(query, exp.Intersect) else "anti"
+    on = [exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right)) for o in outputs]
+    shown = [
+        (name, output.left, place)
+        for (name, _, place), output in zip(arms[0].outputs, outputs, strict=True)
+    ]
+    for arm in arms:
+        arm.outputs = []
+    return Block(items=[Outer(kind, arms[0], arms[1], list(on))], outputs=shown)
 
 
 def _columns_of(items: list[Item]) -> Iterator[tuple[Item, str]]:

@@ -95,7 +95,7 @@ def bound_groups(
     """
 
     def bound(node: exp.Expr) -> exp.Expr:
-        return node if node.meta.get("bound") else bind(_counted(node))
+        return node if node.meta.get("bound") else bind(counted(node))
 
     def also(node: exp.Expr) -> exp.Expr:
         return bound(unaliased(node, outputs, scope))
@@ -135,7 +135,7 @@ def make_grouping(block: Block, groups: Groups) -> Grouping:
     )
 
 
-def _counted(node: exp.Expr) -> exp.Expr:
+def counted(node: exp.Expr) -> exp.Expr:
     """`count(*)` as `count(1)`."""
     holder = exp.Paren(this=node.copy())
     for call in list(holder.find_all(exp.Anonymous)):

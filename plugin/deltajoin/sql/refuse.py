@@ -148,15 +148,15 @@ def check_shape(select: exp.Query, *, layered: bool = False) -> exp.Select:
 
 
 def check_union(query: exp.SetOperation) -> None:
-    """`Unsupported` for INTERSECT and EXCEPT, and for what more may be said of a union."""
+    """`Unsupported` for INTERSECT ALL and EXCEPT ALL, and for what more may be said of a set."""
     what = type(query).__name__.upper()
-    if not isinstance(query, exp.Union):
-        raise Unsupported("SET_OPERATION", what, query, downstream(what))
+    if not isinstance(query, exp.Union) and not query.args.get("distinct"):
+        raise Unsupported("SET_OPERATION", f"{what} ALL", query, downstream(f"{what} ALL"))
     if query.args.get("limit") or query.args.get("offset"):
         raise Unsupported("LIMIT", "LIMIT", query, downstream("LIMIT"))
     known = {"this", "expression", "distinct", "order", "with_"}
     if {name for name, value in query.args.items() if value} - known:
-        raise Unsupported("SET_OPERATION", "UNION with more said", query, "Write UNION ALL alone.")
+        raise Unsupported("SET_OPERATION", f"{what} with more said", query, f"Write {what} alone.")
 
 
 def check_expression(node: exp.Expr, grouped: bool = False) -> None:
