@@ -172,6 +172,17 @@ QUERIES = {
         f"{JOIN} GROUP BY t.region, s.day",
         "keyed",
     ),
+    "rollup": (
+        "SELECT t.region, s.day, count(*) AS n, sum(s.id) AS s, grouping(s.day) AS g, grouping_id() "
+        f"AS i {JOIN} GROUP BY ROLLUP (t.region, s.day) HAVING grouping_id() <> 0 OR count(*) > 1",
+        "grouped",
+    ),
+    "sets": (
+        "SELECT s.store, s.day % 2 AS odd, max(s.price) AS top, any(s.id > 30) AS a, rank() OVER "
+        f"(PARTITION BY grouping_id() ORDER BY count(*)) AS r {JOIN} GROUP BY GROUPING SETS "
+        "((s.store, s.day % 2), s.store, ())",
+        "grouped",
+    ),
     "stack": (
         "SELECT s.store, stack(2, 'price', s.price, 'day', CAST(s.day AS double)) AS (what, n) "
         "FROM sales AS s",

@@ -128,7 +128,7 @@ def _syntax(plan: DeltaPlan) -> dict[str, str]:
 def _touched(plan: DeltaPlan, graph: JoinGraph) -> str | None:
     """The touched groups or partitions: their keys, or what is added to a group's state."""
     if graph.grouping and plan.state is not None and not plan.regroup:
-        return change_sql(graph, plan.state)
+        return change_sql(graph, plan.state, net_change(graph))
     return touched_sql(graph, net_change(graph)) if plan.regroup else None
 
 

@@ -23,8 +23,17 @@ from sqlglot import exp
 from deltajoin.graph import Grouping
 from deltajoin.layers import Generation, Windowing
 from deltajoin.sql.generators import Named, View, generator_of, make_generation
-from deltajoin.sql.group import bound_groups, check_names, group_rows, is_grouped, make_grouping
+from deltajoin.sql.group import (
+    Bind,
+    Groups,
+    bound_groups,
+    check_names,
+    group_rows,
+    is_grouped,
+    make_grouping,
+)
 from deltajoin.sql.group_keys import own_name
+from deltajoin.sql.grouping_sets import SET, has_sets
 from deltajoin.sql.over_groups import Above
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
 from deltajoin.sql.scope import Block, Item, Scope
@@ -101,6 +110,8 @@ def is_layered(query: exp.Expr) -> TypeGuard[exp.Select]:
         return True
     if any(windows_of(e) or generator_of(e) is not None for e in query.expressions):
         return True
+    if has_sets(query):
+        return True
     return _nested(query) is not None
 
 
@@ -120,8 +131,24 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
         return _windowed(_over_groups(select, binder), select)
     rows = _Stack(binder).below(select)
     select = binder.select_of(select, rows.block, rows.scope)
-    grouping = group_rows(select, rows.block, lambda e: binder.bound(e, rows.scope), rows.scope)
+    found, _ = _groups(select, rows, binder)
+    grouping = make_grouping(rows.block, found)
     return Layered(rows.block, grouping, rows.generation(), None)
+
+
+def _groups(
+    select: exp.Select, rows: _Rows, binder: Binder, check: Callable[[exp.Expr], None] | None = None
+) -> tuple[Groups, Bind]:
+    """The groups of rows, which stand once for each set of keys, where there are sets."""
+    relation = binder.take_name("sets") if has_sets(select) else ""
+    bind = partial(binder.bound, scope=rows.scope)
+    found, bound = bound_groups(select, bind, rows.scope, check, relation)
+    if found.sets is not None:
+        numbers = [exp.Literal.number(i) for i in range(len(found.sets.members))]
+        array = exp.Anonymous(this="array", expressions=numbers)
+        call = exp.Anonymous(this="explode", expressions=[array])
+        rows.views.append(View(relation, call, False, (SET,)))
+    return found, bound
 
 
 def _windowed(rows: _Rows, select: exp.Select) -> Layered:
@@ -145,15 +172,15 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     inner, put = binder.below(relation)
     rows = _Stack(inner).below(select)
     select = inner.select_of(select, rows.block, rows.scope)
-    found, bound = bound_groups(select, lambda e: inner.bound(e, rows.scope), rows.scope, check)
-    above = Above(relation, found.keys)
+    found, bound = _groups(select, rows, inner, check)
+    above = Above(relation, found)
     outputs: list[Named] = [(name, above.over(e), e) for name, e in found.outputs]
     after = []
     if qualify := select.args.get("qualify"):
         for part in _split(with_specs(qualify.this, specs)):
             check(part)
             after.append(above.over(bound(part)))
-    grouping = make_grouping(rows.block, above.groups(found.having))
+    grouping = make_grouping(rows.block, above.groups())
     block = put(Layered(rows.block, grouping, rows.generation(), None))
     return _Rows(block, Scope([]), outputs=outputs, after=after)
 

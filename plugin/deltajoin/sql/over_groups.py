@@ -9,6 +9,8 @@ as a derived source, and gives the name of the relation over it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from deltajoin.sql.group import Groups, plain
@@ -21,16 +23,17 @@ _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 class Above:
     """Rewrites bound expressions of a grouped SELECT to such over the relation of its groups."""
 
-    def __init__(self, relation: str, keys: list[exp.Expr]) -> None:
-        self._relation = relation
+    def __init__(self, relation: str, found: Groups) -> None:
+        self._relation, self._found = relation, found
+        keys = found.keys
         self._keys = {plain(key): (f"g{i}", key) for i, key in reversed(list(enumerate(keys)))}
         self._aggregates: dict[str, tuple[str, exp.Expr]] = {}
 
-    def groups(self, having: exp.Expr | None) -> Groups:
+    def groups(self) -> Groups:
         """The groups that give out what was read of them."""
         keys = sorted(self._keys.values(), key=lambda named: int(named[0][1:]))
         outputs: list[Named] = [*keys, *self._aggregates.values()]
-        return Groups([key for _, key in keys], outputs, having)
+        return replace(self._found, outputs=outputs)
 
     def over(self, node: exp.Expr) -> exp.Expr:
         """The expression over the groups' relation.
