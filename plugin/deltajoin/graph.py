@@ -7,6 +7,7 @@ every inner ON, USING and WHERE is one predicate:
     edge      equates columns of two          f.tailnum = p.tailnum
     residual  anything else over several      a.x <= b.y,  a.x + b.y > c.z
     constant  touches none                    1 = 1
+    cross     always true: it links two relations that no other predicate connects
 
 Expressions are Spark SQL text whose columns are always `relation`.`column` in backticks, so a
 predicate can be placed anywhere those relations are bound.
@@ -45,18 +46,19 @@ class Relation:
 
 @dataclass(frozen=True)
 class Predicate:
-    """One conjunct; `left` and `right` are set for an edge only."""
+    """One conjunct; `left` and `right` are set for an edge only, `linked` for a cross."""
 
     sql: str
     kind: str
     refs: tuple[ColumnRef, ...]
     left: ColumnRef | None = None
     right: ColumnRef | None = None
+    linked: tuple[str, ...] = ()
 
     @cached_property
     def relations(self) -> frozenset[str]:
         """Names of the relations it touches."""
-        return frozenset(relation for relation, _ in self.refs)
+        return frozenset((*self.linked, *(relation for relation, _ in self.refs)))
 
 
 @dataclass(frozen=True)
@@ -191,10 +193,30 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Derived:
-    """A source whose rows are those of a grouped query; `name` is like no table's."""
+    """A source whose rows are those of a query; `name` is like no table's.
+
+    One that reads no table has a `text` instead, which gives those rows, their `types` (empty where
+    not certain) and about how many `rows`; its graph says no more than the names of its columns.
+    """
 
     name: str
     graph: JoinGraph
+    text: str = ""
+    types: tuple[tuple[str, str], ...] = ()
+    rows: int = 0
+
+    @property
+    def exactly_one_row(self) -> bool:
+        """True for a total, and for one row of literals."""
+        made = self.graph.grouping
+        total = made is not None and not made.keys and made.having is None
+        return total or (bool(self.text) and self.rows == 1)
+
+    @property
+    def at_most_one_row(self) -> bool:
+        """True also for a total that HAVING may turn away."""
+        made = self.graph.grouping
+        return self.exactly_one_row or (made is not None and not made.keys)
 
 
 @dataclass(frozen=True)
@@ -327,10 +349,17 @@ class JoinGraph:
         }
         return tuple(sorted(found))
 
+    @cached_property
+    def crossed(self) -> bool:
+        """True where every row of some relation meets every row of another, at any depth."""
+        found = (p for part in self.parts for core in part.branches for p in core.all_predicates())
+        return any(p.kind == "cross" for p in found)
+
     def decidable(self, bound: frozenset[str], new: str) -> tuple[Predicate, ...]:
-        """Predicates that become decidable when `new` joins what is bound (filters included)."""
+        """Conditions that become decidable when `new` joins what is bound (filters included)."""
         after = bound | {new}
-        return tuple(p for p in self._touching.get(new, ()) if p.relations <= after)
+        touching = self._touching.get(new, ())
+        return tuple(p for p in touching if p.relations <= after and p.kind != "cross")
 
     @cached_property
     def _touching(self) -> dict[str, tuple[Predicate, ...]]:

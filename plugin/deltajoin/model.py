@@ -40,6 +40,7 @@ class Model:
             model that calls others is rebuilt whenever a source changes.
         sketches: True counts, at every rebuild, the distinct values of the columns that joins and
             filters speak of: one more aggregate over each source (HyperLogLog, 5 % off).
+        lines: where each line of the sql was written, where it was put together; for messages.
 
     Raises:
         DeltaJoinError: UNKNOWN_MODE, INVALID_MODEL, VARIABLE_SUBSTITUTION, INVALID_NAME.
@@ -58,6 +59,7 @@ class Model:
     order: Sequence[str] = ()
     sketches: bool = False
     functions: Mapping[str, str] = field(default_factory=dict)
+    lines: Sequence[str] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_text(self.sql, "sql")

@@ -301,7 +301,8 @@ class _PlanMaker:
         if random.random() < 0.5:
             names = tuple(relation.name for relation in graph.relations)
             self.order = tuple(random.sample(names, len(names)))
-        self.strategy = COST if random.random() < 0.7 else random.choice(STRATEGIES)
+        by_cost = random.random() < 0.7 or graph.crossed
+        self.strategy = COST if by_cost else random.choice(STRATEGIES)
         self.methods = {name: random.choice(METHODS) for name in graph.sources}
         self.programs: dict[tuple[tuple[str, str], ...], Program] = {}
 

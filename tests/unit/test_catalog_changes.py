@@ -500,10 +500,10 @@ def test_folders_are_named_by_value_and_type(tmp_path: Path) -> None:
     (left, came) = feed_of(graph, replace(version, method="files"), "c", ("v0", "v1")).reads
     assert (left.version, came.version, left.paths) == (0, 1, ())
     assert " ".join(str(left.partitions).split()) == (
-        "( `s` IS NOT DISTINCT FROM CAST('a\\'b' AS STRING) AND "
-        "`d` IS NOT DISTINCT FROM CAST('1970-01-01' AS DATE) ) OR "
-        "( `s` IS NOT DISTINCT FROM CAST(NULL AS STRING) AND "
-        "`d` IS NOT DISTINCT FROM CAST('1970-01-02' AS DATE) )"
+        "( `s` IS NOT DISTINCT FROM CAST('a\\'b' AS string) AND "
+        "`d` IS NOT DISTINCT FROM CAST('1970-01-01' AS date) ) OR "
+        "( `s` IS NOT DISTINCT FROM CAST(NULL AS string) AND "
+        "`d` IS NOT DISTINCT FROM CAST('1970-01-02' AS date) )"
     )
 
 

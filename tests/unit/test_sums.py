@@ -102,7 +102,7 @@ def outputs(sql: str) -> list[list[str]]:
 def test_a_union_is_a_sum_whose_branches_have_outputs_of_their_own() -> None:
     sql = "SELECT k AS x, s FROM a UNION ALL SELECT b.v, 'b' FROM b JOIN c USING (k)"
     assert shapes(sql) == ["a", "b c"]
-    assert outputs(sql) == [["CAST(a.k AS BIGINT)", "a.s"], ["b.v", "'b'"]]
+    assert outputs(sql) == [["CAST(a.k AS bigint)", "a.s"], ["b.v", "'b'"]]
     found = graph(sql)
     assert found.output_names == ("x", "s")
     assert found.grouping is None
@@ -158,7 +158,7 @@ def test_joins_of_a_union(sql: str, branches: list[str]) -> None:
 
 def test_a_missing_union_is_null_of_its_type() -> None:
     sql = f"SELECT c.k, u.s, coalesce(u.k, 0) AS n FROM c LEFT JOIN {UNION} ON u.k = c.k"
-    assert outputs(sql)[-1] == ["c.k", "CAST(NULL AS STRING)", "coalesce(CAST(NULL AS INT), 0)"]
+    assert outputs(sql)[-1] == ["c.k", "CAST(NULL AS string)", "coalesce(CAST(NULL AS int), 0)"]
     assert outputs(sql)[1] == ["c.k", "'x'", "coalesce(b.k, 0)"]
 
 
@@ -180,7 +180,6 @@ def test_a_predicate_over_a_union_becomes_an_edge_of_each_branch() -> None:
         ("SELECT k FROM a UNION BY NAME SELECT k FROM b", "SET_OPERATION"),
         ("SELECT k FROM a UNION ALL SELECT k FROM b LIMIT 3", "LIMIT"),
         ("SELECT k FROM a UNION ALL (SELECT k FROM b LIMIT 3)", "LIMIT"),
-        ("SELECT k FROM a UNION ALL SELECT max(k) AS k FROM b", "AGGREGATE"),
         ("SELECT k FROM a UNION ALL SELECT sum(v) / 2 FROM b GROUP BY k", "SET_OPERATION"),
         ("SELECT k FROM a UNION ALL SELECT sum(v) / 2 AS k FROM b GROUP BY k", "SET_OPERATION"),
         ("(SELECT k FROM a) LIMIT 3", "NOT_A_SELECT"),

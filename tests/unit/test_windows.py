@@ -280,7 +280,7 @@ def test_groups_over_a_view_enter_by_their_plain_keys() -> None:
     assert found.part_keys == ("g0", "g1", "g2")
     assert [(key, p.sql) for key, p in found.part_entries(found.branches[0])] == [
         ("g0", "`f`.`k`"),
-        ("g2", "(upper(`w`.`y`))"),
+        ("g2", "upper(`w`.`y`)"),
     ]
     assert row_key(found, KEYS, TYPES) == ("k", "i", "y")
 

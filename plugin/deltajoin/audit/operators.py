@@ -1,12 +1,14 @@
 """How each operator of a query is kept: by lookup paths, by scope, by branches, by groups, or not.
 
     inner join                 lookup paths: the change travels through the other tables
+    cross join                 lookup paths too, which meet every row; with rows and cost
     left, semi, anti join      scope: the join keys that the change touches, both versions
     full join                  branches: the left join, and the right rows without a match
     UNION ALL                  branches: each SELECT with the joins around it
     LATERAL VIEW, explode      row by row: the change itself goes through the generator
     GROUP BY, DISTINCT, total  the groups that the change touches, or state and change together
     windows                    the partitions that the change touches
+    filters, computed columns  row by row
     these below a join         as a source
     anything else              rebuilt: code, message, place, what to change
 
@@ -18,12 +20,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sqlglot import exp
+
 from deltajoin.delta.derived import describe
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import kept_aggregates
 from deltajoin.emit.ast import expression
 from deltajoin.graph import Block, Grouping, Join, JoinGraph
-from deltajoin.layers import INPUT, Generator
+from deltajoin.layers import INPUT, Generator, Windowing
+from deltajoin.names import RESERVED_PREFIX
+from deltajoin.planner.full_query import FullQuery
 from deltajoin.sql.dialect import text
 
 _KEPT = {
@@ -34,6 +40,7 @@ _KEPT = {
     "union": "in branches: each SELECT is kept by itself, with the joins around it",
 }
 _INNER = "by lookup paths: a change travels through the other tables"
+_CROSS = "by lookup paths; no condition connects them: every row with every row"
 _ROWS = "row by row: each changed row gives its generated rows, with its weight"
 _PARTITIONS = (
     "by touched partitions: partitions that a change reaches are computed anew from their rows"
@@ -46,6 +53,7 @@ _AGGREGATES = {
     "groups": "affected groups",
 }
 
+_EACH = "row by row: each changed row gives its own"
 _DERIVED = "as a source: what a change reaches is computed before and after it"
 
 
@@ -67,11 +75,16 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
             else [{"operator": "query", "over": stop.where, "kept": "rebuilt", "refused": refused}]
         )
     found = []
+    orders = {derived.source.source: derived.full_query for derived in planned.derived}
     for derived in planned.graph.all_derived:
-        found += [{**one, "within": derived.name} for one in _operators(derived.graph, _DERIVED)]
+        below = [*_crossed(orders.get(derived.name)), *_operators(derived.graph, _DERIVED)]
+        found += [{**one, "within": derived.name} for one in below]
+    found += _crossed(planned.full_query)
     found += _operators(planned.graph, _GROUPS if planned.state is None else _STATE)
     if planned.graph.grouping is not None:
-        found[-1] |= {"aggregates": _aggregates(planned, planned.graph)}
+        aggregates = _aggregates(planned, planned.graph)
+        found[-1] |= {"aggregates": aggregates}
+        found[-1]["kept"] += _held_back(aggregates) if planned.state is None else ""
     for operator in found:
         if stop is not None and _is_at(operator, stop.where):
             operator |= {"kept": "rebuilt", "refused": refused}
@@ -89,14 +102,38 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
     return found
 
 
+def _crossed(full: FullQuery | None) -> list[dict[str, Any]]:
+    """Joins of the whole query without a condition, with what they give and cost there."""
+    return [
+        {
+            "operator": "cross join",
+            "over": f"{join['left']} with {join['right']}",
+            "kept": f"{_CROSS}; {join['rows']:,.0f} rows, cost {join['cost']:.3g}",
+        }
+        for order in (full.arms if full else ())
+        for join in order.to_dict()["joins"]
+        if join["kind"] == "cross"
+    ]
+
+
 def _operators(graph: JoinGraph, groups: str) -> list[dict[str, Any]]:
     found = list(_block(graph.root))
     if graph.generation is not None:
         found += [_generator(each) for each in graph.generation.generators]
     if graph.windowing is not None:
-        keys = ", ".join(graph.windowing.key_outputs)
+        keys = ", ".join(_partition_keys(graph, graph.windowing))
         found.append({"operator": "window", "over": keys, "kept": _PARTITIONS})
-    return [*found, _grouped(graph, graph.grouping, groups)] if graph.grouping else found
+    if graph.grouping is not None:
+        found.append(_grouped(graph, graph.grouping, groups))
+    each = {"operator": "rows", "over": ", ".join(graph.root.relations), "kept": _EACH}
+    return found or [each]
+
+
+def _partition_keys(graph: JoinGraph, windowing: Windowing) -> Iterator[str]:
+    """The partition's columns as they are given out; a hidden one by what it is."""
+    below = {p.name: p.sql.replace("`", "") for p in graph.projections}
+    for key, output in zip(windowing.keys, windowing.key_outputs, strict=True):
+        yield below.get(key, key) if output.startswith(RESERVED_PREFIX) else output
 
 
 def _is_at(operator: dict[str, Any], where: str) -> bool:
@@ -130,7 +167,17 @@ def _grouped(graph: JoinGraph, grouping: Grouping, how: str) -> dict[str, Any]:
     given = zip(keys, grouping.key_outputs, strict=False)
     named = [key if name in grouping.hidden_keys else name for key, name in given]
     over = ", ".join(named) or "one group of all rows"
-    return {"operator": "GROUP BY", "over": over, "kept": how}
+    plain = all(isinstance(expression(sql), exp.Column) for _, sql in grouping.outputs)
+    name = "DISTINCT" if plain and grouping.keys and not grouping.having else "GROUP BY"
+    return {"operator": name, "over": over, "kept": how}
+
+
+def _held_back(aggregates: list[dict[str, str]]) -> str:
+    """Which aggregates keep the others from a state, as text after how the groups are kept."""
+    groups = [a["aggregate"] for a in aggregates if a["kept"] == _AGGREGATES["groups"]]
+    if not groups or len(groups) == len(aggregates):
+        return ""
+    return f"; without {', '.join(groups)} a state would do"
 
 
 def _aggregates(planned: DeltaPlan, graph: JoinGraph) -> list[dict[str, str]]:

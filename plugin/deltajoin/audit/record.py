@@ -24,7 +24,11 @@ class AuditRecord:
     commit. `frontier` maps a source to the version consumed. `shadow` is what mode shadow compared:
     rows of the query, rows that differ (none), tolerances of float columns. `derived` are the
     sources that are subqueries: groups touched, rows of their change, paths. `hidden` are columns
-    that the table holds beside `columns`; None where there are none.
+    that the table holds beside `columns`; None where there are none. `rules` is the version of the
+    rules by which it ran, None before they had one. `written` tells how a rebuild was written, by
+    "difference" or "overwrite", `written_because` why it was overwritten where the reason doesn't
+    say; None for other strategies. `evidence` tells in what a rebuild was compared with the user's
+    own text, or how it `differs`, so that the text itself was run.
     """
 
     model: str
@@ -45,6 +49,8 @@ class AuditRecord:
     settings: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     format: int = 1
+    rules: int | None = None
+    evidence: Mapping[str, Any] | None = None
     target_version: int | None = None
     run_id: str | None = None
     started_at: str | None = None
@@ -54,6 +60,8 @@ class AuditRecord:
     shadow: Mapping[str, Any] | None = None
     derived: tuple[Mapping[str, Any], ...] = ()
     hidden: tuple[str, ...] | None = None
+    written: str | None = None
+    written_because: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain values, keys sorted."""

@@ -7,8 +7,8 @@ Caller: loads the states (`api.plan`); everything here is a function of its argu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
@@ -20,6 +20,7 @@ from deltajoin.delta.derived import (
     plan_derived,
 )
 from deltajoin.delta.epoch_order import chosen_epoch_order
+from deltajoin.delta.evidence import found_to_differ
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.knowledge import (
     Declared,
@@ -31,7 +32,8 @@ from deltajoin.delta.knowledge import (
 )
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.pinning import Pins
-from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Target, fingerprint
+from deltajoin.delta.plan import RULES, UNDER_A_VIEW, DeltaPlan, Target, fingerprint
+from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
@@ -41,16 +43,19 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
+from deltajoin.planner.arms import arm
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.solver import parse_strategy
 from deltajoin.planner.statistics import Sketches
 from deltajoin.sql.bind import BoundQuery, bind
+from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.origins import at_origin, origin
+from deltajoin.sql.ungroupable import gives_ungroupable
 
 Keys = dict[str, tuple[str, ...]]
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
-_NOT_GROUPABLE = ("map<", "variant", "interval")
 
 
 @dataclass(frozen=True)
@@ -73,9 +78,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     tables = inputs.tables
     types = _types(tables)
     columns = {name: readable(table) for name, table in tables.items()}
-    query = bind(model.sql, columns, types, model.functions)
+    with at_origin(model.lines):
+        query = bind(model.sql, columns, types, model.functions)
     keys = resolve_keys(model, tables)
-    graph, operator = _groupable(query, tables)
+    graph, operator = _groupable(query, tables, model.lines)
     described = describe(graph, keys, types)
     for part in graph.parts if graph else ():
         if ties := ambiguous_order(part, described.keys, described.types):
@@ -86,6 +92,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     mark = fingerprint(graph, query.canonical, target.key, target.kind, state)
     before = last_epoch(inputs.target, model)
     last = before.record
+    if differs := found_to_differ(last, mark):
+        graph, operator, state = None, differs, None
+        target = replace(target, kind="plain", key=(), hidden=(), columns=())
+    _check_kind(target, inputs)
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
     sketches = last_sketches(inputs.target, mark) if model.sketches else {}
@@ -107,7 +117,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         Situation(
             mode=model.mode,
             first_run=last is None,
-            model_changed=_model_changed(last, mark, model, target.columns),
+            changed_meaning=_changed_meaning(last, mark, model, target.columns),
             operator=against,
             sources=obstacles,
             changed=tuple(told(s) for s in sources if s.changed),
@@ -146,7 +156,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         warnings=_warnings(tables, statistics, graph, against),
         statistics=statistics,
         rebuilt_because=against,
+        differs=differs.message if differs else "",
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
+        rebuild=plan_rebuild(decision, target, inputs.target, sources, mark),
     )
 
 
@@ -219,25 +231,45 @@ def _unknown_key(table: str, message: str) -> DeltaJoinError:
     )
 
 
+def _made(graph: JoinGraph) -> Iterator[tuple[str, str]]:
+    """The name and expression of every output, also of derived sources and arms of unions."""
+    for part in graph.parts:
+        arms = [arm(part, core) for core in part.cores] if part.has_union else [part]
+        yield from ((p.name, p.sql) for one in arms for p in one.projections)
+        yield from part.grouping.outputs if part.grouping else ()
+        for layer in (part.generation, part.windowing):
+            yield from ((o.name, o.sql) for o in layer.outputs) if layer else ()
+
+
 def _groupable(
-    query: BoundQuery, tables: Mapping[str, TableState]
+    query: BoundQuery, tables: Mapping[str, TableState], lines: Sequence[str]
 ) -> tuple[JoinGraph | None, Obstacle | None]:
     """The graph when its rows can be consolidated, else what stands against it."""
     if query.reason is not None:
         reason = query.reason
-        return None, Obstacle(reason.code, reason.message, reason.where, reason.remedy)
+        return None, Obstacle(
+            reason.code, reason.message, *origin(reason.where, reason.remedy, lines)
+        )
     graph = query.graph
     assert graph is not None  # noqa: S101 - a bound query has a graph or a reason
     for source in graph.sources:
         types = {c.name: c.type for c in tables[source].columns}
         for name in graph.used_columns(source):
-            if any(mark in types[name] for mark in _NOT_GROUPABLE):
+            if not is_groupable(types[name]):
                 return None, Obstacle(
                     "COLUMN_TYPE",
                     f"rows with a column of type {types[name]} can't be compared",
                     f"{source}.{name}",
                     "Leave the column out, or convert it to a struct, array or string.",
                 )
+    for name, sql in _made(graph):
+        if gives_ungroupable(parse_expression(sql)):
+            return None, Obstacle(
+                "COLUMN_TYPE",
+                f"rows with a variant or an interval of months and days ({name}) can't be compared",
+                sql,
+                "Leave the column out, or cast it to a string.",
+            )
     return graph, None
 
 
@@ -259,18 +291,9 @@ def _target(
     key = () if graph is None else row_key(graph, described.keys, described.types)
     hidden = hidden_columns(graph, state) if graph else ()
     kind = "plain" if graph is None else _kind(key, hidden)
-    parts = () if is_path(model.target) else split_dotted(model.target)
-    if parts and inputs.target is not None and inputs.backing != (kind in UNDER_A_VIEW):
-        raise DeltaJoinError(
-            "TARGET_KIND_CHANGED",
-            f"rows are now kept as {kind}, and a catalog {'view' if inputs.backing else 'table'} "
-            "of the same name stands in the way",
-            where=model.target,
-            remedy="Drop the target (dbt: --full-refresh) and run again.",
-        )
     return Target(
         place=model.target,
-        name_parts=parts,
+        name_parts=() if is_path(model.target) else split_dotted(model.target),
         location=inputs.location,
         exists=inputs.target is not None,
         kind=kind,
@@ -286,10 +309,33 @@ def _kind(key: tuple[str, ...], hidden: tuple[str, ...]) -> str:
     return "grouped" if hidden else "keyed"
 
 
-def _model_changed(
+def _check_kind(target: Target, inputs: Inputs) -> None:
+    under = target.kind in UNDER_A_VIEW
+    if target.name_parts and inputs.target is not None and inputs.backing != under:
+        raise DeltaJoinError(
+            "TARGET_KIND_CHANGED",
+            f"rows are now kept as {target.kind}, and a catalog "
+            f"{'view' if inputs.backing else 'table'} of the same name stands in the way",
+            where=target.place,
+            remedy="Drop the target (dbt: --full-refresh) and run again.",
+        )
+
+
+def _changed_meaning(
     last: Record | None, mark: str, model: Model, columns: tuple[str, ...]
 ) -> Obstacle | None:
-    if last is None or last["fingerprint"] == mark:
+    """Why the target's rows may mean something else than this plan's. Another version of our rules
+    comes first: it may have changed the fingerprint as well."""
+    if last is None:
+        return None
+    if last.get("rules") != RULES:
+        return Obstacle(
+            "RULES_CHANGED",
+            "the target was built by another version of the rules that decide its rows",
+            model.name,
+            "Run once with mode full.",
+        )
+    if last["fingerprint"] == mark:
         return None
     return Obstacle(
         "MODEL_CHANGED",

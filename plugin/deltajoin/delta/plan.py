@@ -23,6 +23,11 @@ from deltajoin.planner.statistics import Sketches, Statistics
 from deltajoin.sql.dialect import spelled
 
 FORMAT = 1
+#: Version of the rules that decide which rows a query has. One that is mended so that rows may
+#: differ raises it: a target that was built by another version is rebuilt once (RULES_CHANGED).
+#:
+#:     1   expressions run as they were written: brackets, casts, intervals, operators, clauses
+RULES = 1
 #: Kinds of targets whose table lies under a view in a catalog.
 UNDER_A_VIEW = ("bag", "grouped")
 
@@ -86,16 +91,32 @@ class Shadow:
 
 
 @dataclass(frozen=True)
+class Rebuild:
+    """How a rebuild is written (`delta/rebuild.py`): by "difference" or "overwrite", and why so
+    where the run's reason doesn't say. Of a difference: the columns as they are stored, a bag's
+    multiplicity apart, and those of them that are compared by their text besides.
+    """
+
+    written: str
+    because: str = ""
+    columns: tuple[str, ...] = ()
+    exactly: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class DeltaPlan:
     """A run that could be made now.
 
     `graph` is None for a query that is only rebuilt; `settings` are None before the first epoch,
     when the session's are taken over; `shadow` is None but for an incremental run in that mode,
-    `state` but for groups to which a change can be added; `regroup` is empty where it is.
+    `state` but for groups to which a change can be added, `rebuild` but for a full one; `regroup`
+    is empty where `state` is.
     `find_full_query` makes the order of the whole query when it is first asked for; a run that has
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
-    earlier orders that were given up. `statistics` and `rebuilt_because` (what stands against
-    keeping the query incrementally) are for explain; they are no part of the plan's identity.
+    earlier orders that were given up. `differs` says how our form of the query was found to differ
+    from its text, by which it is run therefore. `statistics` and `rebuilt_because` (what stands
+    against keeping the query incrementally) are for explain; they are no part of the plan's
+    identity.
     """
 
     model: str
@@ -122,7 +143,9 @@ class DeltaPlan:
     sketches: Sketches = field(default_factory=dict)
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
+    differs: str = ""
     replanned: tuple[str, ...] = ()
+    rebuild: Rebuild | None = None
 
     @property
     def is_unreadable(self) -> bool:
@@ -145,6 +168,7 @@ class DeltaPlan:
     def _content(self) -> dict[str, Any]:
         content: dict[str, Any] = {
             "format": FORMAT,
+            "rules": RULES,
             "model": self.model,
             "fingerprint": self.fingerprint,
             "sql": self.sql,
@@ -167,6 +191,8 @@ class DeltaPlan:
             "settings": None if self.settings is None else dict(self.settings),
             "warnings": list(self.warnings),
         }
+        if self.rebuild is not None:
+            content["rebuild"] = asdict(self.rebuild)
         if self.derived:
             content["derived"] = [derived.to_dict() for derived in self.derived]
         if self.state is not None:
@@ -175,6 +201,8 @@ class DeltaPlan:
             content["shadow"] = asdict(self.shadow)
         if self.sketches:
             content["sketches"] = self.sketches
+        if self.differs:
+            content["differs"] = self.differs
         if self.replanned:
             content["replanned"] = list(self.replanned)
         return content
@@ -266,7 +294,10 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
         if made := getattr(graph, name):
             meaning[name] = _spelled(asdict(made))
     if graph.derived:
-        meaning["derived"] = [(derived.name, _meaning(derived.graph)) for derived in graph.derived]
+        meaning["derived"] = [
+            (derived.name, spelled(derived.text) if derived.text else _meaning(derived.graph))
+            for derived in graph.derived
+        ]
     return meaning
 
 

@@ -8,7 +8,7 @@ from functools import reduce
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef
-from deltajoin.sql.dialect import Verbatim, parse_expression
+from deltajoin.sql.dialect import Verbatim, cast, parse_expression
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
@@ -67,7 +67,7 @@ def null(kind: str) -> exp.Expr:
     """NULL of a Spark type; untyped for ""."""
     if not kind:
         return exp.Null()
-    return exp.cast(exp.Null(), exp.DataType.build(kind, dialect=Verbatim))
+    return cast(exp.Null(), kind)
 
 
 def expression(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deltajoin.emit.ast import call, number, string
+from deltajoin.sql.dialect import cast
 
 
 def decimal_average(total: exp.Expr, count: exp.Expr, precision: int, scale: int) -> exp.Expr:
@@ -39,4 +40,4 @@ def decimal_average(total: exp.Expr, count: exp.Expr, precision: int, scale: int
 
 def decimal(node: exp.Expr, precision: int, scale: int) -> exp.Expr:
     """A cast to decimal(precision, scale)."""
-    return exp.cast(node, exp.DataType.build(f"decimal({precision}, {scale})", dialect="spark"))
+    return cast(node, f"DECIMAL({precision}, {scale})")

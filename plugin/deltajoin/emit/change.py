@@ -16,6 +16,7 @@ from deltajoin.delta.epochs import SourceVersion
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
 from deltajoin.graph import JoinGraph
 from deltajoin.names import COUNT, WEIGHT, quote
+from deltajoin.sql.dialect import cast
 
 
 @dataclass(frozen=True)
@@ -146,4 +147,4 @@ def _partition_filter(
 
 def _value(kind: str, text: str | None) -> exp.Expr:
     value = exp.Null() if text is None else string(text)
-    return exp.Cast(this=value, to=exp.DataType.build(kind, dialect="spark"))
+    return cast(value, kind)

@@ -6,7 +6,8 @@
     before_<source>, after_<source>     all rows of those at either epoch
     <source>_changes            what is made of the rows after, minus what was made of them before
 
-What generators alone make needs no look at other rows: its change is the net of the paths.
+What generators alone make needs no look at other rows: its change is the net of the paths. A source
+of literals is its text, and has no change.
 
 Caller: base tables and their changes are open; derived sources below this one have been put up.
 """
@@ -66,7 +67,7 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
     paths, shared = all_paths(graph, plan.paths, inner)
     program = replace(program, paths=paths, shared=shared, rows=inner.path_rows)
     net = net_change(graph, inner.path_rows)
-    if not graph.part_keys:
+    if graph.grouping is None and graph.windowing is None:
         change = Statement(views.changes(name), _net(plan, net, column(WEIGHT)))
         return replace(program, change=change)
     before, after = inner.named("before"), inner.named("after")
@@ -82,8 +83,11 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
 
 
 def _scan(plan: DerivedPlan, views: Views, version: int) -> Statement:
+    view = views.scan(plan.source.source, version).view
+    if plan.full_query is None:
+        return Statement(view, plan.text)
     rows = query_rows(plan.graph, plan.full_query, views, dict(plan.below(version)))
-    return Statement(views.scan(plan.source.source, version).view, pretty(rows))
+    return Statement(view, pretty(rows))
 
 
 def _difference(plan: DerivedPlan, views: Views, before: str, after: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
+from deltajoin.delta.evidence import compares_rows
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import GroupState
@@ -22,6 +24,7 @@ from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, SHOWN
 from deltajoin.planner.arms import arm
 from deltajoin.planner.full_query import FullQuery
+from deltajoin.sql.dialect import parse
 from deltajoin.sql.opaque import over_views
 from deltajoin.sql.tables import replace_tables
 
@@ -58,21 +61,52 @@ def query_rows(
     return grouped(rows.subquery(INPUT), graph.grouping, state) if graph.grouping else rows
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What the rows of a rebuild are held against: the query as it was written.
+
+    `rows`: compare them too, not only the columns. `rounded`: floats may depend on the order of
+    rows, so that they are compared by sums.
+    """
+
+    text: str
+    rows: bool
+    rounded: bool
+
+
+def evidence_of(plan: DeltaPlan, views: Views) -> Evidence | None:
+    """The evidence for a rebuild by our form of the query; none for one by its own text."""
+    if plan.graph is None or plan.full_query is None:
+        return None
+    graph = plan.graph
+    rounded = bool(graph.grouping or graph.windowing or graph.derived)
+    return Evidence(own_text(plan, views), compares_rows(plan), rounded)
+
+
+def own_text(plan: DeltaPlan, views: Views) -> str:
+    """The query as the user wrote it, over this epoch's versions."""
+    places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
+    if plan.is_unreadable:
+        return over_views(plan.sql, _nothing_hidden(plan, places))
+    selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
+    return replace_tables(plan.sql, places, selects)
+
+
 def full_sql(plan: DeltaPlan, views: Views) -> str:
     """The whole query over this epoch's versions; derived sources stand before it by name."""
     if plan.graph is None or plan.full_query is None:
-        places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
-        if plan.is_unreadable:
-            return over_views(plan.sql, _nothing_hidden(plan, places))
-        selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
-        return replace_tables(plan.sql, places, selects)
+        return own_text(plan, views)
     versions = {s.source: s.version for s in plan.all_sources}
     rows = query_rows(plan.graph, plan.full_query, views, versions, plan.state)
     if plan.target.kind == "bag":
         rows = count_select(rows, plan.target)
     for derived in plan.derived:
         name = views.scan(derived.source.source, derived.source.version).view
-        below = query_rows(derived.graph, derived.full_query, views, versions)
+        below = (
+            query_rows(derived.graph, derived.full_query, views, versions)
+            if derived.full_query
+            else parse(derived.text)
+        )
         rows = rows.with_(exp.to_identifier(name, quoted=True), as_=below)
     return pretty(rows)
 

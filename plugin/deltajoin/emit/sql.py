@@ -13,7 +13,7 @@ Rows are netted before they are folded to keys.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -24,22 +24,25 @@ from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
 from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.derived import DerivedProgram, derived_program
+from deltajoin.emit.difference import rebuild_statements
 from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
 from deltajoin.emit.layers import PARTITION_ROWS, made_rows, net_change, partition_statement
 from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
-from deltajoin.emit.query import full_sql
+from deltajoin.emit.query import Evidence, evidence_of, full_sql, own_text
 from deltajoin.emit.route import all_paths, regroup_statements
-from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
+from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, comparisons
 from deltajoin.emit.state import add_sql, change_sql
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import fold_sql, merge_sql
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
+from deltajoin.sql.reading import depends_on_session
 
 
 @dataclass(frozen=True)
 class Program:
-    """Every statement of a run. `full` and `key_check` are None when not needed, as `shadow`."""
+    """Every statement of a run. `full` and `key_check` are None when not needed, as `shadow`;
+    `fold` and `merge` for a rebuild that is not written by difference."""
 
     scans: tuple[Scan, ...]
     feeds: tuple[Feed, ...]
@@ -54,6 +57,8 @@ class Program:
     shadow: ShadowProgram | None = None
     derived: tuple[DerivedProgram, ...] = ()
     sketch: str | None = None
+    evidence: Evidence | None = None
+    syntax: dict[str, str] = field(default_factory=dict)
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Every statement in order, with the name of its view or what it is for."""
@@ -63,10 +68,11 @@ class Program:
         yield from ((p.view, p.sql) for p in path_statements(self.paths, self.shared))
         yield from [(TOUCHED, self.touched)] if self.touched else []
         yield from ((part.view, part.sql) for part in self.regroup)
-        ends = {"to_write": self.fold, "merge": self.merge, "full": self.full}
-        if self.shadow is not None:
-            ends |= {"shadow_full": self.shadow.full, "shadow": self.shadow.compare}
+        ends = {"full": self.full, "to_write": self.fold, "merge": self.merge}
         yield from ((name, sql) for name, sql in ends.items() if sql is not None)
+        yield from [("as_written", self.evidence.text)] if self.evidence else []
+        for one in self.shadow.comparisons if self.shadow else ():
+            yield from ((one.view, one.sql), (f"compare_{one.view}", one.compare))
 
 
 def build_program(plan: DeltaPlan) -> Program:
@@ -74,9 +80,12 @@ def build_program(plan: DeltaPlan) -> Program:
     views = Views(plan)
     if plan.strategy == "full":
         scans = tuple(views.scan(s.source, s.version) for s in plan.sources)
+        fold, merge = rebuild_statements(plan.target, plan.rebuild)
         return Program(
-            *(scans, (), (), (), None, None, full_sql(plan, views), _key_check(plan, views)),
+            *(scans, (), (), (), fold, merge, full_sql(plan, views), _key_check(plan, views)),
             sketch=_sketch(plan, views),
+            evidence=evidence_of(plan, views),
+            syntax=_syntax(plan),
         )
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), (), None, None, None, None)
@@ -107,7 +116,13 @@ def build_program(plan: DeltaPlan) -> Program:
         regroup=_regroup(plan, plan.graph, views),
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
+        syntax=_syntax(plan),
     )
+
+
+def _syntax(plan: DeltaPlan) -> dict[str, str]:
+    """Settings by which Spark might read the text otherwise; what we don't read is up to Spark."""
+    return {} if plan.graph is None else depends_on_session(plan.sql)
 
 
 def _touched(plan: DeltaPlan, graph: JoinGraph) -> str | None:
@@ -142,8 +157,8 @@ def _regroup(plan: DeltaPlan, graph: JoinGraph, views: Views) -> tuple[Statement
 def _shadow(
     plan: DeltaPlan, views: Views, opened: frozenset[tuple[str, int]]
 ) -> ShadowProgram | None:
-    """The comparison; it reads through Delta also what the run itself reads as files, under the
-    same names: by then nothing of the run is left to compute."""
+    """The comparison with the query as it was written; it reads through Delta also what the run
+    itself reads as files, under the same names: by then nothing of the run is left to compute."""
     if plan.shadow is None or plan.target.location is None:
         return None
     by_delta = Views(replace(plan, sources=tuple(replace(s, plain=()) for s in plan.sources)))
@@ -152,8 +167,9 @@ def _shadow(
     before = Scan(TARGET_BEFORE, plan.target.location, plan.shadow.version)
     return ShadowProgram(
         scans=(*(scan for scan in scans if scan not in known), before),
-        full=full_sql(plan, views),
-        compare=compare_sql(plan.target, plan.shadow),
+        comparisons=comparisons(
+            plan.target, plan.shadow, own_text(plan, views), full_sql(plan, views)
+        ),
     )
 
 

@@ -16,31 +16,38 @@ can't be a query over these tables at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, Grouping, JoinGraph
-from deltajoin.names import SHOWN, UniqueNames
+from deltajoin.names import RESERVED_PREFIX, SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.columns import (
     bound,
-    closed,
     flattened,
+    item_of,
     mark_missing,
-    named_columns,
     renamed,
 )
-from deltajoin.sql.dialect import Unreadable, parse, place, spelled, unwrapped
-from deltajoin.sql.exact import made_outputs
-from deltajoin.sql.group import group_rows, is_grouped, name_outputs
+from deltajoin.sql.constants import constant_source, is_constant, one_row
+from deltajoin.sql.dialect import Unreadable, closed, parse, spelled, text, unwrapped
+from deltajoin.sql.exact import derived_outputs
+from deltajoin.sql.group import (
+    Groups,
+    counted,
+    group_rows,
+    is_grouped,
+    make_grouping,
+    name_outputs,
+)
 from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.known import check_known
 from deltajoin.sql.layers import Layered, is_layered, layered
-from deltajoin.sql.nulls import is_never_null
+from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.opaque import may_be_a_query
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import (
@@ -51,11 +58,21 @@ from deltajoin.sql.refuse import (
     check_shape,
     check_union,
     join_kind,
-    name_units,
+)
+from deltajoin.sql.scalars import (
+    Value,
+    aggregates_in,
+    correlation,
+    is_total,
+    select_without_scalars,
+    value_of,
+    without_rows,
+    without_scalars,
 )
 from deltajoin.sql.scope import Block, Item, Outer, Scope, Union
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
-from deltajoin.sql.union import is_distinct_union, matched
+from deltajoin.sql.union import Output, is_distinct_set, matched
+from deltajoin.sql.using import joined_names, without_right
 
 Columns = Mapping[str, tuple[str, ...]]
 Types = Mapping[tuple[str, str], str]
@@ -101,7 +118,7 @@ def bind(
 
     Raises:
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
-            AMBIGUOUS_COLUMN, UNCONNECTED_RELATIONS, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME.
+            AMBIGUOUS_COLUMN, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME.
     """
     try:
         query = parse(sql)
@@ -110,14 +127,17 @@ def bind(
             raise
         unread = Reason(error.code, error.message, error.where or "the SQL", str(error.remedy))
         return BoundQuery(sql, tuple(sorted(columns)), None, unread, spelled(sql))
-    name_units(query)
     tables = resolve_tables(query, columns)
     graph: JoinGraph | None = None
     reason: Reason | None = None
     try:
         check_known(query, sql)
         check_deterministic(query, {name.lower() for name in functions})
-        graph = _Binder(columns, types or {}, _Registry(UniqueNames(tuple(columns)))).graph(query)
+        found = _Binder(columns, types or {}, _Registry(UniqueNames(tuple(columns)))).graph(query)
+        if not found.sources:
+            remedy = "Select from a table."
+            raise Unsupported("NO_FROM", "a query without a table", query, remedy)
+        graph = found
     except Unsupported as stop:
         reason = _why(query, stop)
     return BoundQuery(sql, tables, graph, reason, spelled(sql))
@@ -156,8 +176,8 @@ class _Binder:
     def graph(self, query: exp.Query) -> JoinGraph:
         """The join graph of a query, with GROUP BY, UNION or further layers on top or without."""
         grouping = generation = windowing = None
-        if is_distinct_union(query):
-            block, grouping = self._distinct_union(query)
+        if is_distinct_set(query):
+            block, grouping = self._distinct_set(query)
         elif isinstance(query, exp.SetOperation):
             block = self.block(query)
         elif is_layered(query):
@@ -171,6 +191,7 @@ class _Binder:
         return self._built(Layered(block, grouping, generation, windowing))
 
     def _built(self, made: Layered) -> JoinGraph:
+        self._fill(made.block)
         derived = tuple(self._derived[name] for name in sorted(self._derived))
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
         layers = (made.grouping, derived, made.generation, made.windowing)
@@ -207,15 +228,16 @@ class _Binder:
         """
         query = unwrapped(query)
         if isinstance(query, exp.SetOperation):
-            if is_distinct_union(query) and not distinct:
+            if is_distinct_set(query) and not distinct:
                 return self._source(query, name or "union", outer)
-            return self._union(query, outer, distinct)
+            return self._set(query, outer, distinct)
         if distinct and isinstance(query.args.get("distinct"), exp.Distinct):
             query.set("distinct", query.args["distinct"].args.get("on"))
         if is_layered(query) or is_grouped(check_shape(query)):
             return self._source(query, name or "groups", outer)
         select = check_shape(query)
         block, scope = self._rows(select, outer)
+        select = self.select_of(select, block, scope)
         for projection in select.expressions:
             self._project(projection, block, scope)
         return block
@@ -227,22 +249,25 @@ class _Binder:
             try:
                 graph = _Binder(self._columns, self._types, self._registry).graph(select)
             except DeltaJoinError as error:
+                if error.code == "DUPLICATE_COLUMN":
+                    remedy = str(error.remedy)
+                    raise Unsupported(error.code, error.message, select, remedy) from error
                 if outer is None or error.code != "UNKNOWN_COLUMN":
                     raise
                 remedy = "Group in a subquery of FROM and join it."
                 raise Unsupported("SUBQUERY", "a correlated aggregate", select, remedy) from error
-            if graph.grouping is not None and not graph.grouping.keys:
-                what = "a total in a subquery"
-                raise Unsupported("AGGREGATE", what, select, "Give it a GROUP BY, and join by it.")
             cte = select.parent
             source = cte.alias if isinstance(cte, exp.CTE) else name
             known[id(select)] = Derived(self._registry.names.take(source), graph)
-        derived = known[id(select)]
+        return self._over(known[id(select)], name, select)
+
+    def _over(self, derived: Derived, name: str, origin: exp.Expr) -> Block:
+        """One relation over a derived source."""
         self._derived[derived.name] = derived
         relation = self._names.take(name)
         self.relations.append((relation, derived.name))
         outputs = [
-            (output, exp.column(output, table=relation, quoted=True), select)
+            (output, exp.column(output, table=relation, quoted=True), origin)
             for output in derived.graph.output_names
         ]
         return Block(items=[relation], outputs=list(outputs))
@@ -250,20 +275,22 @@ class _Binder:
     def grouped(self, select: exp.Select) -> tuple[Block, Grouping]:
         """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""
         block, scope = self._rows(select, None)
+        select = self.select_of(select, block, scope)
         grouping = group_rows(select, block, lambda node: bound(node, scope), scope)
         return block, grouping
 
-    def _distinct_union(self, query: exp.Query) -> tuple[Block, Grouping]:
-        """UNION: the rows of UNION ALL, grouped by all columns."""
+    def _distinct_set(self, query: exp.Query) -> tuple[Block, Grouping]:
+        """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
         block = self.block(query, distinct=True)
         columns = [(name, value) for name, value, _ in block.outputs]
-        scope = Scope([Item((), named_columns(columns, query))])
+        scope = Scope([item_of((), columns, query)])
         select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
         return block, group_rows(select, block, lambda node: bound(node, scope), scope)
 
-    def _union(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
+    def _set(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
         check_union(query)
         name_outputs(query.expression)
+        distinct = distinct or not isinstance(query, exp.Union)
         arms = [self.block(arm, outer, distinct=distinct) for arm in (query.this, query.expression)]
         left, right = (arm.outputs for arm in arms)
         if len(left) != len(right):
@@ -274,6 +301,8 @@ class _Binder:
             matched(f"c{i}", one[1], other[1], self._kind, one[2])
             for i, (one, other) in enumerate(zip(left, right, strict=True))
         ]
+        if not isinstance(query, exp.Union):
+            return _compared(query, arms, outputs)
         self._kinds |= {(name, output.name): output.kind for output in outputs}
         shown = [(shown, place) for shown, _, place in left]
         columns = [exp.column(output.name, table=name, quoted=True) for output in outputs]
@@ -288,7 +317,7 @@ class _Binder:
         """The type of a bound column, empty where it is not known."""
         source = dict(self.relations).get(column.table, "")
         if source in self._derived:
-            return made_outputs(self._derived[source].graph, self._types)[column.name][0]
+            return derived_outputs(self._derived[source], self._types)[column.name][0]
         known = self._kinds if not source else self._types
         return known.get((source or column.table, column.name), "")
 
@@ -300,30 +329,28 @@ class _Binder:
 
     def joined(self, select: exp.Select, outer: Scope | None = None) -> tuple[Block, Scope]:
         """Bind the FROM clause of a SELECT, without its WHERE."""
-        block, scope = Block(), Scope(outer=outer)
+        block = Block()
         source = select.args.get("from_")
-        if source is None:
-            raise Unsupported("NO_FROM", "a SELECT without FROM", select, "Select from a table.")
-        self._join_item(source.this, block, scope)
+        scope = Scope(outer=outer)
+        if source is not None:
+            scope = self._from(source.this, block, outer)
         for join in select.args.get("joins") or []:
-            self._join(join, block, scope)
+            scope = self._join(join, block, scope)
         return block, scope
 
-    def _join_item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
+    def _from(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
+        """The names of a FROM item, which may be joins in brackets."""
         joins = node.args.get("joins") or []
         if not joins:
-            return self._item(node, block, scope)
-        own, group = Block(), Scope(outer=scope.outer)
-        self._item(node, own, group)
+            return self._item(node, block, outer)
+        own = Block()
+        scope = self._item(node, own, outer)
         for join in joins:
-            self._join(join, own, group)
+            scope = self._join(join, own, scope)
         block.add(own)
-        scope.items += group.items
-        scope.merged.update(group.merged)
-        visible = [pair for each in group.items for pair in each.columns.items()]
-        return Item((), {**dict(reversed(visible)), **group.merged})
+        return scope
 
-    def _item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
+    def _item(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             if node.args.get("pivots"):
                 raise Unsupported("PIVOT", "PIVOT", node, "Pivot downstream.")
@@ -334,11 +361,56 @@ class _Binder:
         elif isinstance(node, exp.Subquery) and isinstance(node.this, _SELECTS):
             item = self._inline(node.this, node, block)
         elif isinstance(node, (exp.Subquery, exp.Paren)) and not node.alias:
-            return self._join_item(node.this, block, scope)
+            return self._from(node.this, block, outer)
+        elif is_constant(node):
+            item = self._constant(node, block)
         else:
             raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
-        scope.items.append(item)
-        return item
+        return Scope([item], outer=outer)
+
+    def _constant(self, node: exp.Expr, block: Block) -> Item:
+        """Rows of literals, as a relation."""
+        alias = node.alias or "rows"
+        known = self._registry.derived
+        if id(node) not in known:
+            known[id(node)] = constant_source(self._registry.names.take(alias), node)
+        inner = self._over(known[id(node)], alias, node)
+        block.add(inner)
+        outputs = [(name, value) for name, value, _ in inner.outputs]
+        return item_of(((alias.lower(),),) if node.alias else (), outputs, node)
+
+    def _fill(self, block: Block) -> None:
+        """Put one row where nothing is joined: a SELECT without FROM, alone or as a side."""
+        for item in block.items:
+            if not isinstance(item, str):
+                self._fill(item.left)
+                self._fill(item.right)
+        if not block.items:
+            known = self._registry.derived
+            if 0 not in known:
+                row = one_row(
+                    self._registry.names.take("one_row"), [("one", exp.Literal.number(1))]
+                )
+                known[0] = row
+            block.items = self._over(known[0], "one_row", exp.Select()).items
+
+    def _hold(self, kind: str, *sides: tuple[Block, list[Item]]) -> None:
+        """Make a SELECT without FROM a source, where an outer join may miss its row."""
+        for missing, side in zip((("right", "full"), ("left", "full")), sides, strict=True):
+            if kind in missing and not side[0].items:
+                self._hold_values(*side)
+
+    def _hold_values(self, block: Block, items: list[Item]) -> None:
+        values = {f"c{i}": (item, key) for i, (item, key) in enumerate(_columns_of(items))}
+        if not values:
+            return
+        row = [(name, item.columns[key][1]) for name, (item, key) in values.items()]
+        derived = one_row(self._registry.names.take("one_row"), row)
+        made = self._over(derived, "one_row", exp.Select())
+        block.items = made.items
+        for name, column, _ in made.outputs:
+            item, key = values[name]
+            item.columns[key] = (item.columns[key][0], column)
 
     def _base(self, node: exp.Table, block: Block) -> Item:
         key = table_key(node, self._columns)
@@ -358,7 +430,7 @@ class _Binder:
             if node.alias
             else tuple(parts[start:] for start in range(len(parts)))
         )
-        return Item(qualifiers, named_columns(expressions, node))
+        return item_of(qualifiers, expressions, node)
 
     def _inline(self, query: exp.Query, node: exp.Expr, block: Block) -> Item:
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
@@ -373,66 +445,36 @@ class _Binder:
         if cte is not None and cte.args["alias"].args.get("columns"):
             outputs = renamed(outputs, cte.args["alias"])
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
-        return Item(((alias.lower(),),) if alias else (), named_columns(outputs, node))
+        return item_of(((alias.lower(),),) if alias else (), outputs, node)
 
-    def _join(self, join: exp.Join, block: Block, scope: Scope) -> None:
+    def _join(self, join: exp.Join, block: Block, left: Scope) -> Scope:
         kind = join_kind(join)
         if kind in ("right", "full") and block.crossed:
             raise Unsupported(
                 "OUTER_JOIN", f"{kind.upper()} JOIN after a comma", join, "Write the joins out."
             )
-        block.crossed = block.crossed or (join.kind or "").upper() == "CROSS"
-        before, merged = list(scope.items), dict(scope.merged)
+        block.crossed = block.crossed or text(join).startswith(",")
         mine = block if kind == "inner" else Block()
-        item = self._join_item(join.this, mine, scope)
-        new = scope.items[len(before) :]
-        using = [identifier.name for identifier in join.args.get("using") or []]
-        if (join.method or "").upper() == "NATURAL":
-            known = {k for i in before for k in i.columns if k not in i.hidden} | set(merged)
-            using = [shown for key, (shown, _) in item.columns.items() if key in known]
-        left = Scope(before, merged)
-        on = [self._merge(name, kind, left, item, join, scope) for name in using]
-        if condition := join.args.get("on"):
-            on += self._conjuncts(condition, scope)
+        right = self._from(join.this, mine, left.outer)
+        self._hold(kind, (block, left.items), (mine, right.items))
+        scope, on = joined_names(kind, left, right, join)
+        condition = join.args.get("on")
         if kind == "inner":
-            block.conjuncts += on
-            return
+            freed = _freed(condition, self._value(block, scope)) if condition else None
+            block.conjuncts += on + (self._conjuncts(freed, scope) if freed else [])
+            return scope
+        on += self._conjuncts(condition, scope) if condition else []
         sides = [Block(block.items, block.conjuncts), mine]
         if kind in ("left", "full"):
-            mark_missing(kind, new, scope, sides[1], on, join)
+            mark_missing(kind, right.items, scope, sides[1], on, join)
         if kind in ("right", "full"):
-            mark_missing(kind, before, scope, sides[0], on, join)
+            mark_missing(kind, left.items, scope, sides[0], on, join)
         if kind in ("semi", "anti"):
-            scope.items, scope.merged = before, merged
+            scope = without_right(scope, left)
         if kind == "right":
             kind, sides = "left", sides[::-1]
         block.items, block.conjuncts = [Outer(kind, sides[0], sides[1], on)], []
-
-    def _merge(
-        self, name: str, kind: str, left: Scope, item: Item, join: exp.Join, scope: Scope
-    ) -> exp.Expr:
-        mine = exp.column(exp.to_identifier(name, quoted=True))
-        mine.meta.update(next((i.meta for i in join.find_all(exp.Identifier) if i.meta), {}))
-        left_side = left.resolve(mine)
-        right_side = item.column(name)
-        if right_side is None:
-            raise DeltaJoinError(
-                "UNKNOWN_COLUMN",
-                f"USING ({name}): the right side lacks it",
-                where=place(join),
-                remedy="Join ON two columns, or correct the name.",
-            )
-        equality = exp.EQ(this=left_side.copy(), expression=right_side.copy())
-        shown = next(i.columns[name.lower()][0] for i in scope.items if name.lower() in i.columns)
-        either = exp.Anonymous(this="coalesce", expressions=[left_side, right_side])
-        value = {"right": right_side, "full": either}.get(kind)
-        if value is not None:
-            scope.merged[name.lower()] = (shown, value)
-        scope.merged.setdefault(name.lower(), (shown, left_side))
-        for each in scope.items:
-            if name.lower() in each.columns:
-                each.hidden.add(name.lower())
-        return equality
+        return scope
 
     @staticmethod
     def _conjuncts(condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
@@ -451,17 +493,102 @@ class _Binder:
 
     def where(self, condition: exp.Expr, block: Block, scope: Scope) -> None:
         """Put a condition into a block: its conjuncts, and joins for EXISTS and IN."""
-        for conjunct in flattened(condition):
-            kind, node = "semi", conjunct
-            while isinstance(node, (exp.Not, exp.Paren)):
-                kind = ("anti" if kind == "semi" else "semi") if isinstance(node, exp.Not) else kind
-                node = node.this
+        value = self._value(block, scope)
+        for conjunct in [_freed(conjunct, value) for conjunct in flattened(condition)]:
+            kind, node = _membership(conjunct)
             if isinstance(node, exp.Exists):
                 self._subquery(kind, node.this, None, block, scope)
             elif isinstance(node, exp.In) and node.args.get("query"):
                 self._subquery(kind, node.args["query"], node.this, block, scope, condition)
             else:
                 block.conjuncts += self._conjuncts(conjunct, scope)
+
+    def select_of(self, select: exp.Select, block: Block, scope: Scope) -> exp.Select:
+        """The select with columns of joined sources in the place of its scalar subqueries."""
+        return select_without_scalars(select, self._value(block, scope))
+
+    def _value(self, block: Block, scope: Scope) -> Value:
+        """Gives the name of a scalar subquery's value, once it is joined to the block."""
+
+        def value(subquery: exp.Subquery, above_groups: bool) -> exp.Expr:
+            name = self._names.take(f"{RESERVED_PREFIX}scalar")
+            around = None if above_groups else scope
+            found = closed(self._scalar(subquery.this, block, around))
+            scope.items.append(Item((), {name: (name, found)}, {name}))
+            return exp.column(name, quoted=True)
+
+        return value
+
+    def _scalar(self, query: exp.Query, block: Block, scope: Scope | None) -> exp.Expr:
+        """The value of a scalar subquery, whose row is joined to the block.
+
+        Args:
+            scope: what it may speak of; None above groups.
+        """
+        remedy = "Join it, or make it a total: max(...)."
+        name_outputs(query)
+        try:
+            inner = self.block(query, name="scalar")
+        except DeltaJoinError as error:
+            if error.code != "UNKNOWN_COLUMN":
+                raise
+            found = self._correlated(query, block, scope) if scope is not None else None
+            if found is None:
+                raise Unsupported("SUBQUERY", "a correlated subquery", query, remedy) from error
+            return found
+        if len(inner.outputs) != 1:
+            raise Unsupported("SUBQUERY", "a subquery of several columns", query, remedy)
+        value = inner.outputs[0][1]
+        source = dict(self.relations)
+        sources = [self._derived.get(source.get(str(item), "")) for item in inner.items]
+        if not all(derived and derived.at_most_one_row for derived in sources):
+            what = "a scalar subquery that may give several rows"
+            raise Unsupported("SUBQUERY", what, query, remedy)
+        if not inner.conjuncts and all(d and d.exactly_one_row for d in sources):
+            block.add(inner)
+            return value
+        if not is_null_without(value, frozenset(inner.relations)):
+            raise Unsupported("SUBQUERY", "a computed scalar subquery", query, remedy)
+        inner.outputs = []
+        block.items = [Outer("left", Block(block.items, block.conjuncts), inner, [])]
+        block.conjuncts = []
+        return value
+
+    def _correlated(self, query: exp.Query, block: Block, scope: Scope) -> exp.Expr | None:
+        """The value of a total that equalities correlate: its groups are joined to the block."""
+        select = check_shape(unwrapped(query))
+        if not is_total(select):
+            return None
+        inner = _Binder(self._columns, self._types, self._registry)
+        inner._names = self._names  # both speak of each other's relations
+        rows, inside = inner._rows(select, scope)
+        below = frozenset(rows.relations)
+        apart = [c for c in rows.conjuncts if not relations_in(c) <= below]
+        rows.conjuncts = [c for c in rows.conjuncts if relations_in(c) <= below]
+        found = correlation(apart, below, (inner._kind, self._kind))
+        select = inner.select_of(select, rows, inside)
+        (output,) = select.expressions
+        calls = aggregates_in(output)
+        if found is None or not all(relations_in(c) <= below for c in rows.all_conjuncts()):
+            return None
+        keys = [key for key, _, _ in found.pairs]
+        made = [(f"a{i}", bound(counted(call), inside)) for i, call in enumerate(calls)]
+        made += [(f"k{i}", key.copy()) for i, key in enumerate(keys)]
+        grouping = make_grouping(rows, Groups(keys, made, None))
+        if any(
+            not relations_in(value) <= frozenset(rows.relations) for _, value, _ in rows.outputs
+        ):
+            return None
+        graph = inner._built(Layered(rows, grouping, None, None))
+        groups = self._over(Derived(self._registry.names.take("scalar"), graph), "scalar", query)
+        joined = {name: value for name, value, _ in groups.outputs}
+        on = found.conditions([joined[f"k{i}"] for i in range(len(keys))])
+        groups.outputs = []
+        block.items = [Outer("left", Block(block.items, block.conjuncts), groups, on)]
+        block.conjuncts = []
+        values = [without_rows(call, joined[f"a{i}"]) for i, call in enumerate(calls)]
+        value = value_of(output, calls, values, lambda node: bound(node, inside))
+        return None if relations_in(value) & below else value
 
     def _subquery(
         self,
@@ -479,9 +606,8 @@ class _Binder:
         if isinstance(query, exp.Subquery):
             query = query.this
         assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
-        query.set("distinct", None)  # a match is a match
         name_outputs(query)
-        inner = self.block(query, outer=scope)
+        inner = self.block(query, outer=scope, distinct=True)  # a match is a match
         below = frozenset(inner.relations)
         on = [c for c in inner.conjuncts if not relations_in(c) <= below]
         inner.conjuncts = [c for c in inner.conjuncts if relations_in(c) <= below]
@@ -491,7 +617,7 @@ class _Binder:
             check_expression(member)
             if len(inner.outputs) != 1:
                 raise Unsupported("SUBQUERY", "IN over several columns", query, "Use EXISTS.")
-            one, other = bound(member, scope), closed(inner.outputs[0][1])
+            one, other = closed(bound(member, scope)), closed(inner.outputs[0][1])
             facts = [*block.conjuncts, *self._plain_conjuncts(where, scope)]
             known = is_never_null(one, [*facts, *on]) and is_never_null(
                 other, [*inner.conjuncts, *on]
@@ -521,3 +647,40 @@ class _Binder:
         block.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):
             scope.aliases[name.lower()] = exp.paren(expression.copy())
+
+
+def _membership(conjunct: exp.Expr) -> tuple[str, exp.Expr]:
+    """The join that EXISTS or IN is under its negations, and what stands under them."""
+    kind, node = "semi", conjunct
+    while isinstance(node, (exp.Not, exp.Paren)):
+        kind = ("anti" if kind == "semi" else "semi") if isinstance(node, exp.Not) else kind
+        node = node.this
+    return kind, node
+
+
+def _freed(conjunct: exp.Expr, value: Value) -> exp.Expr:
+    """A conjunct without scalar subqueries; EXISTS and IN as they are.
+
+    All of a condition before any is put into the block: what scalars join stands below it.
+    """
+    node = _membership(conjunct)[1]
+    is_join = isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query"))
+    return conjunct if is_join else without_scalars(conjunct, value)
+
+
+def _compared(query: exp.SetOperation, arms: list[Block], outputs: list[Output]) -> Block:
+    """INTERSECT and EXCEPT: rows of the left side that are, or are not, on the right side."""
+    kind = "semi" if isinstance(query, exp.Intersect) else "anti"
+    on = [exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right)) for o in outputs]
+    shown = [
+        (name, output.left, place)
+        for (name, _, place), output in zip(arms[0].outputs, outputs, strict=True)
+    ]
+    for arm in arms:
+        arm.outputs = []
+    return Block(items=[Outer(kind, arms[0], arms[1], list(on))], outputs=shown)
+
+
+def _columns_of(items: list[Item]) -> Iterator[tuple[Item, str]]:
+    for item in items:
+        yield from ((item, key) for key in item.columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.dialect import place
+from deltajoin.sql.dialect import closed, place
 from deltajoin.sql.fields import name_fields
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
@@ -41,12 +41,6 @@ def mark_missing(
             raise Unsupported("OUTER_JOIN", f"the merged column {name}", join, "Join ON.")
 
 
-def closed(node: exp.Expr) -> exp.Expr:
-    """A copy that binds as tightly as a name."""
-    plain = isinstance(node, (exp.Column, exp.Dot, exp.Paren, exp.Literal))
-    return node.copy() if plain else exp.Paren(this=node.copy())
-
-
 def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
     """An expression over relations, of one over the names of a scope.
 
@@ -72,29 +66,27 @@ def flattened(condition: exp.Expr) -> list[exp.Expr]:
     return [condition]
 
 
-def named_columns(
-    outputs: list[tuple[str, exp.Expr]], node: exp.Expr
-) -> dict[str, tuple[str, exp.Expr]]:
-    """The columns of a FROM item by lower-case name, under the aliases that it gives them.
+def item_of(
+    qualifiers: tuple[tuple[str, ...], ...], outputs: list[tuple[str, exp.Expr]], node: exp.Expr
+) -> Item:
+    """A FROM item that gives out these columns, under the aliases that it gives them.
 
     Raises:
-        DeltaJoinError: DUPLICATE_COLUMN, COLUMN_ALIASES.
+        DeltaJoinError: COLUMN_ALIASES.
     """
     alias = node.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
         outputs = renamed(outputs, alias)
-    named: dict[str, tuple[str, exp.Expr]] = {}
-    for name, expression in outputs:
-        if name.lower() in named:
-            raise DeltaJoinError(
-                "DUPLICATE_COLUMN",
-                f"the subquery has two columns '{name}'",
-                where=place(node),
-                remedy="Give each its own alias.",
-            )
-        if name:
-            named[name.lower()] = (name, expression)
-    return named
+    keys = [name.lower() for name, _ in outputs]
+    columns = {key: column for key, column in zip(keys, outputs, strict=True) if key}
+    several = frozenset(key for key in columns if keys.count(key) > 1)
+    alike = {key for key in several if _is_one([e for name, e in outputs if name.lower() == key])}
+    return Item(qualifiers, columns, set(), several, several - alike, "" in keys)
+
+
+def _is_one(values: list[exp.Expr]) -> bool:
+    """True for one and the same column, given out more than once."""
+    return isinstance(values[0], exp.Column) and all(value == values[0] for value in values)
 
 
 def renamed(

@@ -13,12 +13,23 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.sql.grammar import SparkGrammar, UnsignedShift
 from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
+from deltajoin.sql.units import name_units
 
 _CORRECT = "Correct the SQL; where Spark reads it as it is, use a mode that rebuilds."
+_SYNONYMS = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "real": "float",
+    "dec": "decimal",
+    "numeric": "decimal",
+}
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 
 
@@ -28,7 +39,7 @@ class Verbatim(Spark):
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
-    class Parser(SpanParser, Spark.Parser):  # type: ignore[misc, valid-type]
+    class Parser(SpanParser, SparkGrammar, Spark.Parser):  # type: ignore[misc, valid-type]
         FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
         NO_PAREN_FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
         #: `any(x) + 1` is a call and a sum.
@@ -42,6 +53,8 @@ class Verbatim(Spark):
             for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
             if name in _OWN_SYNTAX
         }
+        FUNCTION_PARSERS["SUBSTR"] = FUNCTION_PARSERS["SUBSTRING"]
+        TERM: ClassVar[dict] = {**Spark.Parser.TERM, TokenType.DPIPE: exp.DPipe}  # type: ignore[type-arg]
 
     class Generator(SpanGenerator, Spark.Generator):  # type: ignore[misc, valid-type]
         #: What has no transform of its own comes out clause by clause: QUALIFY, for one, stays.
@@ -49,7 +62,7 @@ class Verbatim(Spark):
             kind: write
             for kind, write in Spark.Generator.TRANSFORMS.items()
             if kind not in (exp.Select, exp.With, exp.From, exp.Pivot)
-        }
+        } | {UnsignedShift: lambda self, node: self.binary(node, ">>>")}
 
 
 def parse(sql: str) -> exp.Query:
@@ -96,8 +109,13 @@ def tokens_of(sql: str) -> list[Token]:
 def _statements(sql: str) -> list[exp.Expr]:
     """Parsed statements whose nodes know where they stand in the text."""
     tokens = tokens_of(sql)
+    for token in tokens:
+        if token.token_type is TokenType.VAR and not token.text.isascii():
+            where = f"line {token.line}, column {token.col}"
+            raise Unreadable(f"'{token.text}' must stand in backticks", where)
     found = [s for s in Verbatim().parser().parse(tokens, sql) if s is not None]
     if len(found) == 1:
+        name_units(found[0])
         note_slots(found[0], sql, tokens)
     return found
 
@@ -107,6 +125,15 @@ class Unreadable(DeltaJoinError):
 
     def __init__(self, message: str, where: str | None) -> None:
         super().__init__("SQL_PARSE_ERROR", message, where=where, remedy=_CORRECT)
+
+
+def is_readable(sql: str) -> bool:
+    """False for a text of tokens that our parser can't make a query of."""
+    try:
+        parse(sql)
+    except Unreadable:
+        return False
+    return True
 
 
 def unwrapped(query: exp.Query) -> exp.Query:
@@ -151,6 +178,61 @@ def _parsed(sql: str) -> exp.Expr:
 def text(node: exp.Expr) -> str:
     """Spark SQL of a node on one line, every identifier in backticks."""
     return node.sql(dialect=Verbatim, identify=True, normalize_functions=False, comments=False)
+
+
+def closed(node: exp.Expr) -> exp.Expr:
+    """A copy that binds as tightly as a name.
+
+    Example:
+        >>> text(closed(parse_expression("a.x::int"))), text(closed(parse_expression("f(a.x)")))
+        ('(`a`.`x`::int)', 'f(`a`.`x`)')
+    """
+    plain = (exp.Column, exp.Dot, exp.Paren, exp.Literal, exp.Null, exp.Anonymous)
+    call = isinstance(node, exp.Cast) and text(node)[:5].lower() == "cast("
+    return node.copy() if call or isinstance(node, plain) else exp.Paren(this=node.copy())
+
+
+def cast(node: exp.Expr, kind: str) -> exp.Cast:
+    """An expression cast to a type, whose text stays as it is (sqlglot writes TIME another way).
+
+    Example:
+        >>> text(cast(exp.column("x", table="a"), "time(3)"))
+        'CAST(`a`.`x` AS time(3))'
+    """
+    made = _parsed(f"CAST(NULL AS {kind})").copy()
+    assert isinstance(made, exp.Cast)  # noqa: S101 - what was written
+    made.this.replace(node)
+    return made
+
+
+def type_of_cast(node: exp.Cast) -> str:
+    """The type that a cast gives, as it is written; empty where the parser may have taken the parts
+    of `DATE '2026-01-03'::STRING` in another order than Spark.
+
+    Example:
+        >>> casts = ("a::Integer", "DATE '2026-01-03'", "TIME '1:2'", "CAST(a AS dec(5))")
+        >>> [type_of_cast(parse_expression(written)) for written in casts]
+        ['int', 'date', 'time', 'decimal(5,0)']
+        >>> type_of_cast(parse_expression("DATE '2026-01-03'::STRING"))
+        ''
+    """
+    kind = text(node.to).lower().replace(" ", "")
+    whole = text(node).lower().replace(" ", "")
+    function = whole.startswith(("cast(", "try_cast(")) or whole.endswith("::" + kind)
+    literal = isinstance(node.this, exp.Literal) and whole.startswith(kind) and "::" not in whole
+    return _own_name(kind) if function or literal else ""
+
+
+def _own_name(kind: str) -> str:
+    """Spark's own name of a type that has several."""
+    name, _, size = kind.partition("(")
+    name = _SYNONYMS.get(name, name)
+    if name == "decimal":
+        digits = size.rstrip(")") or "10"
+        return f"decimal({digits if ',' in digits else digits + ',0'})"
+    if name in ("varchar", "char", "character"):
+        return "string"
+    return f"{name}({size}" if size else name
 
 
 @lru_cache(maxsize=4096)

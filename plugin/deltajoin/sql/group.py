@@ -7,7 +7,7 @@ is a group-by without aggregates. A total has no keys: the rows carry a constant
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -37,7 +37,12 @@ def is_grouped(select: exp.Select) -> bool:
     """True for a select with GROUP BY, HAVING, DISTINCT or an aggregate among its outputs."""
     if any(select.args.get(name) for name in ("group", "having", "distinct")):
         return True
-    return any(is_aggregate(node) for output in select.expressions for node in output.walk())
+    return any(is_aggregate(node) for e in select.expressions for node in own_nodes(e))
+
+
+def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The nodes of an expression but for those within its subqueries."""
+    return node.walk(prune=lambda part: isinstance(part, exp.Query))
 
 
 def name_outputs(query: exp.Query) -> None:
@@ -98,7 +103,7 @@ def bound_groups(
     """
 
     def bound(node: exp.Expr) -> exp.Expr:
-        found = node if node.meta.get("bound") else bind(_counted(node))
+        found = node if node.meta.get("bound") else bind(counted(node))
         return _marked(found, keys, sets) if sets else found
 
     def also(node: exp.Expr) -> exp.Expr:
@@ -168,7 +173,7 @@ def make_grouping(block: Block, groups: Groups) -> Grouping:
     )
 
 
-def _counted(node: exp.Expr) -> exp.Expr:
+def counted(node: exp.Expr) -> exp.Expr:
     """`count(*)` as `count(1)`."""
     holder = exp.Paren(this=node.copy())
     for call in list(holder.find_all(exp.Anonymous)):

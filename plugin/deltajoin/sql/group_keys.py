@@ -15,11 +15,11 @@ from sqlglot import exp
 
 from deltajoin.sql import functions
 from deltajoin.sql.grouping_sets import has_sets, written_sets
-from deltajoin.sql.refuse import Unsupported, check_expression
+from deltajoin.sql.refuse import Unsupported, check_expression, downstream
 from deltajoin.sql.scope import Scope
 
 Named = tuple[str, exp.Expr]
-REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the aggregate downstream."
+REMEDY = downstream("the aggregate")
 _LATERAL = "lateral"
 
 

@@ -22,9 +22,9 @@ _QUERY = "with_ joins where group having qualify windows order limit offset late
 _SAID: dict[type[exp.Expr], str] = {
     exp.Select: f"{_QUERY} expressions hint distinct from_",
     exp.Subquery: f"{_QUERY} this alias",
-    exp.Union: f"{_QUERY} this expression distinct",
-    exp.Except: f"{_QUERY} this expression distinct",
-    exp.Intersect: f"{_QUERY} this expression distinct",
+    exp.Union: f"{_QUERY} this expression distinct by_name",
+    exp.Except: f"{_QUERY} this expression distinct by_name",
+    exp.Intersect: f"{_QUERY} this expression distinct by_name",
     exp.Table: "this alias db catalog joins pivots version when sample",
     exp.Join: "this on side kind using method",
     exp.CTE: "this alias",
@@ -48,6 +48,8 @@ _SAID: dict[type[exp.Expr], str] = {
 }
 _KNOWN = {kind: frozenset(names.split()) for kind, names in _SAID.items()}
 _VALUES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER)
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Like)
+_TESTS = (exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)
 #: Words of what is meant without them, too.
 _DEFAULTS = frozenset({"nulls", "first", "last"})
 _REMEDY = "It is rebuilt as it is written; to keep it incrementally, write it another way."
@@ -79,7 +81,18 @@ def check_known(query: exp.Query, sql: str) -> None:
             if value and name not in known:
                 what = f"{name.strip('_').upper()} of {type(node).__name__.upper()}"
                 raise Unsupported("UNKNOWN_CLAUSE", what, node, _REMEDY)
+    _check_brackets(query)
     _check_complete(query, tokens)
+
+
+def _check_brackets(query: exp.Query) -> None:
+    """`a = b IS NULL` is `(a = b) IS NULL` to Spark, and `a = (b IS NULL)` to the parser."""
+    for node in query.find_all(*_COMPARISONS, exp.Between):
+        inner = next((e for e in node.iter_expressions() if isinstance(e, _TESTS)), None)
+        if inner is not None:
+            raise Unsupported(
+                "UNKNOWN_CLAUSE", "a comparison of a test without brackets", inner, _REMEDY
+            )
 
 
 def _check_complete(query: exp.Query, tokens: list[Token]) -> None:

@@ -35,12 +35,10 @@ from deltajoin.sql.group import (
 from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.grouping_sets import SET, has_sets
 from deltajoin.sql.over_groups import Above
-from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
+from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
 from deltajoin.sql.scope import Block, Item, Scope
 from deltajoin.sql.tables import find_cte
 from deltajoin.sql.windows import call_of, make_windowing, windows_of, with_specs
-
-_REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move {} downstream."
 
 
 class Binder(Protocol):
@@ -55,6 +53,8 @@ class Binder(Protocol):
     def given_out(self, outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> Item: ...
 
     def take_name(self, wanted: str) -> str: ...
+
+    def select_of(self, select: exp.Select, block: Block, scope: Scope) -> exp.Select: ...
 
     def below(self, relation: str) -> tuple[Binder, Callable[[Layered], Block]]: ...
 
@@ -130,6 +130,7 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
             return _distinct(select, binder)
         return _windowed(_over_groups(select, binder), select)
     rows = _Stack(binder).below(select)
+    select = binder.select_of(select, rows.block, rows.scope)
     found, _ = _groups(select, rows, binder)
     grouping = make_grouping(rows.block, found)
     return Layered(rows.block, grouping, rows.generation(), None)
@@ -170,6 +171,7 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     relation = binder.take_name("groups")
     inner, put = binder.below(relation)
     rows = _Stack(inner).below(select)
+    select = inner.select_of(select, rows.block, rows.scope)
     found, bound = _groups(select, rows, inner, check)
     above = Above(relation, found)
     outputs: list[Named] = [(name, above.over(e), e) for name, e in found.outputs]
@@ -249,6 +251,7 @@ class _Stack:
     def level(self, select: exp.Select) -> _Rows:
         """A select without groups: what stands below, and its outputs."""
         rows = self.below(select)
+        select = self._binder.select_of(select, rows.block, rows.scope)
         specs = {w.name.lower(): w for w in select.args.get("windows") or []}
         for node in select.expressions:
             self._project(node, rows, specs)
@@ -319,8 +322,10 @@ class _Stack:
             names = [i.name for i in node.expressions] if isinstance(node, exp.Aliases) else []
             names = [node.alias] if isinstance(node, exp.Alias) else names
             parent = node.parent
-            several = [e for e in parent.expressions if generator_of(e)] if parent else []
-            if not names or len(several) > 1 or self.windowed_below or windows_of(parent or node):
+            beside = parent.expressions if parent else []
+            several = sum(generator_of(e) is not None for e in beside) > 1
+            windowed = self.windowed_below or any(windows_of(e) for e in beside)
+            if not names or several or windowed:
                 raise _generated(f"{call.this}() beside windows or without a name", node)
             view = self._view(call, False, names, rows)
             rows.outputs += [(name, view.column(name), node) for name in names]
@@ -363,8 +368,8 @@ def _check_star(star: exp.Star | exp.Column, scope: Scope) -> None:
 
 
 def _window(what: str, node: exp.Expr) -> Unsupported:
-    return Unsupported("WINDOW", what, node, _REMEDY.format("the window"))
+    return Unsupported("WINDOW", what, node, downstream("the window"))
 
 
 def _generated(what: str, node: exp.Expr) -> Unsupported:
-    return Unsupported("GENERATOR", what, node, _REMEDY.format("the generator"))
+    return Unsupported("GENERATOR", what, node, downstream("the generator"))

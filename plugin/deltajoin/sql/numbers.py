@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from deltajoin.sql.dialect import type_of_cast
+
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _CHOICES = ("coalesce", "ifnull", "nvl", "nvl2")
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
@@ -63,7 +65,7 @@ def exact_type(node: exp.Expr, type_of: TypeOf) -> Exact | None:
     if isinstance(node, exp.Literal):
         return _literal(node)
     if isinstance(node, (exp.Cast, exp.TryCast)):
-        return exact(_spelled(node.to))
+        return exact(type_of_cast(node))
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
         return _arithmetic(node, type_of)
     choices = _choices(node)
@@ -77,13 +79,6 @@ def _literal(node: exp.Literal) -> Exact | None:
     if not fraction:
         return exact("int" if int(whole) < 2**31 else "bigint")
     return Exact(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
-
-
-def _spelled(kind: exp.Expr) -> str:
-    if kind.is_type("decimal"):
-        sizes = [part.this.name for part in kind.expressions] or ["10"]
-        return f"decimal({sizes[0]},{sizes[1] if len(sizes) > 1 else 0})"
-    return next((name for name in _DIGITS if kind.is_type(name)), "")
 
 
 def _arithmetic(node: exp.Expr, type_of: TypeOf) -> Exact | None:

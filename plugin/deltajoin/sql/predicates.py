@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef, Predicate, refs_of
-from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.dialect import closed, parse_expression, text
 
 Values = Mapping[ColumnRef, exp.Expr]
 
@@ -38,12 +38,6 @@ def refs_in(node: exp.Expr) -> tuple[ColumnRef, ...]:
 def relations_in(node: exp.Expr) -> frozenset[str]:
     """The relations that a bound expression touches."""
     return frozenset(column.table for column in node.find_all(exp.Column))
-
-
-def closed(node: exp.Expr) -> exp.Expr:
-    """A copy that binds as tightly as a name."""
-    plain = (exp.Column, exp.Dot, exp.Paren, exp.Literal, exp.Null, exp.Cast, exp.Anonymous)
-    return node.copy() if isinstance(node, plain) else exp.Paren(this=node.copy())
 
 
 def filled(sql: str, values: Values, missing: frozenset[str] = frozenset()) -> exp.Expr:

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.sql.dialect import text
-from deltajoin.sql.predicates import closed
+from deltajoin.sql.dialect import cast, text, type_of_cast
 from deltajoin.sql.refuse import Unsupported
 
 TypeOf = Callable[[exp.Column], str]
 _REMEDY = "CAST the column to one type in each SELECT of the union."
 #: Each is widened to those that follow.
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
-_INTEGERS = _NUMBERS[:4]
+INTEGERS = _NUMBERS[:4]
 _BOOLEANS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In,
     exp.Between, exp.Like, exp.NullSafeEQ, exp.Boolean,
@@ -39,9 +38,9 @@ class Output:
     kind: str
 
 
-def is_distinct_union(query: exp.Query) -> bool:
-    """True for UNION without ALL: rows that are grouped by all columns."""
-    return isinstance(query, exp.Union) and bool(query.args.get("distinct"))
+def is_distinct_set(query: exp.Query) -> bool:
+    """True for UNION, INTERSECT and EXCEPT without ALL: rows that are grouped by all columns."""
+    return isinstance(query, exp.SetOperation) and bool(query.args.get("distinct"))
 
 
 def matched(
@@ -84,7 +83,7 @@ def _as(node: exp.Expr, kind: str, wanted: str) -> exp.Expr:
 
 def typed(node: exp.Expr, kind: str) -> exp.Expr:
     """The expression cast to a type."""
-    return exp.Cast(this=closed(node), to=exp.DataType.build(kind, dialect="spark"))
+    return cast(node.copy(), kind)
 
 
 def kind_of(node: exp.Expr, type_of: TypeOf) -> str:  # noqa: C901 - one case a kind
@@ -96,7 +95,7 @@ def kind_of(node: exp.Expr, type_of: TypeOf) -> str:  # noqa: C901 - one case a 
     if isinstance(node, exp.Null):
         return "null"
     if isinstance(node, (exp.Cast, exp.TryCast)):
-        return str(node.to.sql(dialect="spark")).lower().replace(" ", "")
+        return type_of_cast(node)
     if isinstance(node, exp.Literal):
         return "string" if node.is_string else _number(str(node.this))
     if isinstance(node, _BOOLEANS):
@@ -121,9 +120,9 @@ def _number(digits: str) -> str:
 
 
 def _wider(one: str, other: str) -> str:
-    if one not in _INTEGERS[2:] or other not in _INTEGERS[2:]:
+    if one not in INTEGERS[2:] or other not in INTEGERS[2:]:
         return ""
-    return max(one, other, key=_INTEGERS.index)
+    return max(one, other, key=INTEGERS.index)
 
 
 def _one(values: list[exp.Expr | None], type_of: TypeOf) -> str:

@@ -17,16 +17,18 @@ from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import text
 from deltajoin.sql.group import input_column, plain
-from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.refuse import Unsupported, downstream
 
 Named = tuple[str, exp.Expr, exp.Expr]
-_REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the window downstream."
+_REMEDY = downstream("the window")
 
 
 def windows_of(node: exp.Expr) -> list[exp.Window]:
     """The outermost window calls in an expression."""
     if isinstance(node, exp.Window):
         return [node]
+    if isinstance(node, exp.Query):
+        return []
     return [window for part in node.iter_expressions() for window in windows_of(part)]
 
 
