@@ -514,7 +514,7 @@ class _Binder:
             name = self._names.take(f"{RESERVED_PREFIX}scalar")
             around = None if above_groups else scope
             found = closed(self._scalar(subquery.this, block, around))
-            scope.items.append(Item((), {name: (name, found)}, {name}))
+            scope.aliases[name] = found
             return exp.column(name, quoted=True)
 
         return value
