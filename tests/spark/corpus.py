@@ -110,13 +110,14 @@ def _rows_of_t() -> Iterator[tuple[Any, ...]]:
     yield (1, 1, "a", True, 1, 300, 5_000_000_000, 1.5, 2.5, Decimal("12.50"), date(2024, 2, 29),
            first, first.replace(tzinfo=None), b"abc", [1, 2, 3], ["x", "y"],
            {"x": 1, "y": "one", "Zz": {"d": 0.5}}, [("a", 1), ("b", 2)],
-           [{"p": 1, "q": "u"}, {"p": 2, "q": None}], '{"a": 1, "b": {"c": [1, 2, "z"]}, "n": null}')
+           [{"p": 1, "q": "u"}, {"p": 2, "q": None}],
+           '{"a": 1, "b": {"c": [1, 2, "z"]}, "n": null}')
     yield (2, 1, "A", False, -128, -300, -1, -0.25, -2.5, Decimal("-0.01"), date(2023, 12, 31),
            second, second.replace(tzinfo=None), b"\x00\xff", [3, None, 1, 3], ["y", None, ""],
            {"x": None, "y": "", "Zz": None}, [("b", None)], [], '{"a": "text", "b": null}')
     yield (3, 2, "ä ö", None, 127, 0, 0, 0.0, 0.0, Decimal("0.00"), date(1970, 1, 1),
-           third, third.replace(tzinfo=None), b"", [], [], {"x": -7, "y": "it's", "Zz": {"d": None}},
-           [], [{"p": None, "q": "q"}], "[1, 2, 3]")
+           third, third.replace(tzinfo=None), b"", [], [],
+           {"x": -7, "y": "it's", "Zz": {"d": None}}, [], [{"p": None, "q": "q"}], "[1, 2, 3]")
     yield (4, 2, "it's; \"q\" \\ %_", True, 0, 32767, 2**62, 3.25, 1e300,
            Decimal("99999999.99"), date(2026, 1, 31), _moment(2026, 1, 31, 8, 15),
            datetime(2026, 1, 31, 8, 15), "größe".encode(), [7], ["a,b", "c d"],
@@ -200,7 +201,11 @@ class Database:
         for name, rows in TABLES.items():
             write_deltalake(str(folder / name), rows)
             states[name] = load_source(name, str(folder / name))
-            session.createDataFrame(rows).createOrReplaceTempView(quoted(name))
+            types = [
+                f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}"
+                for c in states[name].columns
+            ]
+            session.createDataFrame(rows).selectExpr(*types).createOrReplaceTempView(quoted(name))
         return cls(states, session)
 
     def plan(self, query: str) -> DeltaPlan:
@@ -215,7 +220,7 @@ class Database:
         return build_plan(model, Inputs(self.states, None, None, backing=False))
 
     def full_build(self, plan: DeltaPlan) -> DataFrame:
-        """The rows of a plan's first build that a user sees; of a bag with their number in COUNT."""
+        """The rows of a first build that a user sees; of a bag with their number in COUNT."""
         program = build_program(plan)
         known = {state.location: name for name, state in self.states.items()}
         for scan in program.scans:

@@ -7,7 +7,7 @@ Caller: loads the states (`api.plan`); everything here is a function of its argu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -32,6 +32,7 @@ from deltajoin.delta.knowledge import (
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import RULES, UNDER_A_VIEW, DeltaPlan, Target, fingerprint
+from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
@@ -41,17 +42,19 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
+from deltajoin.planner.arms import arm
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.solver import parse_strategy
 from deltajoin.planner.statistics import Sketches
 from deltajoin.sql.bind import BoundQuery, bind
+from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.origins import at_origin, origin
+from deltajoin.sql.ungroupable import gives_ungroupable
 
 Keys = dict[str, tuple[str, ...]]
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
-_NOT_GROUPABLE = ("map<", "variant", "interval")
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         statistics=statistics,
         rebuilt_because=against,
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
+        rebuild=plan_rebuild(decision, target, inputs.target, sources, mark),
     )
 
 
@@ -221,6 +225,16 @@ def _unknown_key(table: str, message: str) -> DeltaJoinError:
     )
 
 
+def _made(graph: JoinGraph) -> Iterator[tuple[str, str]]:
+    """The name and expression of every output, also of derived sources and arms of unions."""
+    for part in graph.parts:
+        arms = [arm(part, core) for core in part.cores] if part.has_union else [part]
+        yield from ((p.name, p.sql) for one in arms for p in one.projections)
+        yield from part.grouping.outputs if part.grouping else ()
+        for layer in (part.generation, part.windowing):
+            yield from ((o.name, o.sql) for o in layer.outputs) if layer else ()
+
+
 def _groupable(
     query: BoundQuery, tables: Mapping[str, TableState], lines: Sequence[str]
 ) -> tuple[JoinGraph | None, Obstacle | None]:
@@ -235,13 +249,21 @@ def _groupable(
     for source in graph.sources:
         types = {c.name: c.type for c in tables[source].columns}
         for name in graph.used_columns(source):
-            if any(mark in types[name] for mark in _NOT_GROUPABLE):
+            if not is_groupable(types[name]):
                 return None, Obstacle(
                     "COLUMN_TYPE",
                     f"rows with a column of type {types[name]} can't be compared",
                     f"{source}.{name}",
                     "Leave the column out, or convert it to a struct, array or string.",
                 )
+    for name, sql in _made(graph):
+        if gives_ungroupable(parse_expression(sql)):
+            return None, Obstacle(
+                "COLUMN_TYPE",
+                f"rows with a variant or an interval of months and days ({name}) can't be compared",
+                sql,
+                "Leave the column out, or cast it to a string.",
+            )
     return graph, None
 
 

@@ -29,12 +29,12 @@ from deltajoin.sql.classify import build_graph
 from deltajoin.sql.columns import (
     bound,
     flattened,
+    item_of,
     mark_missing,
-    named_columns,
     renamed,
 )
 from deltajoin.sql.constants import constant_source, is_constant, one_row
-from deltajoin.sql.dialect import Unreadable, closed, parse, place, spelled, text, unwrapped
+from deltajoin.sql.dialect import Unreadable, closed, parse, spelled, text, unwrapped
 from deltajoin.sql.exact import derived_outputs
 from deltajoin.sql.group import (
     Groups,
@@ -73,6 +73,7 @@ from deltajoin.sql.scalars import (
 from deltajoin.sql.scope import Block, Item, Outer, Scope, Union
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
 from deltajoin.sql.union import Output, is_distinct_set, matched
+from deltajoin.sql.using import joined_names, without_right
 
 Columns = Mapping[str, tuple[str, ...]]
 Types = Mapping[tuple[str, str], str]
@@ -240,6 +241,9 @@ class _Binder:
             try:
                 graph = _Binder(self._columns, self._types, self._registry).graph(select)
             except DeltaJoinError as error:
+                if error.code == "DUPLICATE_COLUMN":
+                    remedy = str(error.remedy)
+                    raise Unsupported(error.code, error.message, select, remedy) from error
                 if outer is None or error.code != "UNKNOWN_COLUMN":
                     raise
                 remedy = "Group in a subquery of FROM and join it."
@@ -271,7 +275,7 @@ class _Binder:
         """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
         block = self.block(query, distinct=True)
         columns = [(name, value) for name, value, _ in block.outputs]
-        scope = Scope([Item((), named_columns(columns, query))])
+        scope = Scope([item_of((), columns, query)])
         select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
         return block, group_rows(select, block, lambda node: bound(node, scope), scope)
 
@@ -317,29 +321,28 @@ class _Binder:
 
     def joined(self, select: exp.Select, outer: Scope | None = None) -> tuple[Block, Scope]:
         """Bind the FROM clause of a SELECT, without its WHERE."""
-        block, scope = Block(), Scope(outer=outer)
+        block = Block()
         source = select.args.get("from_")
+        scope = Scope(outer=outer)
         if source is not None:
-            self._join_item(source.this, block, scope)
+            scope = self._from(source.this, block, outer)
         for join in select.args.get("joins") or []:
-            self._join(join, block, scope)
+            scope = self._join(join, block, scope)
         return block, scope
 
-    def _join_item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
+    def _from(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
+        """The names of a FROM item, which may be joins in brackets."""
         joins = node.args.get("joins") or []
         if not joins:
-            return self._item(node, block, scope)
-        own, group = Block(), Scope(outer=scope.outer)
-        self._item(node, own, group)
+            return self._item(node, block, outer)
+        own = Block()
+        scope = self._item(node, own, outer)
         for join in joins:
-            self._join(join, own, group)
+            scope = self._join(join, own, scope)
         block.add(own)
-        scope.items += group.items
-        scope.merged.update(group.merged)
-        visible = [pair for each in group.items for pair in each.columns.items()]
-        return Item((), {**dict(reversed(visible)), **group.merged})
+        return scope
 
-    def _item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
+    def _item(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             if node.args.get("pivots"):
                 raise Unsupported("PIVOT", "PIVOT", node, "Pivot downstream.")
@@ -350,13 +353,12 @@ class _Binder:
         elif isinstance(node, exp.Subquery) and isinstance(node.this, _SELECTS):
             item = self._inline(node.this, node, block)
         elif isinstance(node, (exp.Subquery, exp.Paren)) and not node.alias:
-            return self._join_item(node.this, block, scope)
+            return self._from(node.this, block, outer)
         elif is_constant(node):
             item = self._constant(node, block)
         else:
             raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
-        scope.items.append(item)
-        return item
+        return Scope([item], outer=outer)
 
     def _constant(self, node: exp.Expr, block: Block) -> Item:
         """Rows of literals, as a relation."""
@@ -367,7 +369,7 @@ class _Binder:
         inner = self._over(known[id(node)], alias, node)
         block.add(inner)
         outputs = [(name, value) for name, value, _ in inner.outputs]
-        return Item(((alias.lower(),),) if node.alias else (), named_columns(outputs, node))
+        return item_of(((alias.lower(),),) if node.alias else (), outputs, node)
 
     def _fill(self, block: Block) -> None:
         """Put one row where nothing is joined: a SELECT without FROM, alone or as a side."""
@@ -420,7 +422,7 @@ class _Binder:
             if node.alias
             else tuple(parts[start:] for start in range(len(parts)))
         )
-        return Item(qualifiers, named_columns(expressions, node))
+        return item_of(qualifiers, expressions, node)
 
     def _inline(self, query: exp.Query, node: exp.Expr, block: Block) -> Item:
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
@@ -435,68 +437,36 @@ class _Binder:
         if cte is not None and cte.args["alias"].args.get("columns"):
             outputs = renamed(outputs, cte.args["alias"])
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
-        return Item(((alias.lower(),),) if alias else (), named_columns(outputs, node))
+        return item_of(((alias.lower(),),) if alias else (), outputs, node)
 
-    def _join(self, join: exp.Join, block: Block, scope: Scope) -> None:
+    def _join(self, join: exp.Join, block: Block, left: Scope) -> Scope:
         kind = join_kind(join)
         if kind in ("right", "full") and block.crossed:
             raise Unsupported(
                 "OUTER_JOIN", f"{kind.upper()} JOIN after a comma", join, "Write the joins out."
             )
         block.crossed = block.crossed or text(join).startswith(",")
-        before, merged = list(scope.items), dict(scope.merged)
         mine = block if kind == "inner" else Block()
-        item = self._join_item(join.this, mine, scope)
-        new = scope.items[len(before) :]
-        self._hold(kind, (block, before), (mine, new))
-        using = [identifier.name for identifier in join.args.get("using") or []]
-        if (join.method or "").upper() == "NATURAL":
-            known = {k for i in before for k in i.columns if k not in i.hidden} | set(merged)
-            using = [shown for key, (shown, _) in item.columns.items() if key in known]
-        left = Scope(before, merged)
-        on = [self._merge(name, kind, left, item, join, scope) for name in using]
+        right = self._from(join.this, mine, left.outer)
+        self._hold(kind, (block, left.items), (mine, right.items))
+        scope, on = joined_names(kind, left, right, join)
         condition = join.args.get("on")
         if kind == "inner":
             freed = _freed(condition, self._value(block, scope)) if condition else None
             block.conjuncts += on + (self._conjuncts(freed, scope) if freed else [])
-            return
+            return scope
         on += self._conjuncts(condition, scope) if condition else []
         sides = [Block(block.items, block.conjuncts), mine]
         if kind in ("left", "full"):
-            mark_missing(kind, new, scope, sides[1], on, join)
+            mark_missing(kind, right.items, scope, sides[1], on, join)
         if kind in ("right", "full"):
-            mark_missing(kind, before, scope, sides[0], on, join)
+            mark_missing(kind, left.items, scope, sides[0], on, join)
         if kind in ("semi", "anti"):
-            scope.items, scope.merged = before, merged
+            scope = without_right(scope, left)
         if kind == "right":
             kind, sides = "left", sides[::-1]
         block.items, block.conjuncts = [Outer(kind, sides[0], sides[1], on)], []
-
-    def _merge(
-        self, name: str, kind: str, left: Scope, item: Item, join: exp.Join, scope: Scope
-    ) -> exp.Expr:
-        mine = exp.column(exp.to_identifier(name, quoted=True))
-        mine.meta.update(next((i.meta for i in join.find_all(exp.Identifier) if i.meta), {}))
-        left_side = left.resolve(mine)
-        right_side = item.column(name)
-        if right_side is None:
-            raise DeltaJoinError(
-                "UNKNOWN_COLUMN",
-                f"USING ({name}): the right side lacks it",
-                where=place(join),
-                remedy="Join ON two columns, or correct the name.",
-            )
-        equality = exp.EQ(this=closed(left_side), expression=closed(right_side))
-        shown = next(i.columns[name.lower()][0] for i in scope.items if name.lower() in i.columns)
-        either = exp.Anonymous(this="coalesce", expressions=[left_side, right_side])
-        value = {"right": right_side, "full": either}.get(kind)
-        if value is not None:
-            scope.merged[name.lower()] = (shown, value)
-        scope.merged.setdefault(name.lower(), (shown, left_side))
-        for each in scope.items:
-            if name.lower() in each.columns:
-                each.hidden.add(name.lower())
-        return equality
+        return scope
 
     @staticmethod
     def _conjuncts(condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
@@ -536,7 +506,7 @@ class _Binder:
             name = self._names.take(f"{RESERVED_PREFIX}scalar")
             around = None if above_groups else scope
             found = closed(self._scalar(subquery.this, block, around))
-            scope.items.append(Item((), {name: (name, found)}, {name}))
+            scope.aliases[name] = found
             return exp.column(name, quoted=True)
 
         return value

@@ -49,10 +49,44 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
     if any(isinstance(part, exp.Star) for part in node.walk()):
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
+    name_fields(holder)
     for column in list(holder.find_all(exp.Column)):
         column.replace(closed(scope.resolve(column)))
     found: exp.Expr = holder.this
     return found
+
+
+def name_fields(tree: exp.Expr) -> None:
+    """Write down the names that Spark gives the fields of `struct(...)` and `(a, b)`, in place.
+
+    They come from the names of columns, which become others here.
+
+    Raises:
+        Unsupported: FIELD_NAMES for `arrays_zip`, whose fields can't be named.
+    """
+    for call in list(tree.find_all(exp.Anonymous, exp.Tuple)):
+        if isinstance(call, exp.Tuple):
+            if not _is_row(call):
+                continue
+        elif str(call.this).lower() == "arrays_zip":
+            what = "arrays_zip(), whose fields have the names of columns,"
+            raise Unsupported("FIELD_NAMES", what, call, "Use zip_with and named_struct.")
+        elif str(call.this).lower() != "struct":
+            continue
+        for number, value in enumerate(list(call.expressions), start=1):
+            if isinstance(value, exp.Column):
+                value.replace(exp.alias_(value.copy(), value.name, quoted=True))
+            elif not isinstance(value, (exp.Alias, exp.Dot, exp.Identifier)):
+                value.replace(exp.alias_(value.copy(), f"col{number}", quoted=True))
+
+
+#: Where brackets hold a list, or a row whose names nobody sees.
+_LISTS = (exp.In, exp.Tuple, exp.Binary, exp.Values, exp.Lambda, exp.Any, exp.All)
+
+
+def _is_row(node: exp.Tuple) -> bool:
+    """True where brackets make a struct that is given out or handed on, not compared."""
+    return isinstance(node.parent, exp.Dot) or not isinstance(node.parent, _LISTS)
 
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:
@@ -64,29 +98,27 @@ def flattened(condition: exp.Expr) -> list[exp.Expr]:
     return [condition]
 
 
-def named_columns(
-    outputs: list[tuple[str, exp.Expr]], node: exp.Expr
-) -> dict[str, tuple[str, exp.Expr]]:
-    """The columns of a FROM item by lower-case name, under the aliases that it gives them.
+def item_of(
+    qualifiers: tuple[tuple[str, ...], ...], outputs: list[tuple[str, exp.Expr]], node: exp.Expr
+) -> Item:
+    """A FROM item that gives out these columns, under the aliases that it gives them.
 
     Raises:
-        DeltaJoinError: DUPLICATE_COLUMN, COLUMN_ALIASES.
+        DeltaJoinError: COLUMN_ALIASES.
     """
     alias = node.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
         outputs = renamed(outputs, alias)
-    named: dict[str, tuple[str, exp.Expr]] = {}
-    for name, expression in outputs:
-        if name.lower() in named:
-            raise DeltaJoinError(
-                "DUPLICATE_COLUMN",
-                f"the subquery has two columns '{name}'",
-                where=place(node),
-                remedy="Give each its own alias.",
-            )
-        if name:
-            named[name.lower()] = (name, expression)
-    return named
+    keys = [name.lower() for name, _ in outputs]
+    columns = {key: column for key, column in zip(keys, outputs, strict=True) if key}
+    several = frozenset(key for key in columns if keys.count(key) > 1)
+    alike = {key for key in several if _is_one([e for name, e in outputs if name.lower() == key])}
+    return Item(qualifiers, columns, set(), several, several - alike, "" in keys)
+
+
+def _is_one(values: list[exp.Expr]) -> bool:
+    """True for one and the same column, given out more than once."""
+    return isinstance(values[0], exp.Column) and all(value == values[0] for value in values)
 
 
 def renamed(

@@ -31,35 +31,35 @@ class SparkGrammar:
     COLON_IS_VARIANT_EXTRACT: ClassVar[bool] = True
     WINDOW_EXCLUDE_OPTIONS: ClassVar[dict[str, Any]] = {}
 
-    def _parse_bitwise(self: Any) -> exp.Expr | None:
+    def _parse_bitwise(self: Any) -> Any:
         return self._parse_levels(exp.BitwiseOr, TokenType.PIPE, self._parse_xor)
 
-    def _parse_xor(self: Any) -> exp.Expr | None:
+    def _parse_xor(self: Any) -> Any:
         return self._parse_levels(exp.BitwiseXor, TokenType.CARET, self._parse_and)
 
-    def _parse_and(self: Any) -> exp.Expr | None:
+    def _parse_and(self: Any) -> Any:
         return self._parse_levels(exp.BitwiseAnd, TokenType.AMP, self._parse_shift)
 
     def _parse_levels(
-        self: Any, kind: type[exp.Binary], token: TokenType, below: Callable[[], exp.Expr | None]
-    ) -> exp.Expr | None:
+        self: Any, kind: type[exp.Binary], token: TokenType, below: Callable[[], Any]
+    ) -> Any:
         this = below()
         while self._match(token):
             this = self.expression(kind(this=this, expression=below()))
         return this
 
-    def _parse_shift(self: Any) -> exp.Expr | None:
+    def _parse_shift(self: Any) -> Any:
         this = self._parse_term()
         while True:
             if self._match_pair(TokenType.LT, TokenType.LT):
-                kind = exp.BitwiseLeftShift
+                kind: type[exp.Binary] = exp.BitwiseLeftShift
             elif self._match_pair(TokenType.GT, TokenType.GT):
                 kind = UnsignedShift if self._match(TokenType.GT) else exp.BitwiseRightShift
             else:
                 return this
             this = self.expression(kind(this=this, expression=self._parse_term()))
 
-    def _parse_types(self: Any, check_func: bool = False, **more: Any) -> exp.Expr | None:
+    def _parse_types(self: Any, check_func: bool = False, **more: Any) -> Any:
         if check_func and self._next and self._next.token_type is TokenType.L_PAREN:
             return None
         return super()._parse_types(check_func=check_func, **more)  # type: ignore[misc]
@@ -74,12 +74,12 @@ class SparkGrammar:
                 self.raise_error("Nothing stands after a comma")
         return [item for item in found if item is not None]
 
-    def _parse_join(self: Any, *args: Any, **more: Any) -> exp.Join | None:
+    def _parse_join(self: Any, *args: Any, **more: Any) -> Any:
         comma = self._match(TokenType.COMMA, advance=False)
         join = super()._parse_join(*args, **more)  # type: ignore[misc]
         if comma and join is None:
             self.raise_error("Nothing stands after a comma")
-        return join  # type: ignore[no-any-return]
+        return join
 
     def _parse_locks(self) -> list[exp.Expr]:
         return []
