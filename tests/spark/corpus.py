@@ -11,6 +11,7 @@ compared before.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from deltajoin.names import COUNT, SHOWN
 from deltajoin.runtime.own_session import own_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "corpus"
 HEADING = "--- "
@@ -192,10 +193,12 @@ class Database:
 
     states: dict[str, TableState]
     session: SparkSession
+    views: set[str]
 
     @classmethod
     def create(cls, spark: SparkSession, folder: Path) -> Database:
         """The tables below a folder; a session of its own reads them as views."""
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         session = own_session(spark, QUICK)
         states = {}
         for name, rows in TABLES.items():
@@ -206,7 +209,7 @@ class Database:
                 for c in states[name].columns
             ]
             session.createDataFrame(rows).selectExpr(*types).createOrReplaceTempView(quoted(name))
-        return cls(states, session)
+        return cls(states, session, set(states))
 
     def plan(self, query: str) -> DeltaPlan:
         """The first build of a query as a model."""
@@ -224,8 +227,10 @@ class Database:
         program = build_program(plan)
         known = {state.location: name for name, state in self.states.items()}
         for scan in program.scans:
-            rows = self.session.table(quoted(known[scan.location]))
-            rows.createOrReplaceTempView(quoted(scan.view))
+            if scan.view not in self.views:
+                rows = self.session.table(quoted(known[scan.location]))
+                rows.createOrReplaceTempView(quoted(scan.view))
+                self.views.add(scan.view)
         assert program.full is not None
         rows = self.session.sql(program.full)
         return rows.where(quoted(SHOWN)) if SHOWN in rows.columns else rows
@@ -262,7 +267,7 @@ def prepare(database: Database, name: str, sql: str) -> Result:
     try:
         plan = database.plan(sql)
         result.how = "written" if plan.graph is None else "kept"
-        result.code = plan.reason
+        result.code = plan.rebuilt_because.code if plan.rebuilt_because else ""
         found = database.full_build(plan)
     except DeltaJoinError as error:
         result.how, result.code = "refused", error.code
@@ -342,20 +347,14 @@ def _types(rows: DataFrame, hidden: Sequence[str] = ()) -> list[tuple[str, str]]
 
 def as_texts(rows: DataFrame, label: str, hidden: Sequence[str] = ()) -> DataFrame:
     """(label, number, texts of the values): what rows of any type are as rows of one type."""
-    from pyspark.sql import functions as f
-
-    fields = list(rows.schema)
-    named = rows.toDF(*(f"c{i}" for i in range(len(fields))))
-    number, values = f.lit(1), []
-    for i, field in enumerate(fields):
-        if field.name == COUNT:
-            number = named[f"c{i}"]
-        elif field.name not in hidden:
-            values.append(_as_text(named[f"c{i}"], field.dataType.simpleString()))
-    return named.select(f.lit(label), number.cast("bigint"), f.array(*values))
-
-
-def _as_text(value: Column, kind: str) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.hex(value) if kind == "binary" else value.cast("string")
+    fields = [(f"c{i}", field) for i, field in enumerate(rows.schema)]
+    number = next((name for name, field in fields if field.name == COUNT), "1")
+    values = [
+        f"hex({name})" if field.dataType.simpleString() == "binary" else f"CAST({name} AS STRING)"
+        for name, field in fields
+        if field.name not in (COUNT, *hidden)
+    ]
+    named = rows.toDF(*(name for name, _ in fields))
+    return named.selectExpr(
+        f"'{label}'", f"CAST({number} AS BIGINT)", f"array({', '.join(values)})"
+    )

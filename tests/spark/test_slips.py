@@ -164,42 +164,146 @@ SLIPS = (
     Slip("brackets are lost", "t.id - (1 - 2) AS", unwrapped(exp.Paren)),
     Slip("DISTINCT is lost", "SELECT DISTINCT k FROM t", lost(exp.Select, "distinct")),
     Slip("UNION becomes UNION ALL", "t UNION DISTINCT SELECT k", lost(exp.Union, "distinct")),
-    Slip("count(DISTINCT) counts all", "sum(DISTINCT id % 3)", changed(exp.Anonymous, _without_distinct)),
+    Slip(
+        "count(DISTINCT) counts all",
+        "sum(DISTINCT id % 3)",
+        changed(exp.Anonymous, _without_distinct),
+    ),
     Slip("FILTER is lost", "count(*) FILTER (WHERE b) AS n", unwrapped(exp.Filter)),
     Slip("HAVING is lost", "GROUP BY k HAVING count(*) > 1", lost(exp.Select, "having")),
-    Slip("a group key is lost", "GROUP BY bin, dt", changed(exp.Group, lambda n: n.set("expressions", n.expressions[:1]))),
-    Slip("QUALIFY is lost", "QUALIFY row_number() OVER (PARTITION BY k ORDER BY id DESC) = 1", lost(exp.Select, "qualify")),
+    Slip(
+        "a group key is lost",
+        "GROUP BY bin, dt",
+        changed(exp.Group, lambda n: n.set("expressions", n.expressions[:1])),
+    ),
+    Slip(
+        "QUALIFY is lost",
+        "QUALIFY row_number() OVER (PARTITION BY k ORDER BY id DESC) = 1",
+        lost(exp.Select, "qualify"),
+    ),
     Slip("a frame is lost", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", lost(exp.Window, "spec")),
-    Slip("a frame ends elsewhere", "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING", changed(exp.WindowSpec, lambda n: n.set("end", "CURRENT ROW"))),
-    Slip("NULLS LAST is lost", "ORDER BY g NULLS LAST, id", changed(exp.Ordered, lambda n: n.set("nulls_first", not n.args["nulls_first"]))),
-    Slip("DESC is lost", "ORDER BY id DESC) = 1;", changed(exp.Ordered, lambda n: n.set("desc", None))),
-    Slip("LEFT JOIN becomes inner", "FROM t LEFT OUTER JOIN u ON t.k = u.k AND u.x > 0", lost(exp.Join, "side")),
+    Slip(
+        "a frame ends elsewhere",
+        "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
+        changed(exp.WindowSpec, lambda n: n.set("end", "CURRENT ROW")),
+    ),
+    Slip(
+        "NULLS LAST is lost",
+        "ORDER BY g NULLS LAST, id",
+        changed(exp.Ordered, lambda n: n.set("nulls_first", not n.args["nulls_first"])),
+    ),
+    Slip(
+        "DESC is lost",
+        "ORDER BY id DESC) = 1;",
+        changed(exp.Ordered, lambda n: n.set("desc", None)),
+    ),
+    Slip(
+        "LEFT JOIN becomes inner",
+        "FROM t LEFT OUTER JOIN u ON t.k = u.k AND u.x > 0",
+        lost(exp.Join, "side"),
+    ),
     Slip("an ON is lost", "FROM t INNER JOIN u ON t.k = u.k AND t.id > u.x", lost(exp.Join, "on")),
-    Slip("a condition of ON is lost", "FROM t INNER JOIN u ON t.k = u.k AND t.id > u.x", unwrapped(exp.And)),
-    Slip("ANTI becomes SEMI", "FROM t LEFT ANTI JOIN u ON t.k = u.k", changed(exp.Join, lambda n: n.set("kind", "SEMI"))),
-    Slip("<=> becomes =", "FROM t JOIN u ON t.k <=> u.k", exchanged(exp.NullSafeEQ, lambda n: exp.EQ(this=n.this, expression=n.expression))),
-    Slip("arguments are exchanged", "replace(t.g, 'a', 'bb')", changed(exp.Anonymous, _last_two_swapped)),
-    Slip("operands are exchanged", "t.id - (1 - 2) AS", changed(exp.Sub, lambda n: swap(n, "this", "expression"))),
+    Slip(
+        "a condition of ON is lost",
+        "FROM t INNER JOIN u ON t.k = u.k AND t.id > u.x",
+        unwrapped(exp.And),
+    ),
+    Slip(
+        "ANTI becomes SEMI",
+        "FROM t LEFT ANTI JOIN u ON t.k = u.k",
+        changed(exp.Join, lambda n: n.set("kind", "SEMI")),
+    ),
+    Slip(
+        "<=> becomes =",
+        "FROM t JOIN u ON t.k <=> u.k",
+        exchanged(exp.NullSafeEQ, lambda n: exp.EQ(this=n.this, expression=n.expression)),
+    ),
+    Slip(
+        "arguments are exchanged",
+        "replace(t.g, 'a', 'bb')",
+        changed(exp.Anonymous, _last_two_swapped),
+    ),
+    Slip(
+        "operands are exchanged",
+        "t.id - (1 - 2) AS",
+        changed(exp.Sub, lambda n: swap(n, "this", "expression")),
+    ),
     Slip("a literal has another type", "typeof(1L) AS", exchanged(exp.Cast, _plain_number)),
     Slip("ELSE is lost", "CASE WHEN t.k = 1 THEN 'one' WHEN", lost(exp.Case, "default")),
-    Slip("bounds are exchanged", "t.k BETWEEN 1 AND 2 AS", changed(exp.Between, lambda n: swap(n, "low", "high"))),
-    Slip("a list is shortened", "t.k IN (1, 2) AS", changed(exp.In, lambda n: n.set("expressions", n.expressions[:-1]))),
+    Slip(
+        "bounds are exchanged",
+        "t.k BETWEEN 1 AND 2 AS",
+        changed(exp.Between, lambda n: swap(n, "low", "high")),
+    ),
+    Slip(
+        "a list is shortened",
+        "t.k IN (1, 2) AS",
+        changed(exp.In, lambda n: n.set("expressions", n.expressions[:-1])),
+    ),
     Slip("ESCAPE is lost", "ESCAPE '!'", unwrapped(exp.Escape)),
     Slip("EXCEPT is lost", "SELECT * EXCEPT (js, bin) FROM t", lost(exp.Star, "except_")),
     Slip("OUTER of a view is lost", "LATERAL VIEW OUTER explode(a)", lost(exp.Lateral, "outer")),
-    Slip(">>> becomes >>", "t.l >>> 2 AS", exchanged(UnsignedShift, lambda n: exp.BitwiseRightShift(this=n.this, expression=n.expression))),
-    Slip("a part of an interval is lost", "t.ts - INTERVAL 1 DAY 12 HOURS AS", exchanged(exp.Interval, lambda n: exp.Interval(this=n.this.copy(), unit=exp.Var(this="HOUR")))),
-    Slip("sqlglot writes expressions", "t.ts - INTERVAL 1 DAY 12 HOURS AS", replaced(spans, "written", lambda *_: None)),
+    Slip(
+        ">>> becomes >>",
+        "t.l >>> 2 AS",
+        exchanged(
+            UnsignedShift, lambda n: exp.BitwiseRightShift(this=n.this, expression=n.expression)
+        ),
+    ),
+    Slip(
+        "a part of an interval is lost",
+        "t.ts - INTERVAL 1 DAY 12 HOURS AS",
+        exchanged(
+            exp.Interval, lambda n: exp.Interval(this=n.this.copy(), unit=exp.Var(this="HOUR"))
+        ),
+    ),
+    Slip(
+        "sqlglot writes expressions",
+        "t.ts - INTERVAL 1 DAY 12 HOURS AS",
+        replaced(spans, "written", lambda *_: None),
+    ),
     Slip("slots are exchanged", "t.m - 0.01", replaced(spans, "written", _slots_exchanged)),
     Slip("the end of a span is lost", "t.g LIKE 'a%' AS", replaced(spans, "written", _cut)),
-    Slip("a string is indented", "'line\n", replaced(spans.SpanGenerator, "_safe", lambda _, sql: sql)),
-    Slip("an inlined column has no brackets", "10 - z.v AS d", replaced(columns, "closed", lambda node: node.copy())),
-    Slip("fields have our names", "to_json(max(struct(t.id, u.name)))", replaced(columns, "name_fields", _unmarked)),
-    Slip("missing rows compute", "coalesce(z.f, 'no') AS f", replaced(bind, "mark_missing", _unmarked)),
-    Slip("NOT IN overlooks NULL", "WHERE k NOT IN (SELECT k FROM u);", replaced(bind, "not_in_match", _plain_match)),
-    Slip("USING takes the other side", "SELECT * FROM (SELECT id, k FROM t) a LEFT JOIN u USING (k)", replaced(using, "_kept", _other_side)),
-    Slip("columns of USING come last", "SELECT * FROM (SELECT k, id FROM t) a JOIN (SELECT k, x AS j", replaced(Scope, "shown", _merged_last)),
-    Slip("a column without a name is lost", "SELECT * FROM (SELECT k, id + 1 FROM t) z JOIN", replaced(Scope, "expand_star", _no_check)),
+    Slip(
+        "a string is indented",
+        "'line\n",
+        replaced(spans.SpanGenerator, "_safe", lambda _, sql: sql),
+    ),
+    Slip(
+        "an inlined column has no brackets",
+        "10 - z.v AS d",
+        replaced(columns, "closed", lambda node: node.copy()),
+    ),
+    Slip(
+        "fields have our names",
+        "to_json(max(struct(t.id, u.name)))",
+        replaced(columns, "name_fields", _unmarked),
+    ),
+    Slip(
+        "missing rows compute",
+        "coalesce(z.f, 'no') AS f",
+        replaced(bind, "mark_missing", _unmarked),
+    ),
+    Slip(
+        "NOT IN overlooks NULL",
+        "WHERE k NOT IN (SELECT k FROM u);",
+        replaced(bind, "not_in_match", _plain_match),
+    ),
+    Slip(
+        "USING takes the other side",
+        "SELECT * FROM (SELECT id, k FROM t) a LEFT JOIN u USING (k)",
+        replaced(using, "_kept", _other_side),
+    ),
+    Slip(
+        "columns of USING come last",
+        "SELECT * FROM (SELECT k, id FROM t) a JOIN (SELECT k, x AS j",
+        replaced(Scope, "shown", _merged_last),
+    ),
+    Slip(
+        "a column without a name is lost",
+        "SELECT * FROM (SELECT k, id + 1 FROM t) z JOIN",
+        replaced(Scope, "expand_star", _no_check),
+    ),
 )
 
 
@@ -226,7 +330,9 @@ def _forget() -> None:
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: slip.name)
 def test_a_slip_is_caught(slip: Slip, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    sql = next(f"{sql};" for sql in corpus().values() if slip.shown_by in f"{sql};").removesuffix(";")
+    sql = next(f"{sql};" for sql in corpus().values() if slip.shown_by in f"{sql};").removesuffix(
+        ";"
+    )
     right = _judged(database, sql)
     assert not right.problem
     slip.patch(monkeypatch)

@@ -378,7 +378,6 @@ def test_a_catalog_target_needs_a_session(model: Model) -> None:
 
 
 UNSUPPORTED = {
-    "first": (f"SELECT\nfirst(a.k) AS n {JOIN}", "AGGREGATE"),
     "rollup": (f"SELECT\nsum(a.k) AS n {JOIN} GROUP BY ROLLUP (b.k)", "AGGREGATE"),
     "window": (f"SELECT a.k,\nrow_number() OVER (ORDER BY b.v) AS r {JOIN}", "WINDOW"),
     "qualify": (f"SELECT a.k {JOIN}\nQUALIFY row_number() OVER (ORDER BY a.k) = 1", "WINDOW"),
@@ -393,10 +392,6 @@ UNSUPPORTED = {
         f"count(*) OVER (PARTITION BY b.v) AS n {JOIN}",
         "WINDOW",
     ),
-    "window over groups": (
-        f"SELECT a.k,\nrank() OVER (PARTITION BY a.k ORDER BY sum(b.v)) AS r {JOIN} GROUP BY a.k",
-        "WINDOW",
-    ),
     "window below": (
         "SELECT s.k, b.v FROM (SELECT k,\nrank() OVER (ORDER BY v) AS r FROM a) s "
         "JOIN b ON s.k = b.k",
@@ -409,10 +404,6 @@ UNSUPPORTED = {
     "lateral join": ("SELECT a.k, s.v FROM a,\nLATERAL (SELECT b.v FROM b) s", None),
     "made rows": ("SELECT a.k FROM a JOIN\nexplode(array(1)) AS r ON a.k = 1", "TABLE_FUNCTION"),
     "pivot": ("SELECT * FROM a\nPIVOT (max(v) FOR k IN (1, 2))", "PIVOT"),
-    "below": (
-        "SELECT s.n, b.v FROM (SELECT k,\nfirst(v) AS n FROM a GROUP BY k) s JOIN b ON s.k = b.k",
-        "AGGREGATE",
-    ),
     "correlated": (
         "SELECT a.k FROM a WHERE EXISTS (SELECT\nb.k FROM b WHERE b.v = a.v GROUP BY b.k)",
         "SUBQUERY",
@@ -425,6 +416,24 @@ UNSUPPORTED = {
     "no table": ("SELECT\n1 AS x", "NO_FROM"),
     "replaced star": ("SELECT\na.* REPLACE (1 AS k) FROM a JOIN b ON a.k = b.k", "STAR"),
 }
+
+
+ORDERED = {
+    "first": (f"SELECT\nfirst(b.k) AS n {JOIN}", "AGGREGATE_ORDER"),
+    "window over groups": (
+        f"SELECT a.k,\nrank() OVER (PARTITION BY a.k ORDER BY sum(b.v)) AS r {JOIN} GROUP BY a.k",
+        "ORDER_DEPENDENT",
+    ),
+    "below": (
+        "SELECT s.n, a.v FROM (SELECT k,\nfirst(v) AS n FROM b GROUP BY k) s JOIN a ON s.k = a.k",
+        "AGGREGATE_ORDER",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sql", "code"), ORDERED.values(), ids=list(ORDERED))
+def test_what_the_order_of_rows_decides(model: Model, sql: str, code: str) -> None:
+    assert refused(model, sql=sql, mode="incremental_strict").code == code
 
 
 @pytest.mark.parametrize(("sql", "code"), UNSUPPORTED.values(), ids=list(UNSUPPORTED))

@@ -27,7 +27,8 @@ class AuditRecord:
     that the table holds beside `columns`; None where there are none. `rules` is the version of the
     rules by which it ran, None before they had one. `written` tells how a rebuild was written, by
     "difference" or "overwrite", `written_because` why it was overwritten where the reason doesn't
-    say; None for other strategies.
+    say; None for other strategies. `evidence` tells in what a rebuild was compared with the user's
+    own text, or how it `differs`, so that the text itself was run.
     """
 
     model: str
@@ -49,6 +50,7 @@ class AuditRecord:
     warnings: tuple[str, ...] = ()
     format: int = 1
     rules: int | None = None
+    evidence: Mapping[str, Any] | None = None
     target_version: int | None = None
     run_id: str | None = None
     started_at: str | None = None

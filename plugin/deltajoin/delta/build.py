@@ -8,7 +8,7 @@ Caller: loads the states (`api.plan`); everything here is a function of its argu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
@@ -20,6 +20,7 @@ from deltajoin.delta.derived import (
     plan_derived,
 )
 from deltajoin.delta.epoch_order import chosen_epoch_order
+from deltajoin.delta.evidence import found_to_differ
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.knowledge import (
     Declared,
@@ -91,6 +92,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     mark = fingerprint(graph, query.canonical, target.key, target.kind, state)
     before = last_epoch(inputs.target, model)
     last = before.record
+    if differs := found_to_differ(last, mark):
+        graph, operator, state = None, differs, None
+        target = replace(target, kind="plain", key=(), hidden=(), columns=())
+    _check_kind(target, inputs)
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
     sketches = last_sketches(inputs.target, mark) if model.sketches else {}
@@ -151,6 +156,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         warnings=_warnings(tables, statistics, graph, against),
         statistics=statistics,
         rebuilt_because=against,
+        differs=differs.message if differs else "",
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
         rebuild=plan_rebuild(decision, target, inputs.target, sources, mark),
     )
@@ -285,18 +291,9 @@ def _target(
     key = () if graph is None else row_key(graph, described.keys, described.types)
     hidden = hidden_columns(graph, state) if graph else ()
     kind = "plain" if graph is None else _kind(key, hidden)
-    parts = () if is_path(model.target) else split_dotted(model.target)
-    if parts and inputs.target is not None and inputs.backing != (kind in UNDER_A_VIEW):
-        raise DeltaJoinError(
-            "TARGET_KIND_CHANGED",
-            f"rows are now kept as {kind}, and a catalog {'view' if inputs.backing else 'table'} "
-            "of the same name stands in the way",
-            where=model.target,
-            remedy="Drop the target (dbt: --full-refresh) and run again.",
-        )
     return Target(
         place=model.target,
-        name_parts=parts,
+        name_parts=() if is_path(model.target) else split_dotted(model.target),
         location=inputs.location,
         exists=inputs.target is not None,
         kind=kind,
@@ -310,6 +307,18 @@ def _kind(key: tuple[str, ...], hidden: tuple[str, ...]) -> str:
     if not key:
         return "bag"
     return "grouped" if hidden else "keyed"
+
+
+def _check_kind(target: Target, inputs: Inputs) -> None:
+    under = target.kind in UNDER_A_VIEW
+    if target.name_parts and inputs.target is not None and inputs.backing != under:
+        raise DeltaJoinError(
+            "TARGET_KIND_CHANGED",
+            f"rows are now kept as {target.kind}, and a catalog "
+            f"{'view' if inputs.backing else 'table'} of the same name stands in the way",
+            where=target.place,
+            remedy="Drop the target (dbt: --full-refresh) and run again.",
+        )
 
 
 def _changed_meaning(

@@ -16,14 +16,13 @@ can't be a query over these tables at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, Grouping, JoinGraph
-from deltajoin.layers import Generation, Windowing
 from deltajoin.names import RESERVED_PREFIX, SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.columns import (
@@ -47,7 +46,7 @@ from deltajoin.sql.group import (
 from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.known import check_known
-from deltajoin.sql.layers import is_layered, layered
+from deltajoin.sql.layers import Layered, is_layered, layered
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.opaque import may_be_a_query
 from deltajoin.sql.predicates import relations_in
@@ -156,7 +155,8 @@ def _why(query: exp.Query, stop: Unsupported) -> Reason:
 
 @dataclass(frozen=True)
 class _Registry:
-    """The derived sources of a whole query, by the SELECT that each comes from; their names."""
+    """The derived sources of a whole query, by the SELECT that each comes from, or by a negative
+    number; their names."""
 
     names: UniqueNames
     derived: dict[int, Derived] = field(default_factory=dict)
@@ -188,20 +188,28 @@ class _Binder:
             block, grouping = self.grouped(select)
         else:
             block = self.block(query)
-        return self._built(block, grouping, generation, windowing)
+        return self._built(Layered(block, grouping, generation, windowing))
 
-    def _built(
-        self,
-        block: Block,
-        grouping: Grouping | None,
-        generation: Generation | None = None,
-        windowing: Windowing | None = None,
-    ) -> JoinGraph:
-        self._fill(block)
+    def _built(self, made: Layered) -> JoinGraph:
+        self._fill(made.block)
         derived = tuple(self._derived[name] for name in sorted(self._derived))
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
-        layers = (generation, windowing)
-        return build_graph(self.relations, block, columns, grouping, derived, *layers)
+        layers = (made.grouping, derived, made.generation, made.windowing)
+        return build_graph(self.relations, made.block, columns, *layers)
+
+    def below(self, relation: str) -> tuple[_Binder, Callable[[Layered], Block]]:
+        """A binder for a source of its own below, and what puts a relation over what it made."""
+        inner = _Binder(self._columns, self._types, self._registry)
+
+        def put(made: Layered) -> Block:
+            known = self._registry.derived
+            derived = Derived(self._registry.names.take(relation), inner._built(made))
+            known[-1 - len(known)] = derived
+            self._derived[derived.name] = derived
+            self.relations.append((relation, derived.name))
+            return Block(items=[relation])
+
+        return inner, put
 
     def block(
         self,
@@ -571,7 +579,7 @@ class _Binder:
             not relations_in(value) <= frozenset(rows.relations) for _, value, _ in rows.outputs
         ):
             return None
-        graph = inner._built(rows, grouping)
+        graph = inner._built(Layered(rows, grouping, None, None))
         groups = self._over(Derived(self._registry.names.take("scalar"), graph), "scalar", query)
         joined = {name: value for name, value, _ in groups.outputs}
         on = found.conditions([joined[f"k{i}"] for i in range(len(keys))])

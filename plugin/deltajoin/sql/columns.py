@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.dialect import closed, place
+from deltajoin.sql.fields import name_fields
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
@@ -54,39 +55,6 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
         column.replace(closed(scope.resolve(column)))
     found: exp.Expr = holder.this
     return found
-
-
-def name_fields(tree: exp.Expr) -> None:
-    """Write down the names that Spark gives the fields of `struct(...)` and `(a, b)`, in place.
-
-    They come from the names of columns, which become others here.
-
-    Raises:
-        Unsupported: FIELD_NAMES for `arrays_zip`, whose fields can't be named.
-    """
-    for call in list(tree.find_all(exp.Anonymous, exp.Tuple)):
-        if isinstance(call, exp.Tuple):
-            if not _is_row(call):
-                continue
-        elif str(call.this).lower() == "arrays_zip":
-            what = "arrays_zip(), whose fields have the names of columns,"
-            raise Unsupported("FIELD_NAMES", what, call, "Use zip_with and named_struct.")
-        elif str(call.this).lower() != "struct":
-            continue
-        for number, value in enumerate(list(call.expressions), start=1):
-            if isinstance(value, exp.Column):
-                value.replace(exp.alias_(value.copy(), value.name, quoted=True))
-            elif not isinstance(value, (exp.Alias, exp.Dot, exp.Identifier)):
-                value.replace(exp.alias_(value.copy(), f"col{number}", quoted=True))
-
-
-#: Where brackets hold a list, or a row whose names nobody sees.
-_LISTS = (exp.In, exp.Tuple, exp.Binary, exp.Values, exp.Lambda, exp.Any, exp.All)
-
-
-def _is_row(node: exp.Tuple) -> bool:
-    """True where brackets make a struct that is given out or handed on, not compared."""
-    return isinstance(node.parent, exp.Dot) or not isinstance(node.parent, _LISTS)
 
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:
