@@ -110,7 +110,7 @@ class DeltaPlan:
     `graph` is None for a query that is only rebuilt; `settings` are None before the first epoch,
     when the session's are taken over; `shadow` is None but for an incremental run in that mode,
     `state` but for groups to which a change can be added, `rebuild` but for a full one; `regroup`
-    is empty where `state` is.
+    is empty where there is a `state`.
     `find_full_query` makes the order of the whole query when it is first asked for; a run that has
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
     earlier orders that were given up. `differs` says how our form of the query was found to differ

@@ -156,6 +156,8 @@ class _Run:
         rebuild = self.plan["rebuild"]
         if rebuild["written"] == "difference":
             because = why_overwrite(rows, targets.read_stored(self.spark, self.target))
+            if self.target["kind"] != self.plan["target"]["kind"]:
+                because = "its rows are those of the query's own text"
             rebuild = {"written": "overwrite" if because else "difference", "because": because}
         self.written = {"written": rebuild["written"], "written_because": rebuild["because"]}
         return bool(rebuild["written"] == "difference")
