@@ -65,6 +65,7 @@ class Target:
     columns: tuple[str, ...]
     key: tuple[str, ...]
     hidden: tuple[str, ...] = ()
+    exactly: tuple[str, ...] = ()
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -74,8 +75,9 @@ class Target:
     def to_dict(self) -> dict[str, Any]:
         """The target as plain values; `hidden` only where there is some."""
         plain = asdict(self)
-        if not self.hidden:
-            del plain["hidden"]
+        for seldom in ("hidden", "exactly"):
+            if not plain[seldom]:
+                del plain[seldom]
         return plain
 
 
