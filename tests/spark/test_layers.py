@@ -237,6 +237,16 @@ def test_a_partition_that_comes_out_the_same_is_not_written(sales: Sales) -> Non
     sales.assert_right(model)
 
 
+def test_a_bag_with_a_hidden_partition_is_compared_in_shadow(sales: Sales) -> None:
+    sql = f"SELECT s.store, count(*) OVER (PARTITION BY s.day) AS n {JOIN}"
+    model = replace(sales.model(sql), mode="shadow")
+    assert deltajoin.run(model, sales.spark).kind == "bag"
+    sales.append(sale(30), sale(31, day=0), sale(32, day=0, store="a"))
+    DeltaTable(sales.path("sales")).delete("id IN (3, 4)")
+    assert deltajoin.run(model, sales.spark).strategy == "incremental"
+    sales.assert_right(model)
+
+
 def test_rows_that_tie_stop_the_run(sales: Sales) -> None:
     """A declared key that is none would number rows as Spark happens to read them."""
     sql = f"SELECT s.day, row_number() OVER (PARTITION BY s.day ORDER BY s.id) AS n {JOIN}"
