@@ -168,7 +168,7 @@ QUERIES = {
     ),
     "windows over groups": (
         "SELECT t.region, s.day, count(*) AS n, sum(count(*)) OVER (PARTITION BY t.region) AS all, "
-        "rank() OVER (PARTITION BY s.day ORDER BY max(s.id)) AS r "
+        "rank() OVER (PARTITION BY t.region, s.day % 2 ORDER BY max(s.id)) AS r "
         f"{JOIN} GROUP BY t.region, s.day",
         "keyed",
     ),
@@ -182,7 +182,7 @@ QUERIES = {
         "SELECT s.store, s.day % 2 AS odd, max(s.price) AS top, any(s.id > 30) AS a, rank() OVER "
         f"(PARTITION BY grouping_id() ORDER BY count(*)) AS r {JOIN} GROUP BY GROUPING SETS "
         "((s.store, s.day % 2), s.store, ())",
-        "grouped",
+        "bag",
     ),
     "stack": (
         "SELECT s.store, stack(2, 'price', s.price, 'day', CAST(s.day AS double)) AS (what, n) "
