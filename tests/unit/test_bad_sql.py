@@ -411,7 +411,7 @@ UNSUPPORTED = {
         "GENERATOR",
     ),
     "lateral join": ("SELECT a.k, s.v FROM a,\nLATERAL (SELECT b.v FROM b) s", None),
-    "values": ("SELECT a.k, r.x FROM a JOIN\nexplode(array(1)) AS r ON a.k = 1", "TABLE_FUNCTION"),
+    "made rows": ("SELECT a.k FROM a JOIN\nexplode(array(1)) AS r ON a.k = 1", "TABLE_FUNCTION"),
     "pivot": ("SELECT * FROM a\nPIVOT (max(v) FOR k IN (1, 2))", "PIVOT"),
     "correlated": (
         "SELECT a.k FROM a WHERE EXISTS (SELECT\nb.k FROM b WHERE b.v = a.v GROUP BY b.k)",
