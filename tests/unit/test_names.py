@@ -87,3 +87,17 @@ def test_fields_keep_their_names() -> None:
         "struct((x + k) AS n, k AS k)",
         "(x + k) IN (1, 2)",
     ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 4) "
+        "SELECT a.k FROM a JOIN r ON a.k = r.n",
+        "VALUES (1, 'a'), (2, 'b')",
+        "TABLE a",
+        "SELECT z.k FROM (TABLE a) AS z",
+    ],
+)
+def test_queries_of_other_forms_are_rebuilt(sql: str) -> None:
+    assert bound(sql).reason is not None

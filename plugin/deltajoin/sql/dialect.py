@@ -30,6 +30,8 @@ _SYNONYMS = {
     "dec": "decimal",
     "numeric": "decimal",
 }
+#: Queries of which sqlglot makes something else.
+_BARE = ("values", "table")
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 
 
@@ -91,6 +93,8 @@ def parse(sql: str) -> exp.Query:
         ) from error
     except RecursionError as error:
         raise _unparsable("the SQL is nested too deeply", None) from error
+    if len(statements) == 1 and tokens_of(sql)[0].text.lower() in _BARE:
+        raise Unreadable("a query without SELECT", "line 1")
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         raise DeltaJoinError(
             "NOT_A_QUERY",

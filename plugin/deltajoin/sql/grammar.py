@@ -77,5 +77,11 @@ class SparkGrammar:
             self.raise_error("Nothing stands after a comma")
         return join
 
+    def _parse_table(self: Any, *args: Any, **more: Any) -> Any:
+        named = self._next and self._next.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+        if self._match_text_seq("TABLE", advance=False) and named:
+            self.raise_error("TABLE before a name is a query")
+        return super()._parse_table(*args, **more)  # type: ignore[misc]
+
     def _parse_locks(self) -> list[exp.Expr]:
         return []

@@ -18,8 +18,9 @@ def find_cte(table: exp.Table) -> exp.CTE | None:
     node: exp.Expr = table
     while (parent := node.parent) is not None:
         ctes = parent.args.get("with_") if isinstance(parent, exp.Query) else None
+        recursive = ctes is not None and ctes.args.get("recursive")
         for cte in ctes.expressions if ctes else []:
-            if _inside(table, cte):
+            if _inside(table, cte) and not recursive:
                 break
             if cte.alias.lower() == table.name.lower():
                 found: exp.CTE = cte
