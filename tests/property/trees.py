@@ -363,6 +363,8 @@ class _Trees(_Generator):
         pairs = [
             (a, b) for a, _ in tree.columns for b, kind in columns if self.kinds.get(a) == kind
         ]
+        # an alias around that is a column inside would mean a field of that column
+        pairs = [(a, b) for a, b in pairs if a.split(".")[0] not in table.names]
         if pairs and self.chance(0.5):
             one, two = self.random.choice(pairs)
             where.append(f"{one} = {two}")
