@@ -15,9 +15,9 @@ BELOW = "FROM (SELECT k, x + 1 AS more, rows FROM f) AS q JOIN w ON w.k = q.k"
     [
         (
             "struct(q.More, (w.y), w.y + 1)",
-            "struct((`f`.`x` + 1) AS `More`, (`w`.`y`) AS `y`, `w`.`y` + 1)",
+            "struct((`f`.`x` + 1) AS `More`, (`w`.`y`) AS `y`, `w`.`y` + 1 AS `col3`)",
         ),
-        ("struct(q.more AS z, 1)", "struct((`f`.`x` + 1) AS z, 1)"),
+        ("struct(q.more AS z, 1)", "struct((`f`.`x` + 1) AS z, 1 AS `col2`)"),
         ("to_json((w.y, w.rows.a))", "to_json(struct(`w`.`y` AS `y`, `w`.`rows`.`a` AS `a`))"),
         ("(w.y, q.more) IN ((1, 2))", "(`w`.`y`, (`f`.`x` + 1)) IN ((1, 2))"),
         ("((w.y, q.more)) IN ((1, 2))", "((`w`.`y`, (`f`.`x` + 1))) IN ((1, 2))"),
@@ -37,6 +37,17 @@ def test_fields_are_named_as_they_were_written(written: str, meant: str) -> None
     found = bind(f"SELECT {written} AS v {BELOW}", COLUMNS).graph
     assert found is not None
     assert found.projections[0].sql == meant
+
+
+def test_a_key_in_a_struct_has_no_name() -> None:
+    sql = "SELECT struct(f.x + 1, f.x, f.x[0]) AS s FROM f GROUP BY f.x + 1, f.x, f.x[0]"
+    found = bind(sql, COLUMNS).graph
+    assert found is not None
+    assert found.grouping is not None
+    (output,) = found.grouping.outputs
+    assert (
+        output[1] == "struct(`input`.`g0` AS `col1`, `input`.`g1` AS `x`, `input`.`g2` AS `col3`)"
+    )
 
 
 def test_fields_over_groups_keep_their_names() -> None:

@@ -1,11 +1,12 @@
 """Fields that Spark names by the columns written in a call, as fields that are named in the text.
 
-    struct(t.x, u.w + 1)    ->  struct(t.x AS x, u.w + 1)
+    struct(t.x, u.w + 1)    ->  struct(t.x AS x, u.w + 1 AS col2)
     (t.x, u.w)              ->  struct(t.x AS x, u.w AS w), where it is no side of a comparison
     arrays_zip(t.x, u.w)    ->  transform(arrays_zip(concat(t.x), concat(u.w)),
                                           e -> named_struct('x', e['0'], 'w', e['1']))
 
-For columns are exchanged later, in a subquery's place, over groups and in what travels.
+For columns and group keys are exchanged later, in a subquery's place, over groups and in what
+travels.
 """
 
 from __future__ import annotations
@@ -47,10 +48,20 @@ def _is_value(row: exp.Tuple) -> bool:
 
 
 def _named(call: exp.Anonymous) -> exp.Anonymous:
-    for argument in list(call.expressions):
-        if name := _written_name(argument):
+    for number, argument in enumerate(list(call.expressions), 1):
+        name = _written_name(argument)
+        if not name and not _may_be_named(argument.unnest()):
+            name = f"col{number}"
+        if name:
             argument.replace(exp.alias_(argument.copy(), name, quoted=True))
     return call
+
+
+def _may_be_named(node: exp.Expr) -> bool:
+    """True for what has a name, or may have one: of a field, of a variable of a lambda."""
+    if isinstance(node, exp.Bracket):
+        return any(isinstance(e, exp.Literal) and e.is_string for e in node.expressions)
+    return isinstance(node, (exp.Alias, exp.Dot, exp.Identifier, exp.Star))
 
 
 def _written_name(node: exp.Expr) -> str:
