@@ -17,7 +17,8 @@ BELOW = "FROM (SELECT k, x + 1 AS more, rows FROM f) AS q JOIN w ON w.k = q.k"
             "struct(q.More, (w.y), w.y + 1)",
             "struct((`f`.`x` + 1) AS `More`, (`w`.`y`) AS `y`, `w`.`y` + 1 AS `col3`)",
         ),
-        ("struct(q.more AS z, 1)", "struct((`f`.`x` + 1) AS z, 1 AS `col2`)"),
+        ("(q.more, w.y).more", "struct((`f`.`x` + 1) AS `more`, `w`.`y` AS `y`).more"),
+        ("struct(q.more AS z, 1)", "struct((`f`.`x` + 1) AS z, 1)"),
         ("to_json((w.y, w.rows.a))", "to_json(struct(`w`.`y` AS `y`, `w`.`rows`.`a` AS `a`))"),
         ("(w.y, q.more) IN ((1, 2))", "(`w`.`y`, (`f`.`x` + 1)) IN ((1, 2))"),
         ("((w.y, q.more)) IN ((1, 2))", "((`w`.`y`, (`f`.`x` + 1))) IN ((1, 2))"),
@@ -48,6 +49,12 @@ def test_a_key_in_a_struct_has_no_name() -> None:
     assert (
         output[1] == "struct(`input`.`g0` AS `col1`, `input`.`g1` AS `x`, `input`.`g2` AS `col3`)"
     )
+
+
+def test_a_field_in_brackets_names_itself() -> None:
+    found = bind("SELECT struct(f.x['a'], (f.x)[1]) AS s FROM f", COLUMNS).graph
+    assert found is not None
+    assert found.projections[0].sql == "struct(`f`.`x`['a'], (`f`.`x`)[1] AS `col2`)"
 
 
 def test_fields_over_groups_keep_their_names() -> None:

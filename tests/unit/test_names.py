@@ -83,7 +83,7 @@ def test_fields_keep_their_names() -> None:
     assert graph is not None
     shown = [p.sql.replace("`a`.", "").replace("`", "") for p in graph.projections]
     assert shown == [
-        "struct((x + k) AS N, k AS k, 1 AS col3, (x + k) + 1 AS col4, x AS y)",
+        "struct((x + k) AS N, k AS k, 1, (x + k) + 1 AS col4, x AS y)",
         "struct((x + k) AS n, k AS k)",
         "(x + k) IN (1, 2)",
     ]

@@ -5,8 +5,7 @@
     arrays_zip(t.x, u.w)    ->  transform(arrays_zip(concat(t.x), concat(u.w)),
                                           e -> named_struct('x', e['0'], 'w', e['1']))
 
-For columns and group keys are exchanged later, in a subquery's place, over groups and in what
-travels.
+For columns are exchanged later, in a subquery's place, over groups and in what travels.
 """
 
 from __future__ import annotations
@@ -44,24 +43,22 @@ def _is_value(row: exp.Tuple) -> bool:
     parent = row.parent
     while isinstance(parent, exp.Paren):
         parent = parent.parent
-    return parent is None or isinstance(parent, exp.Anonymous)
+    return parent is None or isinstance(parent, (exp.Anonymous, exp.Dot))
 
 
 def _named(call: exp.Anonymous) -> exp.Anonymous:
-    for number, argument in enumerate(list(call.expressions), 1):
-        name = _written_name(argument)
-        if not name and not _may_be_named(argument.unnest()):
-            name = f"col{number}"
-        if name:
+    for number, argument in enumerate(list(call.expressions), start=1):
+        if name := _written_name(argument) or _number_name(argument, number):
             argument.replace(exp.alias_(argument.copy(), name, quoted=True))
     return call
 
 
-def _may_be_named(node: exp.Expr) -> bool:
-    """True for what has a name, or may have one: of a field, of a variable of a lambda."""
-    if isinstance(node, exp.Bracket):
-        return any(isinstance(e, exp.Literal) and e.is_string for e in node.expressions)
-    return isinstance(node, (exp.Alias, exp.Dot, exp.Identifier, exp.Star))
+def _number_name(node: exp.Expr, number: int) -> str:
+    """The name of an expression, which may be exchanged for a column as a whole; else empty."""
+    node = node.unnest()
+    named = (exp.Alias, exp.Dot, exp.Identifier, exp.Literal, exp.Star)
+    field = isinstance(node, exp.Bracket) and any(e.is_string for e in node.expressions)
+    return "" if field or isinstance(node, named) else f"col{number}"
 
 
 def _written_name(node: exp.Expr) -> str:
