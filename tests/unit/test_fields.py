@@ -40,6 +40,23 @@ def test_fields_are_named_as_they_were_written(written: str, meant: str) -> None
     assert found.projections[0].sql == meant
 
 
+def test_a_key_in_a_struct_has_no_name() -> None:
+    sql = "SELECT struct(f.x + 1, f.x, f.x[0]) AS s FROM f GROUP BY f.x + 1, f.x, f.x[0]"
+    found = bind(sql, COLUMNS).graph
+    assert found is not None
+    assert found.grouping is not None
+    (output,) = found.grouping.outputs
+    assert (
+        output[1] == "struct(`input`.`g0` AS `col1`, `input`.`g1` AS `x`, `input`.`g2` AS `col3`)"
+    )
+
+
+def test_a_field_in_brackets_names_itself() -> None:
+    found = bind("SELECT struct(f.x['a'], (f.x)[1]) AS s FROM f", COLUMNS).graph
+    assert found is not None
+    assert found.projections[0].sql == "struct(`f`.`x`['a'], (`f`.`x`)[1] AS `col2`)"
+
+
 def test_fields_over_groups_keep_their_names() -> None:
     sql = "SELECT f.k, max(struct(f.x, w.y)) AS m FROM f JOIN w ON w.k = f.k GROUP BY f.k"
     found = bind(sql, COLUMNS).graph

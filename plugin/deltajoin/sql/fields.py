@@ -55,8 +55,10 @@ def _named(call: exp.Anonymous) -> exp.Anonymous:
 
 def _number_name(node: exp.Expr, number: int) -> str:
     """The name of an expression, which may be exchanged for a column as a whole; else empty."""
+    node = node.unnest()
     named = (exp.Alias, exp.Dot, exp.Identifier, exp.Literal, exp.Star)
-    return "" if isinstance(node, named) else f"col{number}"
+    field = isinstance(node, exp.Bracket) and any(e.is_string for e in node.expressions)
+    return "" if field or isinstance(node, named) else f"col{number}"
 
 
 def _written_name(node: exp.Expr) -> str:
