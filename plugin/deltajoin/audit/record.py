@@ -24,7 +24,8 @@ class AuditRecord:
     commit. `frontier` maps a source to the version consumed. `shadow` is what mode shadow compared:
     rows of the query, rows that differ (none), tolerances of float columns. `derived` are the
     sources that are subqueries: groups touched, rows of their change, paths. `hidden` are columns
-    that the table holds beside `columns`; None where there are none.
+    that the table holds beside `columns`; None where there are none. `clock` is the moment that the
+    query's clock showed, `stamps` what the rows got that were written.
     """
 
     model: str
@@ -54,6 +55,8 @@ class AuditRecord:
     shadow: Mapping[str, Any] | None = None
     derived: tuple[Mapping[str, Any], ...] = ()
     hidden: tuple[str, ...] | None = None
+    clock: str | None = None
+    stamps: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain values, keys sorted."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, partial
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
+from deltajoin.delta.clock import at_clock, clock_moved, reads_clock
 from deltajoin.delta.derived import (
     Described,
     Known,
@@ -55,13 +57,14 @@ _NOT_GROUPABLE = ("map<", "variant", "interval")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a plan is made from: source states, where the target is, its state, and whether it is a
-    backing table under a view."""
+    """What a plan is made from: source states, where the target is, its state, whether it is a
+    backing table under a view, and the moment that the epoch's clock shows."""
 
     tables: Mapping[str, TableState]
     location: str | None
     target: TargetState | None
     backing: bool
+    clock: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
@@ -73,7 +76,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     tables = inputs.tables
     types = _types(tables)
     columns = {name: readable(table) for name, table in tables.items()}
-    query = bind(model.sql, columns, types, model.functions)
+    query = bind(model.sql, columns, types, model.functions, model.stamps)
     keys = resolve_keys(model, tables)
     graph, operator = _groupable(query, tables)
     described = describe(graph, keys, types)
@@ -107,7 +110,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         Situation(
             mode=model.mode,
             first_run=last is None,
-            model_changed=_model_changed(last, mark, model, target.columns),
+            model_changed=_model_changed(last, mark, model, target.visible),
             operator=against,
             sources=obstacles,
             changed=tuple(told(s) for s in sources if s.changed),
@@ -115,9 +118,11 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             dear=dear(sources),
             untraced=whole,
             lost=before.lost,
+            clock=clock_moved(query.clock, inputs.clock, last),
         )
     )
     against = against or (whole if decision.reason == "NO_SCOPE" else None)
+    clock = inputs.clock if decision.strategy != "noop" and reads_clock(query, target) else None
     live = graph is not None and decision.strategy == "incremental"
     full_query = cache(partial(_full_query, graph, statistics, described, model, pins.order))
     if model.order or decision.strategy != "noop":
@@ -131,7 +136,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         reason=decision.reason,
         detail=decision.detail,
         epoch=before.number + (decision.strategy != "noop"),
-        target=target,
+        target=at_clock(target, clock),
         sources=tuple(with_files(s, tables[s.source]) for s in sources) if live else sources,
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
@@ -146,6 +151,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         warnings=_warnings(tables, statistics, graph, against),
         statistics=statistics,
         rebuilt_because=against,
+        clock=clock,
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
     )
 
@@ -277,6 +283,7 @@ def _target(
         columns=graph.output_names if graph else (),
         key=key,
         hidden=hidden,
+        stamps=graph.stamps if graph else (),
     )
 
 

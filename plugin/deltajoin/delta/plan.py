@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -17,10 +18,11 @@ from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.state import GroupState
 from deltajoin.delta.strategy import Obstacle
-from deltajoin.graph import Core, JoinGraph, Predicate
+from deltajoin.graph import Core, JoinGraph, Predicate, Stamp, with_stamps
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.planner.statistics import Sketches, Statistics
 from deltajoin.sql.dialect import spelled
+from deltajoin.sql.stamps import masked
 
 FORMAT = 1
 #: Kinds of targets whose table lies under a view in a catalog.
@@ -49,7 +51,8 @@ class Target:
     `place` is what the user gave, `location` the Delta folder (None until a catalog creates it).
     `name_parts` are empty for a path. `kind`: keyed (one row per key), bag (distinct rows with a
     multiplicity), plain (rebuilt only; columns are known to Spark alone), grouped (one row per key,
-    with `hidden` columns that a user does not see, as may be whole rows).
+    with `hidden` columns that a user does not see, as may be whole rows). `stamps` stand among the
+    columns and are none of the row: they are written with it, by the clock of the epoch.
     """
 
     place: str
@@ -60,18 +63,26 @@ class Target:
     columns: tuple[str, ...]
     key: tuple[str, ...]
     hidden: tuple[str, ...] = ()
+    stamps: tuple[Stamp, ...] = ()
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """Columns of the table; a bag's multiplicity apart."""
+        """Columns of the table; a bag's multiplicity and stamps apart."""
         return (*self.columns, *self.hidden)
 
+    @property
+    def visible(self) -> tuple[str, ...]:
+        """Columns that a user sees, in order."""
+        return with_stamps(self.columns, self.stamps)
+
     def to_dict(self) -> dict[str, Any]:
-        """The target as plain values; `hidden` only where there is some."""
+        """The target as plain values; `hidden` and stamps only where there are some."""
         plain = asdict(self)
         if not self.hidden:
             del plain["hidden"]
-        return plain
+        if not self.stamps:
+            del plain["stamps"]
+        return plain | ({"visible": self.visible} if self.stamps else {})
 
 
 @dataclass(frozen=True)
@@ -94,8 +105,9 @@ class DeltaPlan:
     `state` but for groups to which a change can be added; `regroup` is empty where it is.
     `find_full_query` makes the order of the whole query when it is first asked for; a run that has
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
-    earlier orders that were given up. `statistics` and `rebuilt_because` (what stands against
-    keeping the query incrementally) are for explain; they are no part of the plan's identity.
+    earlier orders that were given up. `clock` is the moment that the query's clock shows, None for
+    a query without. `statistics` and `rebuilt_because` (what stands against keeping the query
+    incrementally) are for explain; they are no part of the plan's identity.
     """
 
     model: str
@@ -122,6 +134,7 @@ class DeltaPlan:
     sketches: Sketches = field(default_factory=dict)
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
+    clock: datetime | None = None
     replanned: tuple[str, ...] = ()
 
     @property
@@ -175,6 +188,8 @@ class DeltaPlan:
             content["shadow"] = asdict(self.shadow)
         if self.sketches:
             content["sketches"] = self.sketches
+        if self.clock is not None:
+            content["clock"] = self.clock.isoformat()
         if self.replanned:
             content["replanned"] = list(self.replanned)
         return content
@@ -228,6 +243,7 @@ _SELDOM = (
     "name",
     "outputs",
     "projections",
+    "stamps",
     "windowing",
 )
 
@@ -265,6 +281,8 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
     for name in ("grouping", "generation", "windowing"):
         if made := getattr(graph, name):
             meaning[name] = _spelled(asdict(made))
+    if graph.stamps:
+        meaning["stamps"] = [(s.name, s.position, spelled(masked(s.sql))) for s in graph.stamps]
     if graph.derived:
         meaning["derived"] = [(derived.name, _meaning(derived.graph)) for derived in graph.derived]
     return meaning

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from deltajoin.delta.clock import micros
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import GroupState
@@ -15,13 +16,14 @@ from deltajoin.emit.nesting import Arms, add_from
 from deltajoin.emit.route import null_columns
 from deltajoin.emit.state import grouped
 from deltajoin.emit.views import Views
-from deltajoin.emit.write import count_select
+from deltajoin.emit.write import count_select, stamped
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, SHOWN
 from deltajoin.planner.arms import arm
 from deltajoin.planner.full_query import FullQuery
+from deltajoin.sql.clock import frozen_query
 from deltajoin.sql.opaque import over_views
 from deltajoin.sql.tables import replace_tables
 
@@ -58,18 +60,21 @@ def query_rows(
     return grouped(rows.subquery(INPUT), graph.grouping, state) if graph.grouping else rows
 
 
-def full_sql(plan: DeltaPlan, views: Views) -> str:
-    """The whole query over this epoch's versions; derived sources stand before it by name."""
+def full_sql(plan: DeltaPlan, views: Views, *, stamps: bool = True) -> str:
+    """The whole query over this epoch's versions, by its clock; derived sources stand before it by
+    name. Without `stamps`: its rows alone."""
     if plan.graph is None or plan.full_query is None:
         places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
         if plan.is_unreadable:
             return over_views(plan.sql, _nothing_hidden(plan, places))
         selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
-        return replace_tables(plan.sql, places, selects)
+        return replace_tables(_at_clock(plan), places, selects)
     versions = {s.source: s.version for s in plan.all_sources}
     rows = query_rows(plan.graph, plan.full_query, views, versions, plan.state)
     if plan.target.kind == "bag":
         rows = count_select(rows, plan.target)
+    if stamps:
+        rows = stamped(rows, plan.target)
     for derived in plan.derived:
         name = views.scan(derived.source.source, derived.source.version).view
         below = query_rows(derived.graph, derived.full_query, views, versions)
@@ -85,6 +90,14 @@ def _nothing_hidden(plan: DeltaPlan, places: Mapping[str, str]) -> Mapping[str, 
         message = f"{why.message}, and {', '.join(hidden)} has hidden columns"
         raise DeltaJoinError(why.code, message, where=why.where, remedy=why.remedy)
     return places
+
+
+def _at_clock(plan: DeltaPlan) -> str:
+    """The query's own text with the epoch's clock; with Spark's, where that can't be told apart."""
+    if plan.clock is None:
+        return plan.sql
+    columns = {name.lower() for source in plan.sources for name, _ in source.columns}
+    return frozen_query(plan.sql, micros(plan.clock), columns) or plan.sql
 
 
 def _hides(source: SourceVersion) -> bool:

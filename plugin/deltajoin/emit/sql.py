@@ -32,7 +32,7 @@ from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
 from deltajoin.emit.state import add_sql, change_sql
 from deltajoin.emit.views import Scan, Views
-from deltajoin.emit.write import fold_sql, merge_sql
+from deltajoin.emit.write import fold_sql, merge_sql, stamps_sql
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
 
@@ -54,6 +54,7 @@ class Program:
     shadow: ShadowProgram | None = None
     derived: tuple[DerivedProgram, ...] = ()
     sketch: str | None = None
+    stamps: str | None = None
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Every statement in order, with the name of its view or what it is for."""
@@ -77,6 +78,7 @@ def build_program(plan: DeltaPlan) -> Program:
         return Program(
             *(scans, (), (), (), None, None, full_sql(plan, views), _key_check(plan, views)),
             sketch=_sketch(plan, views),
+            stamps=stamps_sql(plan.target),
         )
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), (), None, None, None, None)
@@ -107,6 +109,7 @@ def build_program(plan: DeltaPlan) -> Program:
         regroup=_regroup(plan, plan.graph, views),
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
+        stamps=stamps_sql(plan.target),
     )
 
 
@@ -152,7 +155,7 @@ def _shadow(
     before = Scan(TARGET_BEFORE, plan.target.location, plan.shadow.version)
     return ShadowProgram(
         scans=(*(scan for scan in scans if scan not in known), before),
-        full=full_sql(plan, views),
+        full=full_sql(plan, views, stamps=False),
         compare=compare_sql(plan.target, plan.shadow),
     )
 

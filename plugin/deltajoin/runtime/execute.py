@@ -250,7 +250,7 @@ class _Run:
             "order": _order_record(plan),
             "kind": self.target["kind"],
             "key": self.target["key"],
-            "columns": self.target["columns"],
+            "columns": targets.visible(self.target),
             "rows": counts,
             "settings": plan["settings"] or read_settings(self.spark),
             "warnings": [*plan["warnings"], *_surprises(paths)],
@@ -266,7 +266,16 @@ class _Run:
             record["hidden"] = self.target["hidden"]
         if self.shadow is not None:
             record["shadow"] = self.shadow
+        if self.program.get("stamps") is not None:
+            record["stamps"] = self._stamps()
+        if "clock" in plan:
+            record["clock"] = plan["clock"]
         return json.dumps({METADATA_KEY: record}, sort_keys=True, ensure_ascii=False)
+
+    def _stamps(self) -> dict[str, Any]:
+        """What the rows get that this epoch writes."""
+        with explained(f"stamps of {self.plan['model']}"):
+            return dict(self.spark.sql(self.program["stamps"]).collect()[0].asDict())
 
     def _derived_record(self, derived: dict[str, Any]) -> dict[str, Any]:
         found = self.derived.get(derived["source"], {})

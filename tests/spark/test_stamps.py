@@ -1,0 +1,158 @@
+"""Ten daily loads of models with stamps, and of models whose rows the clock decides.
+
+Rows are those of Spark on the user's own text without the stamp. A stamp is right when a row that
+was there before keeps what it had, and one that was not has the clock of the run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltajoin
+from tests.spark.shop import KEYS, Shop, open_shop
+
+Row = tuple[Any, ...]
+START = datetime(2026, 3, 1, 22, 30, tzinfo=UTC)
+FROM = "FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id"
+
+#: The text without its stamp, the stamp, whether keys are declared.
+MODELS = {
+    "keyed": (f"SELECT o.order_id, /**/ o.amount, c.name {FROM}", "current_timestamp()", True),
+    "bag": (f"SELECT c.name, o.amount % 30 AS part /**/ {FROM}", "now()", False),
+    "groups with a state": (
+        f"SELECT /**/ c.name, count(*) AS n, sum(o.amount) AS total {FROM} GROUP BY c.name",
+        "date_format(current_timestamp, 'yyyy-MM-dd HH:mm')",
+        True,
+    ),
+    "groups that HAVING hides": (
+        f"SELECT c.name, sum(o.amount) AS total /**/ {FROM} GROUP BY 1 HAVING sum(o.amount) > 600",
+        "CURRENT_DATE",
+        True,
+    ),
+    "groups computed anew": (
+        f"SELECT c.name, count(DISTINCT o.amount % 7) AS n /**/ {FROM} GROUP BY c.name",
+        "localtimestamp() - INTERVAL 1 DAY",
+        True,
+    ),
+    "distinct": (f"SELECT DISTINCT /**/ c.name, o.amount % 3 AS part {FROM}", "now()", True),
+    "union": (
+        f"SELECT o.order_id AS id, c.name /**/ {FROM} "
+        "UNION ALL SELECT customer_id, name /**/ FROM customers",
+        "current_timestamp()",
+        True,
+    ),
+    "window": (
+        "SELECT o.order_id, o.customer_id, /**/ o.amount, row_number() OVER (PARTITION BY "
+        f"o.customer_id ORDER BY o.order_id) AS n {FROM}",
+        "current_timestamp()",
+        True,
+    ),
+    "generator": (f"SELECT o.order_id, e /**/ {FROM} LATERAL VIEW explode(array(1, c.customer_id))"
+                  " x AS e", "now()", True),
+    "through a CTE with groups": (
+        f"WITH totals AS (SELECT c.customer_id, max(o.amount) AS most /**/ {FROM} GROUP BY 1), "
+        "final AS (SELECT t.*, c.name FROM totals t JOIN customers c USING (customer_id)) "
+        "SELECT * FROM final",
+        "current_timestamp()",
+        True,
+    ),
+}  # fmt: skip
+
+#: Of these ten days are loaded, of the others four.
+LONG = ("keyed", "bag", "groups with a state", "through a CTE with groups")
+
+
+def text(plain: str, stamp: str) -> str:
+    """The user's text: the stamp stands where the mark is."""
+    mark = f"{stamp} AS loaded_at"
+    for before in (",", "DISTINCT", "SELECT"):
+        plain = plain.replace(f"{before} /**/", f"{before} {mark},")
+    return plain.replace(" /**/", f", {mark}")
+
+
+def without(plain: str) -> str:
+    return plain.replace("/**/", "")
+
+
+def load(shop: Shop, day: int) -> None:
+    """One day's changes: new orders, a corrected one, a cancelled one, a customer's new name."""
+    shop.append("orders", (100 + day, day % 7, 10 * day), (200 + day, 3, 30))
+    shop.update("orders", f"order_id = {day}", amount=f"amount + {day % 3}")
+    if day % 3 == 0:
+        shop.delete("orders", f"order_id = {20 + day}")
+    if day % 4 == 0:
+        shop.update("customers", f"customer_id = {day % 7}", name=f"'renamed {day}'")
+
+
+def rows_of(spark: Any, shop: Shop, sql: str) -> Counter[Row]:
+    """The rows of a text over the tables as they are now, by Spark itself."""
+    session = spark.newSession()
+    for table in ("orders", "customers"):
+        frame = session.read.format("delta").load(shop.path(table))
+        frame.createOrReplaceTempView(table)
+    return Counter(tuple(row) for row in session.sql(sql).collect())
+
+
+def target_rows(spark: Any, model: deltajoin.Model) -> list[tuple[Row, str]]:
+    """The rows of the target without the stamp, and each one's stamp as text."""
+    frame = deltajoin.read(model, spark)
+    names = [name for name in frame.columns if name != "loaded_at"]
+    found = frame.selectExpr(*names, "CAST(loaded_at AS STRING) AS loaded_at").collect()
+    return [(tuple(row)[:-1], row["loaded_at"]) for row in found]
+
+
+def stamp_now(spark: Any, stamp: str, clock: datetime) -> str:
+    """The stamp at a clock, computed by Spark from a literal that the test writes."""
+    moment = f"TIMESTAMP '{clock:%Y-%m-%d %H:%M:%S.%f}+00:00'"
+    for call in ("current_timestamp()", "current_timestamp", "now()"):
+        stamp = stamp.replace(call, moment)
+    stamp = stamp.replace("CURRENT_DATE", f"CAST({moment} AS DATE)")
+    stamp = stamp.replace("localtimestamp()", f"CAST({moment} AS TIMESTAMP_NTZ)")
+    return str(spark.sql(f"SELECT CAST({stamp} AS STRING)").collect()[0][0])
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_daily_loads(spark: Any, tmp_path: Path, name: str) -> None:
+    plain, stamp, keyed = MODELS[name]
+    shop = open_shop(tmp_path)
+    sql = text(plain, stamp)
+    model = shop.model(sql=sql, keys=KEYS if keyed else {}, mode="incremental")
+    before: dict[Row, tuple[int, str]] = {}
+    days = 10 if name in LONG else 4
+    for day in range(days):
+        clock = START + timedelta(days=day, seconds=day)
+        if day:
+            load(shop, day)
+        record = deltajoin.run(model, spark, clock=clock)
+        assert record.strategy == ("incremental" if day else "full"), record.detail
+        now = stamp_now(spark, stamp, clock)
+        assert record.stamps == {"loaded_at": now}
+        found = target_rows(spark, model)
+        rows = rows_of(spark, shop, without(plain))
+        assert Counter(row for row, _ in found) == rows
+        after: dict[Row, tuple[int, str]] = {}
+        for row, count in rows.items():
+            times, old = before.get(row, (0, ""))
+            after[row] = (count, now if count > times else old)
+        assert {(row, stamp) for row, stamp in found} == {(r, s) for r, (_, s) in after.items()}
+        assert not day or {s for _, (_, s) in after.items()} > {now}, "some are kept, some are new"
+        before = after
+    columns = spark.sql(f"DESCRIBE TABLE delta.`{shop.path('target')}`").collect()
+    written = rows_columns(spark, shop, sql)
+    assert [c["col_name"] for c in columns][: len(written)] == written
+    assert list(deltajoin.read(model, spark).columns) == written
+    later = START + timedelta(days=20)
+    assert deltajoin.run(model, spark, clock=later).strategy == "noop"
+
+
+def rows_columns(spark: Any, shop: Shop, sql: str) -> list[str]:
+    session = spark.newSession()
+    for table in ("orders", "customers"):
+        frame = session.read.format("delta").load(shop.path(table))
+        frame.createOrReplaceTempView(table)
+    return list(session.sql(sql).columns)
