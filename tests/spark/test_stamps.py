@@ -7,6 +7,7 @@ was there before keeps what it had, and one that was not has the clock of the ru
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,8 @@ MODELS = {
     ),
 }  # fmt: skip
 
+#: These are compared with the whole query before each write.
+SHADOW = ("bag", "groups with a state", "window")
 #: Of these ten days are loaded, of the others four.
 LONG = ("keyed", "bag", "groups with a state", "through a CTE with groups")
 
@@ -89,13 +92,17 @@ def load(shop: Shop, day: int) -> None:
         shop.update("customers", f"customer_id = {day % 7}", name=f"'renamed {day}'")
 
 
-def rows_of(spark: Any, shop: Shop, sql: str) -> Counter[Row]:
-    """The rows of a text over the tables as they are now, by Spark itself."""
+def over_tables(spark: Any, shop: Shop, sql: str) -> Any:
+    """A text over the tables as they are now, by Spark itself."""
     session = spark.newSession()
     for table in ("orders", "customers"):
         frame = session.read.format("delta").load(shop.path(table))
         frame.createOrReplaceTempView(table)
-    return Counter(tuple(row) for row in session.sql(sql).collect())
+    return session.sql(sql)
+
+
+def rows_of(spark: Any, shop: Shop, sql: str) -> Counter[Row]:
+    return Counter(tuple(row) for row in over_tables(spark, shop, sql).collect())
 
 
 def target_rows(spark: Any, model: deltajoin.Model) -> list[tuple[Row, str]]:
@@ -122,6 +129,7 @@ def test_daily_loads(spark: Any, tmp_path: Path, name: str) -> None:
     shop = open_shop(tmp_path)
     sql = text(plain, stamp)
     model = shop.model(sql=sql, keys=KEYS if keyed else {}, mode="incremental")
+    model = replace(model, mode="shadow") if name in SHADOW else model
     before: dict[Row, tuple[int, str]] = {}
     days = 10 if name in LONG else 4
     for day in range(days):
@@ -140,19 +148,66 @@ def test_daily_loads(spark: Any, tmp_path: Path, name: str) -> None:
             times, old = before.get(row, (0, ""))
             after[row] = (count, now if count > times else old)
         assert {(row, stamp) for row, stamp in found} == {(r, s) for r, (_, s) in after.items()}
-        assert not day or {s for _, (_, s) in after.items()} > {now}, "some are kept, some are new"
         before = after
-    columns = spark.sql(f"DESCRIBE TABLE delta.`{shop.path('target')}`").collect()
-    written = rows_columns(spark, shop, sql)
-    assert [c["col_name"] for c in columns][: len(written)] == written
-    assert list(deltajoin.read(model, spark).columns) == written
+    assert len({stamp for _, stamp in before.values()}) > 2, "rows of several days"
+    assert deltajoin.read(model, spark).columns == over_tables(spark, shop, sql).columns
     later = START + timedelta(days=20)
     assert deltajoin.run(model, spark, clock=later).strategy == "noop"
 
 
-def rows_columns(spark: Any, shop: Shop, sql: str) -> list[str]:
-    session = spark.newSession()
-    for table in ("orders", "customers"):
-        frame = session.read.format("delta").load(shop.path(table))
-        frame.createOrReplaceTempView(table)
-    return list(session.sql(sql).columns)
+def test_a_literal_that_is_rendered_anew(spark: Any, tmp_path: Path) -> None:
+    """As of dbt's `run_started_at`: another text at each run, and no other model."""
+    shop = open_shop(tmp_path)
+    plain, _, _ = MODELS["groups with a state"]
+    seen: dict[Row, str] = {}
+    for day in range(5):
+        at = f"2026-03-0{day + 1} 01:02:03"
+        if day:
+            load(shop, day)
+        sql = text(plain, f"CAST('{at}' AS TIMESTAMP)")
+        model = shop.model(sql=sql, stamps=("LOADED_AT",), mode="incremental")
+        record = deltajoin.run(model, spark)
+        assert record.strategy == ("incremental" if day else "full"), record.detail
+        assert (record.stamps, record.clock) == ({"loaded_at": at}, None)
+        found = dict(target_rows(spark, model))
+        assert Counter(found) == rows_of(spark, shop, without(plain))
+        assert found == {row: seen.get(row, at) for row in found}
+        seen = found
+    assert len(set(seen.values())) > 2
+    assert deltajoin.run(model, spark).strategy == "noop"
+
+
+CLOCKED = {
+    "where": f"SELECT o.order_id, c.name {FROM} WHERE o.order_id >= 3 * day(current_date())",
+    "on, bare": f"SELECT o.order_id, c.name {FROM} AND o.order_id % 11 < day(Current_Date) "
+    "ORDER BY 1",
+    "having": f"SELECT c.name, sum(o.amount) AS s {FROM} GROUP BY 1 "
+    "HAVING sum(o.amount) > 100 * day(CAST(now() AS DATE))",
+    "column": f"SELECT o.order_id, date_sub(curdate(), CAST(o.amount AS INT)) AS d {FROM}",
+}
+
+
+@pytest.mark.parametrize("name", list(CLOCKED))
+def test_ten_days_of_a_clock_that_decides_rows(spark: Any, tmp_path: Path, name: str) -> None:
+    sql = CLOCKED[name]
+    shop = open_shop(tmp_path)
+    model = shop.model(sql=sql)
+    for day in range(10 if name == "where" else 3):
+        clock = START + timedelta(days=day)
+        if day % 3 == 2:
+            load(shop, day)
+        record = deltajoin.run(model, spark, clock=clock)
+        reasons = ["FIRST_RUN"] if not day else ["CLOCK_MOVED", "CLOCK_MOVED", "CLOCK"]
+        assert (record.strategy, record.reason) == ("full", reasons[day % len(reasons)])
+        assert record.clock == clock.isoformat()
+        today = f"DATE '{clock:%Y-%m-%d}'"
+        literal = sql
+        for call in ("current_date()", "Current_Date", "CAST(now() AS DATE)", "curdate()"):
+            literal = literal.replace(call, today)
+        assert literal != sql
+        found = Counter(tuple(row) for row in deltajoin.read(model, spark).collect())
+        assert found == rows_of(spark, shop, literal)
+        again = deltajoin.run(model, spark, clock=clock + timedelta(minutes=89))
+        assert again.strategy == "noop"
+    with pytest.raises(deltajoin.DeltaJoinError, match="CLOCK"):
+        deltajoin.plan(replace(model, mode="incremental_strict"))

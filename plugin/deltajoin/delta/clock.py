@@ -69,5 +69,5 @@ def _zone(name: str) -> tzinfo | None:
     """A time zone of Python's for one of Spark's; None where there is none of that name."""
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError):
+    except (ValueError, KeyError, OSError):
         return None

@@ -182,7 +182,7 @@ def masked(sql: str) -> str:
         ("CAST('?' AS TIMESTAMP)", '0', '0.00')
     """
     sql = re.sub(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"", "'?'", sql)
-    sql = re.sub(r"\b\d{1,9}\b(?!\.)(?<!\.\d)", "0", sql)
+    sql = re.sub(r"(?<![\w.])\d{1,9}(?![\w.])", "0", sql)
     return re.sub(r"\d", "0", sql)
 
 
@@ -280,7 +280,7 @@ def _ungrouped(grouping: Grouping, gone: set[str], below: Constants, moved: set[
         if below.get(key) not in moved
     ]
     if grouping.keys and not pairs:
-        raise Unsupported("CLOCK", "groups by a stamp alone", None, "Group by a column too.")
+        raise Unsupported("CLOCK", "a GROUP BY of stamps alone", None, "Group by a column too.")
     return replace(
         grouping,
         keys=tuple(key for key, _ in pairs),
