@@ -203,10 +203,14 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Derived:
-    """A source whose rows are those of a grouped query; `name` is like no table's."""
+    """A source whose rows are those of a grouped query; `name` is like no table's.
+
+    One that is `clocked` is a relation under conditions on the clock.
+    """
 
     name: str
     graph: JoinGraph
+    clocked: bool = False
 
 
 @dataclass(frozen=True)

@@ -76,14 +76,39 @@ def test_a_stamp_of_a_stamp_is_one() -> None:
     assert [stamp.name for stamp in found.stamps] == ["at", "tomorrow"]
 
 
-DECIDING = {
+KEPT = {
     f"SELECT f.id {JOIN} WHERE f.day >= current_date() - 7": "day",
-    f"SELECT f.id {JOIN} WHERE f.day >= CAST(now() AS DATE)": "day",
+    f"SELECT f.id {JOIN} WHERE f.day >= CAST(now() AS DATE) AND f.x > 1": "day",
     f"SELECT f.id {JOIN} WHERE f.day >= date_trunc('MONTH', current_timestamp())": "day",
     f"SELECT f.id {JOIN} WHERE f.day >= now() - INTERVAL 7 DAYS": "instant",
     f"SELECT f.id {JOIN} AND f.day >= current_timestamp": "instant",
-    f"SELECT f.id, datediff(current_date, f.day) AS age {JOIN}": "day",
     f"SELECT f.id, now() AS at {JOIN} WHERE f.day < current_date()": "day",
+    "SELECT f.id, w.y FROM f LEFT JOIN w ON f.k = w.k AND w.y > day(current_date())": "day",
+    "SELECT f.id FROM f WHERE NOT EXISTS (SELECT 1 FROM w WHERE w.k = f.k AND w.y > now())": (
+        "instant"
+    ),
+}
+
+
+@pytest.mark.parametrize("sql", KEPT)
+def test_a_condition_on_the_clock_over_one_relation_makes_a_source(sql: str) -> None:
+    found = bound(sql)
+    assert found.graph is not None, found.reason
+    assert found.clock == KEPT[sql]
+    (derived,) = found.graph.derived
+    assert derived.clocked
+    (relation,) = derived.graph.relations
+    assert found.graph.by_name[relation.name].source == derived.name
+    assert not any("current" in p.sql or "now" in p.sql for p in found.graph.predicates)
+
+
+DECIDING = {
+    f"SELECT f.id, datediff(current_date, f.day) AS age {JOIN}": "day",
+    f"SELECT f.id {JOIN} WHERE current_date() > DATE '2026-01-01'": "day",
+    f"SELECT f.id {JOIN} WHERE f.x + w.y > unix_timestamp()": "instant",
+    "SELECT f.id FROM f FULL JOIN w ON f.k = w.k AND f.day > now()": "instant",
+    "SELECT k FROM f WHERE day > now() UNION ALL SELECT k FROM w": "instant",
+    "SELECT f.id FROM f LEFT JOIN w ON f.k = w.k WHERE coalesce(w.y, 1) < day(now())": "instant",
     f"SELECT f.k, max(datediff(now(), f.day)) AS age {JOIN} GROUP BY f.k": "instant",
     f"SELECT f.k, count(*) AS n {JOIN} GROUP BY f.k HAVING max(f.day) > now()": "instant",
     "SELECT f.k, z.at FROM f LEFT JOIN (SELECT k, now() AS at FROM w) z ON f.k = z.k": "instant",
@@ -108,7 +133,7 @@ def test_the_clock_that_decides_rows_is_rebuilt(sql: str) -> None:
     assert found.graph is None
     assert found.reason is not None
     assert found.clock == DECIDING[sql]
-    if found.clock and "LIMIT" not in sql and "UNION" not in sql:
+    if found.clock and not any(word in sql for word in ("LIMIT", "UNION", "FULL")):
         assert found.reason.code == "CLOCK"
         assert found.reason.where == "line 1"
 

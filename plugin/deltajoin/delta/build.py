@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
-from deltajoin.delta.clock import at_clock, clock_moved, reads_clock
+from deltajoin.delta.clock import at_clock, clock_moved, moment_of, reads_clock
 from deltajoin.delta.derived import (
     Described,
     Known,
@@ -32,6 +32,7 @@ from deltajoin.delta.knowledge import (
     last_sketches,
 )
 from deltajoin.delta.partition import ambiguous_order, row_key
+from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Target, fingerprint
 from deltajoin.delta.route import regroup, routes
@@ -96,7 +97,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     pins = Pins.of(runs, last_order(inputs.target, mark))
     strategy = parse_strategy(model.strategy)
     within = earlier_within(inputs.target, mark)
-    known = Known(described, statistics, {s.source: s for s in sources}, within)
+    moved = clock_moved(query.clock, inputs.clock, last)
+    moment = moment_of(inputs.clock, last, moved) if query.clock else None
+    known = Known(described, statistics, {s.source: s for s in sources}, within, moment)
     derived, known = plan_derived(graph, known, strategy, Choice(model.reorder))
     statistics, versions = known.statistics, known.versions
     order, note = (
@@ -113,12 +116,12 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             model_changed=_model_changed(last, mark, model, target.visible),
             operator=against,
             sources=obstacles,
-            changed=tuple(told(s) for s in sources if s.changed),
+            changed=_changed(sources, moved if graph else None),
             share=share(sources),
             dear=dear(sources),
             untraced=whole,
             lost=before.lost,
-            clock=clock_moved(query.clock, inputs.clock, last),
+            clock=None if graph else moved,
         )
     )
     against = against or (whole if decision.reason == "NO_SCOPE" else None)
@@ -154,6 +157,11 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         clock=clock,
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
     )
+
+
+def _changed(sources: tuple[SourceVersion, ...], clock: str | None) -> tuple[str, ...]:
+    """What changed, for people."""
+    return (*(told(s) for s in sources if s.changed), *([f"the clock ({clock})"] if clock else ()))
 
 
 def _declared(model: Model) -> Declared:

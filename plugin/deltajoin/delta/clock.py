@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
+from deltajoin.delta.derived import Moment
 from deltajoin.delta.history import Record
 from deltajoin.delta.plan import Target
 from deltajoin.sql.bind import BoundQuery
@@ -33,8 +34,10 @@ def micros(clock: datetime) -> int:
 
 
 def reads_clock(query: BoundQuery, target: Target) -> bool:
-    """True where the clock is in a stamp, or anywhere in a query that is rebuilt."""
-    return query.reads_clock or any(moves(parse_expression(s.sql)) for s in target.stamps)
+    """True where the clock decides rows, or is in a stamp."""
+    if query.clock or query.reads_clock:
+        return True
+    return any(moves(parse_expression(s.sql)) for s in target.stamps)
 
 
 def at_clock(target: Target, clock: datetime | None) -> Target:
@@ -45,6 +48,12 @@ def at_clock(target: Target, clock: datetime | None) -> Target:
     return replace(
         target, stamps=tuple(replace(s, sql=frozen(s.sql, moment)) for s in target.stamps)
     )
+
+
+def moment_of(now: datetime, last: Record | None, moved: str | None) -> Moment:
+    """The clock of this epoch and the last."""
+    before = micros(datetime.fromisoformat(last["clock"])) if last and "clock" in last else None
+    return Moment(micros(now), before, moved is not None)
 
 
 def clock_moved(kind: str, now: datetime, last: Record | None) -> str | None:

@@ -236,6 +236,7 @@ def _hashed(content: dict[str, Any]) -> dict[str, Any]:
 
 #: Fields of a graph that say something of few queries; left out where they are empty.
 _SELDOM = (
+    "clocked",
     "copies",
     "derived",
     "generation",

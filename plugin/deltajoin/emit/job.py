@@ -40,6 +40,9 @@ def describe_job(plan: DeltaPlan) -> dict[str, Any]:
     for optional in ("shadow", "derived", "sketch", "stamps"):
         if not program[optional]:
             del program[optional]
+    for derived in program.get("derived", ()):
+        if not derived["crossing"]:
+            del derived["crossing"]
     return {"plan": plan.to_dict(), "program": program}
 
 

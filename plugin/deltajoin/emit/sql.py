@@ -175,7 +175,11 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     types = {(s.source, name): kind for s in plan.all_sources for name, kind in s.columns}
     keys = dict(plan.keys) | {derived.source.source: derived.key for derived in plan.derived}
     relations = identifying_relations(graph, keys, types, plan.target.kind == "keyed")
-    return frozenset(graph.by_name[name].source for name in relations)
+    found = {graph.by_name[name].source for name in relations}
+    for derived in reversed(graph.all_derived):
+        if derived.clocked and derived.name in found:
+            found |= {relation.source for relation in derived.graph.relations}
+    return frozenset(found)
 
 
 def _sketch(plan: DeltaPlan, views: Views) -> str | None:

@@ -26,6 +26,7 @@ from deltajoin.graph import Derived, Grouping, JoinGraph
 from deltajoin.names import SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.clock import names_clock
+from deltajoin.sql.clocked import clock_of_sources, with_clocked_sources
 from deltajoin.sql.columns import (
     bound,
     flattened,
@@ -85,8 +86,8 @@ class Reason:
 class BoundQuery:
     """A query on known tables: a join graph, or the reason why there is none.
 
-    `clock`: what of it decides the rows of a query without graph: "", "day" or "instant";
-    `reads_clock` is true also where only stamps do.
+    `clock`: what of it decides the rows: "", "day" or "instant"; `reads_clock` is true also where
+    only stamps of a query without graph do.
     """
 
     sql: str
@@ -141,7 +142,7 @@ def bind(
         mark = spelled_without(sql, declared)
         return BoundQuery(sql, tables, None, _why(query, stop), mark, clock, read)
     check_declared(graph, stamps)
-    return BoundQuery(sql, tables, graph, None, spelled(sql))
+    return BoundQuery(sql, tables, graph, None, spelled(sql), clock_of_sources(graph))
 
 
 def _why(query: exp.Query, stop: Unsupported) -> Reason:
@@ -194,7 +195,8 @@ class _Binder:
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
         layers = (generation, windowing)
         graph = build_graph(self.relations, block, columns, grouping, derived, *layers)
-        return without_stamps(graph, self._registry.stamps)
+        graph = without_stamps(graph, self._registry.stamps)
+        return with_clocked_sources(graph, self._registry.names)
 
     def block(
         self,
