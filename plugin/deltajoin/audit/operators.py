@@ -46,6 +46,8 @@ _AGGREGATES = {
     "groups": "affected groups",
 }
 
+_CROSSING = "as a source: rows that cross between two clocks enter and leave"
+_STAMP = "beside the row: written when its row is"
 _DERIVED = "as a source: what a change reaches is computed before and after it"
 
 
@@ -69,9 +71,14 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
     found = []
     for derived in planned.graph.all_derived:
         found += [{**one, "within": derived.name} for one in _operators(derived.graph, _DERIVED)]
+        if derived.clocked:
+            over = " AND ".join(predicate.sql for predicate in derived.graph.predicates)
+            found.append({"operator": "clock", "over": over, "kept": _CROSSING})
     found += _operators(planned.graph, _GROUPS if planned.state is None else _STATE)
     if planned.graph.grouping is not None:
         found[-1] |= {"aggregates": _aggregates(planned, planned.graph)}
+    stamps = planned.graph.stamps
+    found += [{"operator": "stamp", "over": stamp.name, "kept": _STAMP} for stamp in stamps]
     for operator in found:
         if stop is not None and _is_at(operator, stop.where):
             operator |= {"kept": "rebuilt", "refused": refused}
