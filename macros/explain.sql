@@ -7,7 +7,7 @@
   {%- if execute -%}
     {%- set node = deltajoin.find_model(model) -%}
     {%- set relation = api.Relation.create(schema=node.schema, identifier=node.alias) -%}
-    {%- do print(adapter.deltajoin_explain(node, render(node.raw_code), relation, graph)) -%}
+    {%- do print(adapter.deltajoin_explain(node, relation, graph)) -%}
   {%- endif -%}
 {% endmacro %}
 

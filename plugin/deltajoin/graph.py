@@ -7,6 +7,7 @@ every inner ON, USING and WHERE is one predicate:
     edge      equates columns of two          f.tailnum = p.tailnum
     residual  anything else over several      a.x <= b.y,  a.x + b.y > c.z
     constant  touches none                    1 = 1
+    cross     always true: it links two relations that no other predicate connects
 
 Expressions are Spark SQL text whose columns are always `relation`.`column` in backticks, so a
 predicate can be placed anywhere those relations are bound.
@@ -45,18 +46,19 @@ class Relation:
 
 @dataclass(frozen=True)
 class Predicate:
-    """One conjunct; `left` and `right` are set for an edge only."""
+    """One conjunct; `left` and `right` are set for an edge only, `linked` for a cross."""
 
     sql: str
     kind: str
     refs: tuple[ColumnRef, ...]
     left: ColumnRef | None = None
     right: ColumnRef | None = None
+    linked: tuple[str, ...] = ()
 
     @cached_property
     def relations(self) -> frozenset[str]:
         """Names of the relations it touches."""
-        return frozenset(relation for relation, _ in self.refs)
+        return frozenset((*self.linked, *(relation for relation, _ in self.refs)))
 
 
 @dataclass(frozen=True)
@@ -350,10 +352,17 @@ class JoinGraph:
         }
         return tuple(sorted(found))
 
+    @cached_property
+    def crossed(self) -> bool:
+        """True where every row of some relation meets every row of another, at any depth."""
+        found = (p for part in self.parts for core in part.branches for p in core.all_predicates())
+        return any(p.kind == "cross" for p in found)
+
     def decidable(self, bound: frozenset[str], new: str) -> tuple[Predicate, ...]:
-        """Predicates that become decidable when `new` joins what is bound (filters included)."""
+        """Conditions that become decidable when `new` joins what is bound (filters included)."""
         after = bound | {new}
-        return tuple(p for p in self._touching.get(new, ()) if p.relations <= after)
+        touching = self._touching.get(new, ())
+        return tuple(p for p in touching if p.relations <= after and p.kind != "cross")
 
     @cached_property
     def _touching(self) -> dict[str, tuple[Predicate, ...]]:

@@ -56,8 +56,9 @@ class Windowing:
     """Window functions with partitions in common.
 
     `keys` are the columns below that every window is partitioned by, `key_outputs` the names under
-    which they are given out. `outputs` and `conditions` read columns below and `windows`, which are
-    (name, call). `first_of`: outputs of which each value has one row, by `row_number() = 1`.
+    which they are stored: a key that is not given out has a hidden name. `outputs` and `conditions`
+    read columns below and `windows`, which are (name, call). `first_of`: stored columns of which
+    each value has one row, by `row_number() = 1`.
     """
 
     keys: tuple[str, ...]
@@ -67,3 +68,12 @@ class Windowing:
     outputs: tuple[Output, ...]
     conditions: tuple[str, ...]
     first_of: tuple[str, ...] = ()
+
+    @property
+    def hidden(self) -> tuple[Output, ...]:
+        """The keys that the query does not give out."""
+        given = {output.name for output in self.outputs}
+        stored = zip(self.key_outputs, self.keys, strict=True)
+        return tuple(
+            Output(name, f"`{INPUT}`.`{key}`", key) for name, key in stored if name not in given
+        )

@@ -42,6 +42,7 @@ class Model:
             filters speak of: one more aggregate over each source (HyperLogLog, 5 % off).
         stamps: output columns that are rendered anew at each run, as a literal of its start: a row
             keeps its own until it is written again. `current_timestamp()` needs no mention.
+        lines: where each line of the sql was written, where it was put together; for messages.
 
     Raises:
         DeltaJoinError: UNKNOWN_MODE, INVALID_MODEL, VARIABLE_SUBSTITUTION, INVALID_NAME.
@@ -61,6 +62,7 @@ class Model:
     sketches: bool = False
     functions: Mapping[str, str] = field(default_factory=dict)
     stamps: Sequence[str] = ()
+    lines: Sequence[str] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_text(self.sql, "sql")

@@ -249,7 +249,7 @@ def test_another_process_continues_and_reads_only_changes(story: dict[str, Any])
     assert story["wide changed"]["rows"] == []
     assert story["line_prices changed"]["rows"] == []
     response = story["changed"]["results"]["wide"]["adapter_response"]
-    assert response["_message"] == "OK incremental epoch 2 (+2 ~8 -1)"
+    assert response["_message"] == "OK kept, epoch 2: +2 ~8 -1 rows"
     assert response["rows_affected"] == 11
     assert len(response["deltajoin"]["paths"]) == 2
 

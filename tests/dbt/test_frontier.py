@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deltajoin.adapters.dbt.frontiers import KEPT, frontier_of
+from deltajoin.adapters.dbt.invocations import KEPT, invocation
 from tests.dbt.conftest import make_project, play_in
 from tests.spark.shop import open_shop
 
@@ -106,15 +106,15 @@ def test_shadow_is_a_mode_of_dbt(story: dict[str, Any]) -> None:
 def test_threads_pin_a_table_once(tmp_path: Path) -> None:
     """However many threads meet a table first, while another one writes to it."""
     shop = open_shop(tmp_path)
-    frontier = frontier_of("threads")
+    frontier = invocation("threads").frontier
 
     def read(number: int) -> int:
         if number % 3 == 0:
             shop.append("orders", (100 + number, 1, 5))
-        return frontier_of("threads").table("orders", shop.path("orders")).version
+        return invocation("threads").frontier.table("orders", shop.path("orders")).version
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(read, range(24)))) == 1
     for number in range(2 * KEPT):
-        frontier_of(f"other {number}")
-    assert frontier_of("threads") is not frontier
+        invocation(f"other {number}")
+    assert invocation("threads").frontier is not frontier

@@ -27,14 +27,20 @@ def unique(of: str, column: str, **config: Any) -> dict[str, Any]:
     }
 
 
-def combination(of: str, **kwargs: Any) -> dict[str, Any]:
-    metadata = {"name": "unique_combination_of_columns", "kwargs": kwargs}
+def generic(of: str, name: str, **kwargs: Any) -> dict[str, Any]:
+    """A test as dbt's graph has it; a name with a dot is that of a package."""
+    package, _, name = name.rpartition(".")
     return {
         "resource_type": "test",
-        "test_metadata": metadata,
-        "depends_on": {"nodes": [of]},
+        "package_name": "shop",
+        "test_metadata": {"name": name, "kwargs": kwargs, "namespace": package or None},
+        "depends_on": {"nodes": [of], "macros": []},
         "config": {},
     }
+
+
+def combination(of: str, **kwargs: Any) -> dict[str, Any]:
+    return generic(of, "dbt_utils.unique_combination_of_columns", **kwargs)
 
 
 def found(*nodes: dict[str, Any], tests: tuple[dict[str, Any], ...] = ()) -> Any:
@@ -72,13 +78,71 @@ def test_column_constraints_count() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("unique", {"column_name": "x"}),
+        ("dbt.unique", {"column_name": "x", "model": "{{ get_where_subquery(ref('a')) }}"}),
+        ("unique_combination_of_columns", {"combination_of_columns": ["x"]}),
+        ("shop.unique_combination_of_columns", {"combination_of_columns": ["x"]}),
+        ("dbt_utils.unique_combination_of_columns", {"combination_of_columns": ["x"]}),
+        ("dbt_expectations.expect_column_values_to_be_unique", {"column_name": "x"}),
+        ("dbt_expectations.expect_compound_columns_to_be_unique", {"column_list": ["x"]}),
+    ],
+)
+def test_these_tests_give_keys(name: str, arguments: dict[str, Any]) -> None:
+    test = generic("model.p.a", name, **arguments)
+    assert found(model("a", "dw.a"), tests=(test,)) == {"dw.a": ("x",)}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("uniqueness", {"column_name": "x"}),
+        ("mostly_unique", {"combination_of_columns": ["x"]}),
+        ("not_unique_combination_of_columns", {"combination_of_columns": ["x"]}),
+        ("unique_combination_of_columns", {"column_list": ["x"]}),
+        ("other.unique", {"column_name": "x"}),
+        ("other.unique_combination_of_columns", {"combination_of_columns": ["x"]}),
+        ("expect_compound_columns_to_be_unique", {"column_list": ["x"]}),
+        ("dbt_expectations.expect_column_distinct_count_to_be_unique", {"column_name": "x"}),
+        (
+            "dbt_expectations.expect_select_column_values_to_be_unique_within_record",
+            {"column_list": ["x", "y"]},
+        ),
+        (
+            "dbt_expectations.expect_compound_columns_to_be_unique",
+            {"column_list": ["x"], "ignore_row_if": "any_value_is_missing"},
+        ),
+        ("dbt_utils.unique_combination_of_columns", {"combination_of_columns": ["x"], "n": 2}),
+    ],
+)
+def test_no_other_test_gives_one(name: str, arguments: dict[str, Any]) -> None:
+    test = generic("model.p.a", name, **arguments)
+    assert found(model("a", "dw.a"), tests=(test,)) == {}
+
+
+def test_a_projects_own_unique_test_in_place_of_dbts_gives_none() -> None:
+    a, test = model("a", "dw.a"), unique("model.p.a", "id")
+    for macro, keys in (("dbt", {"dw.a": ("id",)}), ("shop", {})):
+        depends = test["depends_on"] | {"macros": [f"macro.{macro}.test_unique"]}
+        assert found(a, tests=(test | {"depends_on": depends},)) == keys
+
+
+@pytest.mark.parametrize(
     "weak",
     [
         unique("model.p.a", "id", where="id > 3"),
         unique("model.p.a", "id", severity="warn"),
         unique("model.p.a", "id", error_if=">10"),
+        unique("model.p.a", "id", fail_calc="count(*) - 1"),
+        unique("model.p.a", "id", enabled=False),
         unique("model.p.a", "concat(x, y)"),
-        combination("model.p.a", column_list=["x", "y"], row_condition="x > 1"),
+        generic(
+            "model.p.a",
+            "dbt_expectations.expect_compound_columns_to_be_unique",
+            column_list=["x", "y"],
+            row_condition="x > 1",
+        ),
     ],
 )
 def test_a_test_that_proves_no_key_gives_none(weak: dict[str, Any]) -> None:

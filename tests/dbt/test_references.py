@@ -158,3 +158,15 @@ def test_the_config_may_name_the_view() -> None:
 def test_the_config_may_not_name_a_view_with_a_filter() -> None:
     with pytest.raises(DeltaJoinError, match="INVALID_OPTION: keys: 'kept' is a view"):
         staged({"keys": {"kept": ["order_id"]}}, "kept")
+
+
+def test_a_text_that_spark_alone_reads_has_the_tables_that_dbt_knows() -> None:
+    above = ["model.p.a", "source.p.raw.o"]
+    node = {"unique_id": WHERE, "config": {}, "depends_on": {"nodes": above}}
+    known = {
+        "nodes": {"model.p.a": {"unique_id": "model.p.a", "relation_name": "`dw`.`a`"}},
+        "sources": {"source.p.raw.o": {"relation_name": "raw.o"}},
+    }
+    sql = "select a.id as, from dw.a join raw.o"
+    model = model_of(node, sql, Relation(), known)
+    assert (model.sql, set(model.sources)) == (sql, {"dw.a", "raw.o"})

@@ -114,7 +114,7 @@ class _Layers(_Trees):
         part, sort = self.random.choice(tree.columns)
         if sort == "number" and self.chance(0.2):
             part = f"coalesce({part}, 0)"
-        shown = [f"{part} AS p"]
+        shown = [f"{part} AS p"] if self.chance(0.75) else []
         rest = [c for c, _ in tree.columns if c in tree.keys and self.chance(0.8)]
         rest += [c for c, _ in tree.columns if c not in rest and self.chance(0.25)]
         shown += [f"{name} AS o{number}" for number, name in enumerate(rest)]
@@ -128,13 +128,13 @@ class _Layers(_Trees):
             return f"{text} QUALIFY {first} = 1"
         if way < 0.4:
             text = self.select(", ".join([*shown, f"{first} AS rn"]), tree, where) + named
-            also = " AND p IS NOT NULL" if self.chance(0.2) else ""
+            also = " AND p IS NOT NULL" if shown[0].endswith("AS p") and self.chance(0.2) else ""
             wanted = self.random.choice(("rn = 1", "1 = rn", "rn <= 2", "rn > 1"))
-            given = self.random.choice(("q.*", "* EXCEPT (rn)", "p, n0"))
+            given = self.random.choice(("q.*", "* EXCEPT (rn)", "n0, rn"))
             return f"SELECT {given} FROM ({text}) AS q WHERE {wanted}{also}"
         text = self.select(", ".join(shown), tree, where) + named
         if way < 0.55:
-            return f"WITH q AS ({text}) SELECT p, n0, n0 = n0 AS m FROM q WHERE n0 IS NOT NULL"
+            return f"WITH q AS ({text}) SELECT n0, n0 = n0 AS m FROM q WHERE n0 IS NOT NULL"
         return text
 
     def window(self, tree: Tree, part: str, order: str = "") -> str:

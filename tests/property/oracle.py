@@ -168,7 +168,9 @@ def _problem(
         table, stored: the target's rows before, and as a rebuild would store them now.
     """
     if target.kind == "bag":
-        return _difference(_applied(program, target, old), wanted)
+        if target.hidden:
+            old = Bag({row[:-1]: row[-1] for row in _rows(table)})
+        return _difference(_seen(_applied(program, target, old), target), wanted)
     found = _applied(program, target, _rows(table))
     if problem := _difference(_seen(found, target), wanted):
         return problem
@@ -258,8 +260,7 @@ def _check_backfill(case: Case, maker: _PlanMaker, state: State, wanted: Bag) ->
         if len(found) != len(rows):
             raise Mismatch("backfill: a distinct row comes twice")
         found = Counter({row[:-1]: row[-1] for row in rows})
-    else:
-        found = _seen(found, target)
+    found = _seen(found, target)
     if problem := _difference(found, wanted):
         raise Mismatch(f"backfill: {problem}")
     if program.key_check and con.execute(to_duckdb(program.key_check)).fetchall():
@@ -277,13 +278,13 @@ class _PlanMaker:
         keys, types = self.described.keys, self.described.types
         key = row_key(graph, keys, types)
         self.state = group_state(graph, types, self.described.inexact)
-        hidden = hidden_columns(graph.grouping, self.state) if graph.grouping else ()
+        hidden = hidden_columns(graph, self.state)
         self.target = Target(
             place="/target",
             name_parts=(),
             location="/target",
             exists=True,
-            kind="grouped" if hidden else "keyed" if key else "bag",
+            kind=("grouped" if hidden else "keyed") if key else "bag",
             columns=graph.output_names,
             key=key,
             hidden=hidden,
@@ -300,7 +301,8 @@ class _PlanMaker:
         if random.random() < 0.5:
             names = tuple(relation.name for relation in graph.relations)
             self.order = tuple(random.sample(names, len(names)))
-        self.strategy = COST if random.random() < 0.7 else random.choice(STRATEGIES)
+        by_cost = random.random() < 0.7 or graph.crossed
+        self.strategy = COST if by_cost else random.choice(STRATEGIES)
         self.methods = {name: random.choice(METHODS) for name in graph.sources}
         self.programs: dict[tuple[tuple[str, str], ...], Program] = {}
 

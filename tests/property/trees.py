@@ -1,9 +1,9 @@
 """Seed -> a case whose query is a random tree of inner, outer, semi and anti joins, as text.
 
 Tables and histories are those of `generate`; the query nests up to five relations in any order,
-with residuals and one-sided conjuncts in ON, conditions without an equality, filters that do and
-don't reject NULL in WHERE, EXISTS and IN with their negations, derived tables with computed
-columns, and unions on top or as derived tables.
+with residuals and one-sided conjuncts in ON, conditions without an equality or that connect
+nothing, cross joins, filters that do and don't reject NULL in WHERE, EXISTS and IN with their
+negations, derived tables with computed columns, and unions on top or as derived tables.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class _Trees(_Generator):
         self.nested = 2
         self.sorts = 1
         self.inner = self.chance(0.15)
+        self.crossed = 0.35 if self.chance(0.12) else 0.0
 
     def case(self) -> Case:
         count = self.random.choices((2, 3, 4, 5), weights=(30, 36, 24, 10))[0]
@@ -273,14 +274,20 @@ class _Trees(_Generator):
     def join(self, left: Tree, right: Tree) -> Tree:
         names, weights = zip(*KINDS, strict=True)
         kind = "inner" if self.inner else self.random.choices(names, weights)[0]
-        on = self.condition(left, right)
+        on = self.unconnected(right) if self.chance(self.crossed) else self.condition(left, right)
         inside = right.text if right.single else f"({right.text})"
         text = f"{left.text} {_TEXT[kind]} {inside} ON {on}"
+        if kind == "inner" and on == "TRUE":
+            text = f"{left.text} CROSS JOIN {inside}"
         if self.chance(0.1) and not left.single:
             text = f"({left.text}) {_TEXT[kind]} {inside} ON {on}"
         if kind in ("semi", "anti"):
             return Tree(text, left.columns, left.keys, False)
         return Tree(text, left.columns + right.columns, left.keys + right.keys, False)
+
+    def unconnected(self, right: Tree) -> str:
+        """A condition that connects nothing."""
+        return self.random.choice(("TRUE", "TRUE", "1 = 1", f"({self.filter(right)})"))
 
     def pairs_of(self, left: Tree, right: Tree) -> list[tuple[str, str, str]]:
         return [(a, b, s) for a, s in left.columns for b, t in right.columns if s == t]

@@ -111,6 +111,20 @@ QUERIES = {
         "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
         "keyed",
     ),
+    "hidden partition": (
+        "SELECT s.id, s.price, row_number() OVER (PARTITION BY t.region ORDER BY s.price, s.id) "
+        f"AS n {JOIN}",
+        "grouped",
+    ),
+    "hidden partition of a bag": (
+        f"SELECT s.price, rank() OVER (PARTITION BY s.day + 1 ORDER BY s.price) AS n {JOIN}",
+        "bag",
+    ),
+    "newest of a hidden partition": (
+        f"SELECT s.price, t.region {JOIN} QUALIFY row_number() OVER (PARTITION BY s.day, s.store "
+        "ORDER BY s.price DESC, s.id) = 1",
+        "grouped",
+    ),
     "newest": (
         "WITH numbered AS (SELECT s.*, t.region, row_number() OVER (PARTITION BY s.store, s.day "
         f"ORDER BY s.price DESC, s.id) AS rn {JOIN}) "

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 import deltajoin
 from deltajoin.api import finish, freeze
+from deltajoin.delta.plan import RULES
 from deltajoin.emit.job import job_source, write_job
 from deltajoin.runtime.session import submit_conf, submit_environment
 from tests.spark import shop as shops
@@ -127,6 +128,37 @@ def test_an_edit_of_the_meaning_rebuilds(built: Shop, case: str) -> None:
 
 def test_other_keys_are_another_model(built: Shop) -> None:
     assert decided(built, keys={}) == ("full", "MODEL_CHANGED")
+
+
+@pytest.mark.parametrize("rules", [None, 0, RULES + 1])
+def test_a_target_built_by_other_rules_is_rebuilt_once(
+    spark: Any, built: Shop, rules: int | None
+) -> None:
+    """Also where no source changed, and though the fingerprint may be another one as well."""
+    edit_last_record(built, rules=rules)
+    for mode, sql in (("auto", SQL), ("incremental", MEANINGFUL["name"]), ("shadow", SQL)):
+        assert decided(built, mode=mode, sql=sql) == ("full", "RULES_CHANGED")
+    assert decided(built, mode="full") == ("full", "RULES_CHANGED")
+    with pytest.raises(deltajoin.DeltaJoinError, match="RULES_CHANGED"):
+        decided(built, mode="incremental_strict")
+    record = deltajoin.run(built.model(), spark)
+    assert (record.strategy, record.reason, record.rules) == ("full", "RULES_CHANGED", RULES)
+    assert_right(built, 2)
+    assert decided(built) == ("noop", "NO_CHANGE")
+
+
+def edit_last_record(shop: Shop, **values: Any) -> None:
+    """As if another version of deltajoin had written it; its audit file goes, a run rebuilds it."""
+    table = DeltaTable(shop.path("target"))
+    log = Path(shop.path("target"), "_delta_log", f"{table.version():020d}.json")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    (info,) = (line["commitInfo"] for line in lines if "commitInfo" in line)
+    metadata = json.loads(info["userMetadata"])
+    metadata["deltajoin"] |= values
+    info["userMetadata"] = json.dumps(metadata)
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+    Path(shop.path("target"), "_deltajoin", "audit", "00000001.json").unlink()
 
 
 DESCRIBE = """

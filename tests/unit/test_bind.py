@@ -109,7 +109,7 @@ def test_an_alias_of_the_select_list_can_be_used_after_it() -> None:
 
 def test_units_of_date_functions_are_keywords() -> None:
     assert outputs("SELECT date_diff(day, x, s) AS d FROM f") == [
-        ("d", "date_diff(DAY, `f`.`x`, `f`.`s`)")
+        ("d", "date_diff(day, `f`.`x`, `f`.`s`)")
     ]
 
 

@@ -170,6 +170,7 @@ def recorded(plan: DeltaPlan) -> TargetState:
     record = {
         "epoch": 1,
         "format": 1,
+        "rules": content["rules"],
         "fingerprint": plan.fingerprint,
         "frontier": content["frontier"],
         "paths": content["paths"],

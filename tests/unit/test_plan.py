@@ -16,6 +16,7 @@ import pytest
 import deltajoin
 from deltajoin.catalog import ChangedFiles, Column, TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
+from deltajoin.delta.plan import RULES
 from deltajoin.delta.strategy import Decision, Obstacle, Situation, decide
 from deltajoin.emit.job import describe_job, job_source, write_job
 from deltajoin.emit.sql import build_program
@@ -174,6 +175,7 @@ def test_a_changed_model_names_the_columns_that_came_and_went(
         "columns": old,
         "kind": "bag",
         "format": 1,
+        "rules": RULES,
         "frontier": {},
         "settings": {},
     }
@@ -215,7 +217,7 @@ def situation(**changes: object) -> Situation:
     values: dict[str, object] = {
         "mode": "auto",
         "first_run": False,
-        "model_changed": None,
+        "changed_meaning": None,
         "operator": None,
         "sources": (),
         "changed": ("f",),
@@ -246,7 +248,9 @@ def situation(**changes: object) -> Situation:
         ({"mode": "full", "changed": ()}, "full", "FULL_REQUESTED"),
         ({"first_run": True, "mode": "incremental_strict"}, "full", "FIRST_RUN"),
         ({"first_run": True, "lost": obstacle("HISTORY_LOST")}, "full", "HISTORY_LOST"),
-        ({"model_changed": obstacle("MODEL_CHANGED")}, "full", "MODEL_CHANGED"),
+        ({"changed_meaning": obstacle("MODEL_CHANGED")}, "full", "MODEL_CHANGED"),
+        ({"changed_meaning": obstacle("RULES_CHANGED"), "changed": ()}, "full", "RULES_CHANGED"),
+        ({"changed_meaning": obstacle("RULES_CHANGED"), "mode": "full"}, "full", "RULES_CHANGED"),
         ({"sources": (obstacle("FEED_GAP"),)}, "full", "FEED_GAP"),
         ({"operator": obstacle("OUTER_JOIN")}, "full", "OUTER_JOIN"),
         ({"operator": obstacle("OUTER_JOIN"), "changed": ()}, "noop", "NO_CHANGE"),
@@ -258,7 +262,7 @@ def test_strategies(changes: dict[str, object], strategy: str, reason: str) -> N
     assert (decision.strategy, decision.reason) == (strategy, reason)
 
 
-@pytest.mark.parametrize("field", ["model_changed", "operator"])
+@pytest.mark.parametrize("field", ["changed_meaning", "operator"])
 def test_strict_refuses_what_auto_rebuilds(field: str) -> None:
     with pytest.raises(DeltaJoinError) as caught:
         decide(situation(mode="incremental_strict", **{field: obstacle("SOME_CODE")}))

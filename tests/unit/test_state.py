@@ -115,7 +115,7 @@ def test_state_columns_are_shared() -> None:
     state = group_state(shown, types())
     assert state is not None
     assert shown.grouping is not None
-    assert hidden_columns(shown.grouping, state) == (
+    assert hidden_columns(shown, state) == (
         "__deltajoin_key_0",
         "__deltajoin_rows",
         "__deltajoin_count_0",

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+import deltajoin
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.bind import bind
 from deltajoin.sql.tables import source_names
-from deltajoin.sql.views import column_origin, gather_views, inline_views, qualify_tables
+from deltajoin.sql.views import (
+    column_origin,
+    gather_views,
+    inline_views,
+    qualify_tables,
+    write_out,
+)
+from tests.spark.shop import open_shop
 
 COLUMNS = {"raw.o": ("id", "cust", "amt"), "raw.c": ("id", "nm"), "dw.o": ("id", "x")}
 VIEWS = {
@@ -168,3 +177,43 @@ def test_the_origin_of_a_column_is_known_where_a_query_only_renames(
     sql: str, origin: tuple[str, tuple[str, ...]] | None
 ) -> None:
     assert column_origin(sql, ["k"]) == origin
+
+
+SPREAD = {
+    "dw.base": "select order_id,\n  customer_id\nfrom orders\nLIMIT 3",
+    "dw.v": "-- a comment\nselect *\nfrom dw.base",
+}
+SPREAD_QUERY = "select v.order_id, c.name\nfrom dw.v v\njoin customers c\n  on c.customer_id = {}"
+
+
+def test_each_line_knows_where_it_was_written() -> None:
+    written = write_out(SPREAD_QUERY.format("v.customer_id"), SPREAD)
+    assert len(written.lines) == len(written.sql.splitlines())
+    places = dict(zip(written.sql.splitlines(), written.lines, strict=True))
+    assert places["  customer_id"] == "view dw.base, line 2"
+    assert places["select *"] == "view dw.v, line 2"
+    assert places["join customers c"] == "line 3"
+    assert places["  on c.customer_id = v.customer_id"] == "line 4"
+
+
+def test_a_reason_in_a_view_names_view_line_and_remedy(tmp_path: Path) -> None:
+    written = write_out(SPREAD_QUERY.format("v.customer_id"), SPREAD)
+    model = open_shop(tmp_path).model(sql=written.sql, lines=written.lines)
+    planned = deltajoin.plan(model)
+    because = planned.rebuilt_because
+    assert because is not None
+    assert (because.code, because.where) == ("LIMIT", "view dw.base, line 4")
+    assert because.remedy.endswith("Or make the view a table.")
+    assert "view dw.base, line 4" in deltajoin.explain(planned)
+
+
+def test_an_error_after_a_view_names_the_querys_own_line(tmp_path: Path) -> None:
+    written = write_out(SPREAD_QUERY.format("v.no"), {"dw.v": "select *\nfrom orders\n"})
+    model = open_shop(tmp_path).model(sql=written.sql, lines=written.lines)
+    with pytest.raises(DeltaJoinError, match=r"UNKNOWN_COLUMN: .* \(at line 4\)"):
+        deltajoin.plan(model)
+
+
+def test_a_view_that_cannot_be_parsed_is_named_when_it_is_gathered() -> None:
+    with pytest.raises(DeltaJoinError, match=r"SQL_PARSE_ERROR.*view dw\.v, line 2"):
+        gather_views("select * from dw.v", {("dw", "v"): "select 1\n+ ((1 from x"}.get)

@@ -7,6 +7,7 @@ import pytest
 from deltajoin.audit.explain import explanation
 from deltajoin.delta.derived import describe
 from deltajoin.delta.partition import ambiguous_order, row_key
+from deltajoin.delta.state import hidden_columns
 from deltajoin.emit.ast import column, expression
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.bind import bind
@@ -56,6 +57,24 @@ def test_a_named_window_is_written_out() -> None:
     one = graph(f"SELECT f.k, count(*) OVER w AS n {JOIN} WINDOW v AS (PARTITION BY f.k), w AS v")
     other = graph(f"SELECT f.k, count(1) OVER (PARTITION BY f.k) AS n {JOIN}")
     assert one == other
+
+
+def test_a_partition_that_is_not_given_out_is_stored_hidden() -> None:
+    found = graph(f"SELECT f.x, rank() OVER (PARTITION BY f.k + 1 ORDER BY f.x) AS r {JOIN}")
+    assert found.windowing is not None
+    assert found.windowing.key_outputs == ("__deltajoin_key_0",)
+    assert hidden_columns(found, None) == ("__deltajoin_key_0",)
+    assert row_key(found, KEYS, TYPES) == ()
+    first = graph(
+        f"SELECT f.x {JOIN} QUALIFY row_number() OVER (PARTITION BY f.k ORDER BY f.id) = 1"
+    )
+    assert row_key(first, KEYS, TYPES) == ("__deltajoin_key_0",)
+
+
+def test_a_partition_that_is_given_out_needs_no_other() -> None:
+    found = graph(f"SELECT f.k, sum(f.x) OVER (PARTITION BY f.day, f.k) AS s {JOIN}")
+    assert found.windowing is not None
+    assert (found.windowing.key_outputs, found.windowing.hidden) == (("k",), ())
 
 
 SUBQUERY = (
@@ -135,7 +154,6 @@ def test_what_depends_on_ties_needs_an_order_by_the_key(call: str, unique: bool)
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        (f"SELECT f.id, rank() OVER (PARTITION BY f.k ORDER BY f.x) AS r {JOIN}", "not selected"),
         (f"SELECT f.id, rank() OVER (ORDER BY f.x) AS r {JOIN}", "without a common"),
         (f"SELECT f.id, rank() OVER (PARTITION BY 1 ORDER BY f.x) AS r {JOIN}", "without a common"),
         (f"SELECT f.k, count(*) OVER nowhere AS r {JOIN}", "the window nowhere"),

@@ -1,6 +1,7 @@
 """How each operator of a query is kept: by lookup paths, by scope, by branches, by groups, or not.
 
     inner join                 lookup paths: the change travels through the other tables
+    cross join                 lookup paths too, which meet every row; with rows and cost
     left, semi, anti join      scope: the join keys that the change touches, both versions
     full join                  branches: the left join, and the right rows without a match
     UNION ALL                  branches: each SELECT with the joins around it
@@ -24,6 +25,7 @@ from deltajoin.delta.state import kept_aggregates
 from deltajoin.emit.ast import expression
 from deltajoin.graph import Block, Grouping, Join, JoinGraph
 from deltajoin.layers import INPUT, Generator
+from deltajoin.planner.full_query import FullQuery
 from deltajoin.sql.dialect import text
 
 _KEPT = {
@@ -34,6 +36,7 @@ _KEPT = {
     "union": "in branches: each SELECT is kept by itself, with the joins around it",
 }
 _INNER = "by lookup paths: a change travels through the other tables"
+_CROSS = "by lookup paths; no condition connects them: every row with every row"
 _ROWS = "row by row: each changed row gives its generated rows, with its weight"
 _PARTITIONS = (
     "by touched partitions: partitions that a change reaches are computed anew from their rows"
@@ -69,11 +72,14 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
             else [{"operator": "query", "over": stop.where, "kept": "rebuilt", "refused": refused}]
         )
     found = []
+    orders = {derived.source.source: derived.full_query for derived in planned.derived}
     for derived in planned.graph.all_derived:
-        found += [{**one, "within": derived.name} for one in _operators(derived.graph, _DERIVED)]
+        below = [*_crossed(orders.get(derived.name)), *_operators(derived.graph, _DERIVED)]
+        found += [{**one, "within": derived.name} for one in below]
         if derived.clocked:
             over = " AND ".join(predicate.sql for predicate in derived.graph.predicates)
             found.append({"operator": "clock", "over": over, "kept": _CROSSING})
+    found += _crossed(planned.full_query)
     found += _operators(planned.graph, _GROUPS if planned.state is None else _STATE)
     if planned.graph.grouping is not None:
         found[-1] |= {"aggregates": _aggregates(planned, planned.graph)}
@@ -94,6 +100,20 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def _crossed(full: FullQuery | None) -> list[dict[str, Any]]:
+    """Joins of the whole query without a condition, with what they give and cost there."""
+    return [
+        {
+            "operator": "cross join",
+            "over": f"{join['left']} with {join['right']}",
+            "kept": f"{_CROSS}; {join['rows']:,.0f} rows, cost {join['cost']:.3g}",
+        }
+        for order in (full.arms if full else ())
+        for join in order.to_dict()["joins"]
+        if join["kind"] == "cross"
+    ]
 
 
 def _operators(graph: JoinGraph, groups: str) -> list[dict[str, Any]]:

@@ -24,8 +24,9 @@ class AuditRecord:
     commit. `frontier` maps a source to the version consumed. `shadow` is what mode shadow compared:
     rows of the query, rows that differ (none), tolerances of float columns. `derived` are the
     sources that are subqueries: groups touched, rows of their change, paths. `hidden` are columns
-    that the table holds beside `columns`; None where there are none. `clock` is the moment that the
-    query's clock showed, `stamps` what the rows got that were written.
+    that the table holds beside `columns`; None where there are none. `rules` is the version of the
+    rules by which it ran, None before they had one. `clock` is the moment that
+    the query's clock showed, `stamps` what the rows got that were written.
     """
 
     model: str
@@ -46,6 +47,7 @@ class AuditRecord:
     settings: Mapping[str, str]
     warnings: tuple[str, ...] = ()
     format: int = 1
+    rules: int | None = None
     target_version: int | None = None
     run_id: str | None = None
     started_at: str | None = None

@@ -7,7 +7,7 @@ Caller: loads the states (`api.plan`); everything here is a function of its argu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -34,7 +34,7 @@ from deltajoin.delta.knowledge import (
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
-from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Target, fingerprint
+from deltajoin.delta.plan import RULES, UNDER_A_VIEW, DeltaPlan, Target, fingerprint
 from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
@@ -50,6 +50,7 @@ from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.solver import parse_strategy
 from deltajoin.planner.statistics import Sketches
 from deltajoin.sql.bind import BoundQuery, bind
+from deltajoin.sql.origins import at_origin, origin
 
 Keys = dict[str, tuple[str, ...]]
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
@@ -77,9 +78,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     tables = inputs.tables
     types = _types(tables)
     columns = {name: readable(table) for name, table in tables.items()}
-    query = bind(model.sql, columns, types, model.functions, model.stamps)
+    with at_origin(model.lines):
+        query = bind(model.sql, columns, types, model.functions, model.stamps)
     keys = resolve_keys(model, tables)
-    graph, operator = _groupable(query, tables)
+    graph, operator = _groupable(query, tables, model.lines)
     described = describe(graph, keys, types)
     for part in graph.parts if graph else ():
         if ties := ambiguous_order(part, described.keys, described.types):
@@ -113,7 +115,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         Situation(
             mode=model.mode,
             first_run=last is None,
-            model_changed=_model_changed(last, mark, model, target.visible),
+            changed_meaning=_changed_meaning(last, mark, model, target.visible),
             operator=against,
             sources=obstacles,
             changed=_changed(sources, moved if graph else None),
@@ -234,12 +236,14 @@ def _unknown_key(table: str, message: str) -> DeltaJoinError:
 
 
 def _groupable(
-    query: BoundQuery, tables: Mapping[str, TableState]
+    query: BoundQuery, tables: Mapping[str, TableState], lines: Sequence[str]
 ) -> tuple[JoinGraph | None, Obstacle | None]:
     """The graph when its rows can be consolidated, else what stands against it."""
     if query.reason is not None:
         reason = query.reason
-        return None, Obstacle(reason.code, reason.message, reason.where, reason.remedy)
+        return None, Obstacle(
+            reason.code, reason.message, *origin(reason.where, reason.remedy, lines)
+        )
     graph = query.graph
     assert graph is not None  # noqa: S101 - a bound query has a graph or a reason
     for source in graph.sources:
@@ -271,8 +275,8 @@ def _target(
                 remedy="Choose another target.",
             )
     key = () if graph is None else row_key(graph, described.keys, described.types)
-    hidden = hidden_columns(graph.grouping, state) if graph and graph.grouping else ()
-    kind = "plain" if graph is None else "grouped" if hidden else "keyed" if key else "bag"
+    hidden = hidden_columns(graph, state) if graph else ()
+    kind = "plain" if graph is None else _kind(key, hidden)
     parts = () if is_path(model.target) else split_dotted(model.target)
     if parts and inputs.target is not None and inputs.backing != (kind in UNDER_A_VIEW):
         raise DeltaJoinError(
@@ -295,10 +299,27 @@ def _target(
     )
 
 
-def _model_changed(
+def _kind(key: tuple[str, ...], hidden: tuple[str, ...]) -> str:
+    if not key:
+        return "bag"
+    return "grouped" if hidden else "keyed"
+
+
+def _changed_meaning(
     last: Record | None, mark: str, model: Model, columns: tuple[str, ...]
 ) -> Obstacle | None:
-    if last is None or last["fingerprint"] == mark:
+    """Why the target's rows may mean something else than this plan's. Another version of our rules
+    comes first: it may have changed the fingerprint as well."""
+    if last is None:
+        return None
+    if last.get("rules") != RULES:
+        return Obstacle(
+            "RULES_CHANGED",
+            "the target was built by another version of the rules that decide its rows",
+            model.name,
+            "Run once with mode full.",
+        )
+    if last["fingerprint"] == mark:
         return None
     return Obstacle(
         "MODEL_CHANGED",

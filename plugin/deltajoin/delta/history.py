@@ -70,7 +70,7 @@ def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
 
 
 def _other_columns(state: TargetState, record: Record) -> str | None:
-    hidden = [COUNT] if record["kind"] == "bag" else record.get("hidden") or []
+    hidden = [*(record.get("hidden") or []), *([COUNT] if record["kind"] == "bag" else [])]
     if [column.name for column in state.columns] == [*record["columns"], *hidden]:
         return None
     return "the target's columns are not those that the last epoch wrote"

@@ -28,7 +28,11 @@ def row_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
     if windowing is None:
         return target_key(graph, keys, types)
     below = {p.name: p for p in graph.projections}
-    shown = (replace(below[o.column], name=o.name) for o in windowing.outputs if o.column)
+    shown = (
+        replace(below[o.column], name=o.name)
+        for o in (*windowing.outputs, *windowing.hidden)
+        if o.column
+    )
     return target_key(replace(graph, projections=tuple(shown)), keys, types)
 
 

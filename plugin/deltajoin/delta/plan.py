@@ -25,6 +25,11 @@ from deltajoin.sql.dialect import spelled
 from deltajoin.sql.stamps import masked
 
 FORMAT = 1
+#: Version of the rules that decide which rows a query has. One that is mended so that rows may
+#: differ raises it: a target that was built by another version is rebuilt once (RULES_CHANGED).
+#:
+#:     1   expressions run as they were written: brackets, casts, intervals, operators, clauses
+RULES = 1
 #: Kinds of targets whose table lies under a view in a catalog.
 UNDER_A_VIEW = ("bag", "grouped")
 
@@ -51,8 +56,9 @@ class Target:
     `place` is what the user gave, `location` the Delta folder (None until a catalog creates it).
     `name_parts` are empty for a path. `kind`: keyed (one row per key), bag (distinct rows with a
     multiplicity), plain (rebuilt only; columns are known to Spark alone), grouped (one row per key,
-    with `hidden` columns that a user does not see, as may be whole rows). `stamps` stand among the
-    columns and are none of the row: they are written with it, by the clock of the epoch.
+    with `hidden` columns that a user does not see, as may be whole rows). A bag may have such too.
+    `stamps` stand among the columns and are none of the row: they are written with it, by the clock
+    of the epoch.
     """
 
     place: str
@@ -158,6 +164,7 @@ class DeltaPlan:
     def _content(self) -> dict[str, Any]:
         content: dict[str, Any] = {
             "format": FORMAT,
+            "rules": RULES,
             "model": self.model,
             "fingerprint": self.fingerprint,
             "sql": self.sql,

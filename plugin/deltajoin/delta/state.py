@@ -24,7 +24,7 @@ from typing import Any
 from sqlglot import exp
 
 from deltajoin.delta.path import SourceVersion
-from deltajoin.graph import Grouping, JoinGraph, Projection
+from deltajoin.graph import JoinGraph, Projection
 from deltajoin.names import RESERVED_PREFIX, ROWS, SHOWN
 from deltajoin.sql.aggregates import Call, aggregate_calls
 from deltajoin.sql.dialect import parse_expression, text
@@ -103,8 +103,13 @@ def group_state(
     return None if any(a.kept == GROUPS for a in found) else GroupState(found)
 
 
-def hidden_columns(grouping: Grouping, state: GroupState | None) -> tuple[str, ...]:
-    """What the target of a grouped query stores beside the columns that the query gives out."""
+def hidden_columns(graph: JoinGraph, state: GroupState | None) -> tuple[str, ...]:
+    """What the target stores beside the columns that the query gives out."""
+    if graph.windowing is not None:
+        return tuple(output.name for output in graph.windowing.hidden)
+    grouping = graph.grouping
+    if grouping is None:
+        return ()
     shown = (SHOWN,) if state is not None and grouping.having else ()
     return (*grouping.hidden_keys, *(state.columns if state else ()), *shown)
 

@@ -4,6 +4,7 @@ The first rule that applies wins, in this order:
 
     the last epoch's commit is gone     full         HISTORY_LOST         strict: refused
     nothing there yet                   full         FIRST_RUN
+    our rules for rows changed          full         RULES_CHANGED        strict: refused
     the model's definition changed      full         MODEL_CHANGED        strict: refused
     mode full                           full         FULL_REQUESTED
     a source can't give its change      full         the source's code    strict: refused
@@ -51,12 +52,13 @@ class Decision:
 @dataclass(frozen=True)
 class Situation:
     """What the decision depends on; `dear` tells why finding the change costs more than all,
-    `untraced` why following it does, `lost` why nobody knows what the last epoch consumed; `clock`
+    `untraced` why following it does, `lost` why nobody knows what the last epoch consumed.
+    `changed_meaning`: other rules of ours or another definition than the last epoch's. `clock`
     tells how the clock moved that decides rows."""
 
     mode: str
     first_run: bool
-    model_changed: Obstacle | None
+    changed_meaning: Obstacle | None
     operator: Obstacle | None
     sources: tuple[Obstacle, ...]
     changed: tuple[str, ...]
@@ -73,7 +75,7 @@ def decide(now: Situation) -> Decision:
     Raises:
         DeltaJoinError: under incremental_strict, the code of what rules out an incremental run.
     """
-    found = (now.lost, now.model_changed, *now.sources, now.operator)
+    found = (now.lost, now.changed_meaning, *now.sources, now.operator)
     obstacles = [o for o in found if o is not None]
     if now.mode == "incremental_strict" and obstacles:
         raise _refusal(obstacles[0])
@@ -81,8 +83,8 @@ def decide(now: Situation) -> Decision:
         return Decision("full", now.lost.code, now.lost.message)
     if now.first_run:
         return Decision("full", "FIRST_RUN", "the target holds no epoch yet")
-    if now.model_changed:
-        return Decision("full", now.model_changed.code, now.model_changed.message)
+    if now.changed_meaning:
+        return Decision("full", now.changed_meaning.code, now.changed_meaning.message)
     if now.mode == "full":
         return Decision("full", "FULL_REQUESTED", "mode full")
     if now.sources:

@@ -57,7 +57,7 @@ def net_change(graph: JoinGraph, path_rows: str = PATH_ROWS) -> exp.Select:
 
 
 def windowed(rows: exp.Expr, windowing: Windowing) -> exp.Select:
-    """The query's rows of all rows of some partitions, which stand under the alias INPUT."""
+    """The stored rows of all rows of some partitions, which stand under the alias INPUT."""
     calls = [named(expression(sql), name) for name, sql in windowing.windows]
     peers = [f"{_PEERS}_{i}" for i in range(len(windowing.orders))]
     calls += [
@@ -66,7 +66,8 @@ def windowed(rows: exp.Expr, windowing: Windowing) -> exp.Select:
     ]
     inner = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(INPUT, quoted=True)))
     inner = inner.select(*calls).from_(rows)
-    select = exp.select(*(named(expression(o.sql), o.name) for o in windowing.outputs))
+    outputs = (*windowing.outputs, *windowing.hidden)
+    select = exp.select(*(named(expression(o.sql), o.name) for o in outputs))
     select = select.from_(inner.subquery(exp.to_identifier(INPUT, quoted=True)))
     conditions = [_no_ties(peers)] if peers else []
     conditions += [expression(sql) for sql in windowing.conditions]
@@ -99,11 +100,11 @@ def partition_statement(graph: JoinGraph, target: Target) -> Statement:
     """The rows of the touched partitions, now and in the target."""
     windowing = graph.windowing
     assert windowing is not None  # noqa: S101 - the caller's promise
-    new = exp.select(*(column(name) for name in target.columns), named(number(1), WEIGHT))
+    new = exp.select(*(column(name) for name in target.stored), named(number(1), WEIGHT))
     new = new.from_(touched_parts(graph, REGROUPED, TOUCHED).subquery("new"))
     stored = column(COUNT, "t") if target.kind == "bag" else number(1)
     minus = named(exp.Neg(this=stored), WEIGHT)
-    old = exp.select(*(column(name, "t") for name in target.columns), minus)
+    old = exp.select(*(column(name, "t") for name in target.stored), minus)
     names = dict(zip(windowing.keys, windowing.key_outputs, strict=True))
     old = of_touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)
     return Statement(PARTITION_ROWS, pretty(exp.union(new, old, distinct=False)))

@@ -60,15 +60,20 @@ def query_rows(
     return grouped(rows.subquery(INPUT), graph.grouping, state) if graph.grouping else rows
 
 
+def own_text(plan: DeltaPlan, views: Views) -> str:
+    """The query as the user wrote it, over this epoch's versions and by its clock."""
+    places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
+    if plan.is_unreadable:
+        return over_views(plan.sql, _nothing_hidden(plan, places))
+    selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
+    return replace_tables(at_clock(plan) or plan.sql, places, selects)
+
+
 def full_sql(plan: DeltaPlan, views: Views, *, stamps: bool = True) -> str:
     """The whole query over this epoch's versions, by its clock; derived sources stand before it by
     name. Without `stamps`: its rows alone."""
     if plan.graph is None or plan.full_query is None:
-        places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
-        if plan.is_unreadable:
-            return over_views(plan.sql, _nothing_hidden(plan, places))
-        selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
-        return replace_tables(_at_clock(plan), places, selects)
+        return own_text(plan, views)
     versions = {s.source: s.version for s in plan.all_sources}
     rows = query_rows(plan.graph, plan.full_query, views, versions, plan.state)
     if plan.target.kind == "bag":
@@ -92,12 +97,12 @@ def _nothing_hidden(plan: DeltaPlan, places: Mapping[str, str]) -> Mapping[str, 
     return places
 
 
-def _at_clock(plan: DeltaPlan) -> str:
-    """The query's own text with the epoch's clock; with Spark's, where that can't be told apart."""
+def at_clock(plan: DeltaPlan) -> str | None:
+    """The query's own text by the epoch's clock; None where the clock can't be told from others."""
     if plan.clock is None:
         return plan.sql
     columns = {name.lower() for source in plan.sources for name, _ in source.columns}
-    return frozen_query(plan.sql, micros(plan.clock), columns) or plan.sql
+    return frozen_query(plan.sql, micros(plan.clock), columns)
 
 
 def _hides(source: SourceVersion) -> bool:

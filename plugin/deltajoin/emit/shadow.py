@@ -1,9 +1,11 @@
-"""The comparison of mode shadow: the target after the run against the whole query.
+"""The comparison of mode shadow: the target after the run against the query as it was written.
 
     target_before, to_write     the target as the last epoch left it; what the MERGE will do
-    shadow_full                 the whole query over this epoch's versions
+    shadow_full                 the user's own text over this epoch's versions
 
 Rows of the first two count up, rows of the last count down, and what does not sum to zero differs.
+What a user doesn't see of the target is no part of that. Hidden state of groups is compared with
+our own form of the query (`shadow_state`), so that what is wrong there is told before it shows.
 Float columns come after: among the rows that differ and are equal in all other columns, both sides
 are sorted and compared pair by pair within the tolerance (`delta/shadow.py`).
 
@@ -12,7 +14,7 @@ Result: the exactly compared columns, and how many rows are too many and missing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -20,31 +22,49 @@ from sqlglot import exp
 from deltajoin.delta.plan import Shadow, Target
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
 from deltajoin.emit.write import TO_WRITE
-from deltajoin.names import COUNT, OPERATION, WEIGHT
+from deltajoin.names import COUNT, OPERATION, SHOWN, WEIGHT
 
 if TYPE_CHECKING:
     from deltajoin.emit.views import Scan
 
-TARGET_BEFORE, SHADOW_FULL = "target_before", "shadow_full"
+TARGET_BEFORE, SHADOW_FULL, SHADOW_STATE = "target_before", "shadow_full", "shadow_state"
 EXTRA, MISSING = "__deltajoin_extra", "__deltajoin_missing"
 
 
 @dataclass(frozen=True)
-class ShadowProgram:
-    """What mode shadow needs more: versions to open, the whole query, the comparison."""
+class Comparison:
+    """A query over this epoch's versions, and the statement that compares the target with it."""
 
-    scans: tuple[Scan, ...]
-    full: str
+    view: str
+    sql: str
     compare: str
 
 
-def compare_sql(target: Target, shadow: Shadow) -> str:
-    """Rows in which the target after the run and the query differ; none when they are equal."""
-    columns = [column(name) for name in target.stored]
+@dataclass(frozen=True)
+class ShadowProgram:
+    """What mode shadow needs more: versions to open, the user's own text and the comparison with
+    it, then that of hidden state."""
+
+    scans: tuple[Scan, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+def comparisons(target: Target, shadow: Shadow, own_text: str, full: str) -> tuple[Comparison, ...]:
+    """The comparison with the user's own text; for hidden state one with our form of the query."""
+    seen = Comparison(SHADOW_FULL, own_text, compare_sql(target, shadow))
+    if not target.hidden:
+        return (seen,)
+    whole = replace(target, columns=target.stored, hidden=())
+    return seen, Comparison(SHADOW_STATE, full, compare_sql(whole, shadow, SHADOW_STATE))
+
+
+def compare_sql(target: Target, shadow: Shadow, view: str = SHADOW_FULL) -> str:
+    """Rows in which the target after the run and a query differ; none when they are equal."""
+    columns = [column(name) for name in target.columns]
     weight = call("sum", column(WEIGHT))
     differing = (
         exp.select(*columns, named(weight, WEIGHT))
-        .from_(_weighted(target).subquery("both"))
+        .from_(_weighted(target, view).subquery("both"))
         .group_by(*[c.copy() for c in columns])
         .having(exp.NEQ(this=weight.copy(), expression=number(0)))
     )
@@ -57,39 +77,37 @@ def compare_sql(target: Target, shadow: Shadow) -> str:
     )
 
 
-def _weighted(target: Target) -> exp.Query:
-    """All rows of both sides: the target's up, the query's down."""
-    columns = [column(name) for name in target.stored]
+def _weighted(target: Target, view: str) -> exp.Query:
+    """All rows of both sides that a user sees: the target's up, the query's down."""
+    columns = [column(name) for name in target.columns]
 
-    def rows(weight: exp.Expr, view: str) -> exp.Select:
-        return exp.select(*[c.copy() for c in columns], named(weight, WEIGHT)).from_(table(view))
+    def rows(weight: exp.Expr, name: str) -> exp.Select:
+        return exp.select(*[c.copy() for c in columns], named(weight, WEIGHT)).from_(table(name))
 
+    queried = rows(exp.Neg(this=number(1)), view)
     if target.kind == "bag":
         return union_all(
-            rows(column(COUNT), TARGET_BEFORE),
-            rows(column(WEIGHT), TO_WRITE),
-            rows(exp.Neg(this=column(COUNT)), SHADOW_FULL),
+            rows(column(COUNT), TARGET_BEFORE), rows(column(WEIGHT), TO_WRITE), queried
         )
     deleted = exp.NEQ(this=column(OPERATION), expression=string("delete"))
     same_key = [
         exp.NullSafeEQ(this=column(name, "t"), expression=column(name, "s")) for name in target.key
     ]
     untouched = (
-        exp.select(*[column(name, "t") for name in target.stored], named(number(1), WEIGHT))
+        exp.select(*[column(name, "t") for name in target.columns], named(number(1), WEIGHT))
         .from_(table(TARGET_BEFORE, "t"))
         .join(table(TO_WRITE, "s"), on=exp.and_(*same_key), join_type="left anti")
     )
-    return union_all(
-        untouched,
-        rows(number(1), TO_WRITE).where(deleted),
-        rows(exp.Neg(this=number(1)), SHADOW_FULL),
-    )
+    written = rows(number(1), TO_WRITE).where(deleted)
+    if SHOWN in target.hidden:
+        untouched, written = untouched.where(column(SHOWN, "t")), written.where(column(SHOWN))
+    return union_all(untouched, written, queried)
 
 
 def _settle(differing: exp.Select, target: Target, shadow: Shadow) -> exp.Select:
     """What still differs once float columns are compared within their tolerance."""
     names = [name for name, _ in shadow.floats]
-    exact = [column(name) for name in target.stored if name not in names]
+    exact = [column(name) for name in target.columns if name not in names]
     up, down = column(WEIGHT), exp.Neg(this=column(WEIGHT))
     sides = exp.select(
         *exact, named(_side(names, up), EXTRA), named(_side(names, down), MISSING)

@@ -27,9 +27,9 @@ from deltajoin.emit.derived import DerivedProgram, derived_program
 from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
 from deltajoin.emit.layers import PARTITION_ROWS, made_rows, net_change, partition_statement
 from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
-from deltajoin.emit.query import full_sql
+from deltajoin.emit.query import at_clock, full_sql, own_text
 from deltajoin.emit.route import all_paths, regroup_statements
-from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, compare_sql
+from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, comparisons
 from deltajoin.emit.state import add_sql, change_sql
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import fold_sql, merge_sql, stamps_sql
@@ -65,9 +65,9 @@ class Program:
         yield from [(TOUCHED, self.touched)] if self.touched else []
         yield from ((part.view, part.sql) for part in self.regroup)
         ends = {"to_write": self.fold, "merge": self.merge, "full": self.full}
-        if self.shadow is not None:
-            ends |= {"shadow_full": self.shadow.full, "shadow": self.shadow.compare}
         yield from ((name, sql) for name, sql in ends.items() if sql is not None)
+        for one in self.shadow.comparisons if self.shadow else ():
+            yield from ((one.view, one.sql), (f"compare_{one.view}", one.compare))
 
 
 def build_program(plan: DeltaPlan) -> Program:
@@ -145,8 +145,8 @@ def _regroup(plan: DeltaPlan, graph: JoinGraph, views: Views) -> tuple[Statement
 def _shadow(
     plan: DeltaPlan, views: Views, opened: frozenset[tuple[str, int]]
 ) -> ShadowProgram | None:
-    """The comparison; it reads through Delta also what the run itself reads as files, under the
-    same names: by then nothing of the run is left to compute."""
+    """The comparison with the query as it was written; it reads through Delta also what the run
+    itself reads as files, under the same names: by then nothing of the run is left to compute."""
     if plan.shadow is None or plan.target.location is None:
         return None
     by_delta = Views(replace(plan, sources=tuple(replace(s, plain=()) for s in plan.sources)))
@@ -155,8 +155,12 @@ def _shadow(
     before = Scan(TARGET_BEFORE, plan.target.location, plan.shadow.version)
     return ShadowProgram(
         scans=(*(scan for scan in scans if scan not in known), before),
-        full=full_sql(plan, views, stamps=False),
-        compare=compare_sql(plan.target, plan.shadow),
+        comparisons=comparisons(
+            plan.target,
+            plan.shadow,
+            own_text(plan, views) if at_clock(plan) else full_sql(plan, views, stamps=False),
+            full_sql(plan, views, stamps=False),
+        ),
     )
 
 
@@ -174,7 +178,7 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
         return frozenset()
     types = {(s.source, name): kind for s in plan.all_sources for name, kind in s.columns}
     keys = dict(plan.keys) | {derived.source.source: derived.key for derived in plan.derived}
-    relations = identifying_relations(graph, keys, types, plan.target.kind == "keyed")
+    relations = identifying_relations(graph, keys, types, plan.target.kind != "bag")
     found = {graph.by_name[name].source for name in relations}
     for derived in reversed(graph.all_derived):
         if derived.clocked and derived.name in found:

@@ -121,7 +121,7 @@ def add_sql(target: Target, graph: JoinGraph, state: GroupState) -> str:
     rows = column(ROWS, INPUT)
     made = _outputs(grouping, _evaluated(grouping))
     values = {name: _from_state(value, state) for name, value in made}
-    values |= {name: column(name, INPUT) for name in hidden_columns(grouping, state)}
+    values |= {name: column(name, INPUT) for name in hidden_columns(graph, state)}
     values |= dict(_key_values(grouping))
     operation = exp.case().when(_negative(rows), fail("TARGET_DRIFT"))
     if not state.is_linear:

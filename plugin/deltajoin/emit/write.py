@@ -30,7 +30,7 @@ PATH_ROWS, TO_WRITE = "path_rows", "to_write"
 
 def count_select(select: exp.Query, target: Target) -> exp.Select:
     """Distinct rows of a query with their multiplicity."""
-    columns = [column(name) for name in target.columns]
+    columns = [column(name) for name in target.stored]
     return (
         exp.select(*columns, named(call("count", number(1)), COUNT))
         .from_(select.subquery("query"))
@@ -43,8 +43,7 @@ def stamped(rows: exp.Query, target: Target) -> exp.Query:
     if not target.stamps:
         return rows
     stamps = {stamp.name: named(expression(stamp.sql), stamp.name) for stamp in target.stamps}
-    more = (COUNT,) if target.kind == "bag" else target.hidden
-    names = (*target.visible, *more)
+    names = (*target.visible, *target.hidden, *((COUNT,) if target.kind == "bag" else ()))
     return exp.select(*(stamps.get(name) or column(name) for name in names)).from_(
         rows.subquery("query")
     )
@@ -74,9 +73,9 @@ def fold_sql(target: Target, rows: exp.Expr | None = None) -> str:
     """Weighted rows, those of the paths by default -> rows to write: per key with an operation, or
     per distinct row with a weight."""
     if target.kind == "bag":
-        return pretty(net(target.columns, rows))
+        return pretty(net(target.stored, rows))
     key = [column(name) for name in target.key]
-    rest = [name for name in target.columns if name not in target.key]
+    rest = [name for name in target.stored if name not in target.key]
     weight = column(WEIGHT)
     positive = exp.GT(this=weight, expression=number(0))
     plus = call("sum", call("greatest", weight.copy(), number(0)))
@@ -86,7 +85,7 @@ def fold_sql(target: Target, rows: exp.Expr | None = None) -> str:
         row = call("struct", *[column(name) for name in rest])
         new = exp.Filter(this=call("any_value", row), expression=exp.Where(this=positive))
         folded = folded.select(named(new, "new"))
-    folded = folded.from_(net(target.columns, rows).subquery("net")).group_by(
+    folded = folded.from_(net(target.stored, rows).subquery("net")).group_by(
         *[k.copy() for k in key]
     )
     operation = (
@@ -113,7 +112,7 @@ def merge_sql(target: Target) -> str:
     Bags match on the whole row, other targets on the key, both null-safely.
     """
     bag = target.kind == "bag"
-    matched = target.columns if bag else target.key
+    matched = target.stored if bag else target.key
     on = exp.and_(
         *(exp.NullSafeEQ(this=column(name, "t"), expression=column(name, "s")) for name in matched),
     )
@@ -176,9 +175,7 @@ def _bag_whens(target: Target) -> list[exp.When]:
         *whens,
         _when(True, there, exp.Update(expressions=[counted])),
         _when(True, None, exp.Update(expressions=[_set(COUNT, drift)])),
-        _when(
-            False, inserted, _insert((*target.columns, COUNT), (*target.columns, WEIGHT), stamps)
-        ),
+        _when(False, inserted, _insert((*target.stored, COUNT), (*target.stored, WEIGHT), stamps)),
         _when(
             False,
             None,

@@ -94,7 +94,7 @@ class _Builder:
                 items[number] for number in sorted({at[bit] for bit in bits(touched) if bit in at})
             ]
 
-        for predicate in block.predicates:
+        for predicate in (p for p in block.predicates if p.kind != "cross"):
             touched = self._touched((predicate,)) or self._first(block)
             met = holding(touched)
             if len(met) > 1:

@@ -69,7 +69,9 @@ class Matching:
         equalities: list[Equality] = []
         for number, predicate in enumerate(given):
             names = sorted(predicate.relations)
-            if len(names) < 2 or not all(name in self._numbers for name in names):
+            if len(names) < 2 or predicate.kind == "cross":
+                continue
+            if not all(name in self._numbers for name in names):
                 continue
             if predicate.left is not None and predicate.right is not None:
                 equalities.append((predicate.left, predicate.right))

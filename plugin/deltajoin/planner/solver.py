@@ -79,7 +79,7 @@ def parse_strategy(name: str) -> Strategy:
 def edges_of(graph: JoinGraph) -> tuple[JoinEdge, ...]:
     """An edge for each pair of relations that share a predicate, by all their equalities."""
     keys: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for predicate in graph.predicates:
+    for predicate in (p for p in graph.predicates if p.kind != "cross"):
         names = sorted(predicate.relations)
         for i, left in enumerate(names):
             for right in names[i + 1 :]:

@@ -236,6 +236,7 @@ class _Run:
         paths = [_path_record(*pair) for pair in zip(plan["paths"], reports, strict=True)]
         record = {
             "format": plan["format"],
+            "rules": plan["rules"],
             "model": plan["model"],
             "target": self.target["place"],
             "epoch": plan["epoch"],

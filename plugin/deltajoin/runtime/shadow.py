@@ -1,4 +1,4 @@
-"""Compare what a run is about to write with a full recomputation, and stop it if they differ.
+"""Compare what a run is about to write with the query as it was written; stop it if they differ.
 
 Rule: nothing is written before both are equal as multisets. What is compared is what the MERGE will
 do: `to_write` applied to the target at the version that the plan found.
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.read import Counter, open_scans
-from deltajoin.runtime.target import SHOWN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,28 +30,29 @@ def compare(
         DeltaJoinError: SHADOW_MISMATCH.
     """
     open_scans(spark, shadow["scans"])
-    rows = "coalesce(sum(`__deltajoin_count`), 0)" if target["kind"] == "bag" else "count(1)"
-    if SHOWN in target.get("hidden", ()):
-        rows = f"count_if(`{SHOWN}`)"
-    queried = Counter("shadow_full", {"rows": rows})
-    counted = Counter("shadow", {name: f"coalesce(sum(`{name}`), 0)" for name in (EXTRA, MISSING)})
-    with explained("comparison with a full recomputation"):
-        queried.watch(spark.sql(shadow["full"])).createOrReplaceTempView("shadow_full")
-        found = counted.watch(spark.sql(shadow["compare"])).localCheckpoint(eager=True)
-        differing = counted.read() or _count(found)
-        if any(differing.values()):
-            raise _mismatch(target, differing, _examples(found, target))
+    rows = [_compared(spark, one, target) for one in shadow["comparisons"]]
     return {
-        "rows": (queried.read() or {"rows": 0})["rows"],
+        "rows": rows[0],
         "differing": 0,
         "tolerances": {name: tolerance for name, tolerance in floats},
     }
 
 
-def _count(found: DataFrame) -> dict[str, int]:
-    """The counts where Spark has no use for the counter: then the rows themselves decide."""
-    rows = found.select(EXTRA, MISSING).collect()
-    return {name: sum(int(row[name]) for row in rows) for name in (EXTRA, MISSING)}
+def _compared(spark: SparkSession, one: dict[str, Any], target: dict[str, Any]) -> int:
+    """Rows of a query with which the target agrees."""
+    view = one["view"]
+    queried = Counter(view)
+    counted = Counter(
+        f"compare_{view}", {name: f"coalesce(sum(`{name}`), 0)" for name in (EXTRA, MISSING)}
+    )
+    with explained("comparison with a full recomputation"):
+        rows = spark.sql(one["sql"])
+        queried.watch(rows).createOrReplaceTempView(view)
+        found = counted.watch(spark.sql(one["compare"])).localCheckpoint(eager=True)
+        differing = counted.read() or counted.over(found)
+        if any(differing.values()):
+            raise _mismatch(target, differing, _examples(found, target))
+        return (queried.read() or queried.over(rows))["rows"]
 
 
 def _examples(found: DataFrame, target: dict[str, Any]) -> str:

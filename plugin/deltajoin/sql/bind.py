@@ -34,9 +34,10 @@ from deltajoin.sql.columns import (
     named_columns,
     renamed,
 )
-from deltajoin.sql.dialect import Unreadable, closed, parse, place, spelled, unwrapped
+from deltajoin.sql.dialect import Unreadable, closed, parse, place, spelled, text, unwrapped
 from deltajoin.sql.exact import made_outputs
-from deltajoin.sql.group import group_rows, is_grouped, name_outputs, own_name
+from deltajoin.sql.group import group_rows, is_grouped, name_outputs
+from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.known import check_known
 from deltajoin.sql.layers import is_layered, layered
@@ -51,7 +52,6 @@ from deltajoin.sql.refuse import (
     check_shape,
     check_union,
     join_kind,
-    name_units,
 )
 from deltajoin.sql.scope import Block, Item, Outer, Scope, Union
 from deltajoin.sql.stamps import (
@@ -117,8 +117,7 @@ def bind(
 
     Raises:
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
-            AMBIGUOUS_COLUMN, UNCONNECTED_RELATIONS, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME,
-            NOT_A_STAMP.
+            AMBIGUOUS_COLUMN, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME, NOT_A_STAMP.
     """
     try:
         query = parse(sql)
@@ -128,7 +127,6 @@ def bind(
         unread = Reason(error.code, error.message, error.where or "the SQL", str(error.remedy))
         clock = "instant" if names_clock(sql) else ""
         return BoundQuery(sql, tuple(sorted(columns)), None, unread, spelled(sql), clock)
-    name_units(query)
     tables = resolve_tables(query, columns)
     declared = frozenset(name.lower() for name in stamps)
     try:
@@ -389,7 +387,7 @@ class _Binder:
             raise Unsupported(
                 "OUTER_JOIN", f"{kind.upper()} JOIN after a comma", join, "Write the joins out."
             )
-        block.crossed = block.crossed or (join.kind or "").upper() == "CROSS"
+        block.crossed = block.crossed or text(join).startswith(",")
         before, merged = list(scope.items), dict(scope.merged)
         mine = block if kind == "inner" else Block()
         item = self._join_item(join.this, mine, scope)

@@ -1,9 +1,8 @@
 """A bound block -> JoinGraph.
 
 Every conjunct is classified by the relations it touches; columns that a query uses are collected
-per relation; outer joins are simplified and brought to normal form. The graph must hang together:
-a relation that no predicate reaches would multiply every row, which a user rarely means and a delta
-never makes cheap, so it is refused.
+per relation; outer joins are simplified and brought to normal form. Relations that no predicate
+connects are linked by one that is always true, so that every core hangs together.
 """
 
 from __future__ import annotations
@@ -13,11 +12,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import (
     Block,
     ColumnRef,
-    Core,
     Derived,
     Grouping,
     Join,
@@ -25,7 +22,6 @@ from deltajoin.graph import (
     Predicate,
     Projection,
     Relation,
-    components,
 )
 from deltajoin.layers import Generation, Windowing
 from deltajoin.names import check_name
@@ -33,10 +29,9 @@ from deltajoin.sql import scope as bound
 from deltajoin.sql.dialect import text
 from deltajoin.sql.group import check_names
 from deltajoin.sql.imply import with_implied
-from deltajoin.sql.normalise import as_block, normal_forms, simplify
+from deltajoin.sql.normalise import as_block, linked, normal_forms, simplify
 from deltajoin.sql.occurrences import told_apart
 from deltajoin.sql.predicates import predicate_of, refs_in
-from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.unite import read, with_outputs, without_unions
 
 
@@ -52,13 +47,13 @@ def build_graph(
     """Assemble and check the join graph.
 
     Raises:
-        DeltaJoinError: UNCONNECTED_RELATIONS, UNNAMED_COLUMN, DUPLICATE_COLUMN, RESERVED_NAME.
+        DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN, RESERVED_NAME.
     """
     check_names(block.outputs)
     projections = tuple(_projection(name, node) for name, node, _ in block.outputs)
     root = _block(block)
     cores, copies = told_apart(normal_forms(root), tuple(name for name, _ in relations))
-    cores = tuple(simplify(core) for core in cores)
+    cores = tuple(linked(simplify(core)) for core in cores)
     kinds = dict(_kinds(block))
     if kinds:
         cores = tuple(with_outputs(core, projections, kinds) for core in cores)
@@ -93,8 +88,6 @@ def build_graph(
     )
     for name in graph.output_names:
         check_name(name, f"column {name}")
-    for core in graph.branches:
-        _check_core(core, root)
     return graph
 
 
@@ -132,40 +125,3 @@ def _in_schema_order(used: Mapping[str, None], schema: tuple[str, ...]) -> tuple
 def _projection(name: str, node: exp.Expr) -> Projection:
     column = (node.table, node.name) if isinstance(node, exp.Column) else None
     return Projection(name, text(node), refs_in(node), column)
-
-
-def _check_core(core: Core, root: Block) -> None:
-    links = [predicate.relations for predicate in core.predicates]
-    hanging = [frozenset(a.core.everything) for a in core.attachments]
-    for attachment, below in zip(core.attachments, hanging, strict=True):
-        links.append(below)
-        links += [p.relations for p in attachment.on if p.relations & below]
-        links += [below | core.inner] if attachment.kind != "left" else []
-        _check_core(attachment.core, root)
-    groups = components((*core.relations, *(n for below in hanging for n in below)), links)
-    if len(groups) > 1 and not _hangs_together(root):
-        shown = " and ".join("{" + ", ".join(group) + "}" for group in groups)
-        raise DeltaJoinError(
-            "UNCONNECTED_RELATIONS",
-            f"no predicate connects {shown}",
-            where=shown,
-            remedy="Add a join condition between them.",
-        )
-    if not core.is_connected:
-        message = "a join that only an outer join's columns connect"
-        raise Unsupported("OUTER_JOIN", message, None, "Join inner relations to each other.")
-
-
-def _hangs_together(block: Block) -> bool:
-    """True when the predicates of the query as written link all its relations."""
-    return len(components(block.relations, _links(block))) == 1
-
-
-def _links(block: Block) -> Iterator[frozenset[str]]:
-    yield from (p.relations for p in block.predicates)
-    for item in block.items:
-        if isinstance(item, Join):
-            yield from (p.relations for p in item.on)
-            if item.kind in ("semi", "anti", "union"):
-                yield frozenset(item.relations)
-            yield from (*_links(item.left), *_links(item.right))

@@ -13,10 +13,12 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.sql.grammar import SparkGrammar, UnsignedShift
 from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
+from deltajoin.sql.units import name_units
 
 _CORRECT = "Correct the SQL; where Spark reads it as it is, use a mode that rebuilds."
 _SYNONYMS = {
@@ -37,14 +39,22 @@ class Verbatim(Spark):
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
-    class Parser(SpanParser, Spark.Parser):  # type: ignore[misc, valid-type]
+    class Parser(SpanParser, SparkGrammar, Spark.Parser):  # type: ignore[misc, valid-type]
         FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
         NO_PAREN_FUNCTIONS: ClassVar[dict] = {}  # type: ignore[type-arg]
+        #: `any(x) + 1` is a call and a sum.
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict] = {  # type: ignore[type-arg]
+            name: parse
+            for name, parse in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items()
+            if name != "ANY"
+        }
         FUNCTION_PARSERS: ClassVar[dict] = {  # type: ignore[type-arg]
             name: parse
             for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
             if name in _OWN_SYNTAX
         }
+        FUNCTION_PARSERS["SUBSTR"] = FUNCTION_PARSERS["SUBSTRING"]
+        TERM: ClassVar[dict] = {**Spark.Parser.TERM, TokenType.DPIPE: exp.DPipe}  # type: ignore[type-arg]
 
     class Generator(SpanGenerator, Spark.Generator):  # type: ignore[misc, valid-type]
         #: What has no transform of its own comes out clause by clause: QUALIFY, for one, stays.
@@ -52,7 +62,7 @@ class Verbatim(Spark):
             kind: write
             for kind, write in Spark.Generator.TRANSFORMS.items()
             if kind not in (exp.Select, exp.With, exp.From, exp.Pivot)
-        }
+        } | {UnsignedShift: lambda self, node: self.binary(node, ">>>")}
 
 
 def parse(sql: str) -> exp.Query:
@@ -101,6 +111,7 @@ def _statements(sql: str) -> list[exp.Expr]:
     tokens = tokens_of(sql)
     found = [s for s in Verbatim().parser().parse(tokens, sql) if s is not None]
     if len(found) == 1:
+        name_units(found[0])
         note_slots(found[0], sql, tokens)
     return found
 
@@ -110,6 +121,15 @@ class Unreadable(DeltaJoinError):
 
     def __init__(self, message: str, where: str | None) -> None:
         super().__init__("SQL_PARSE_ERROR", message, where=where, remedy=_CORRECT)
+
+
+def is_readable(sql: str) -> bool:
+    """False for a text of tokens that our parser can't make a query of."""
+    try:
+        parse(sql)
+    except Unreadable:
+        return False
+    return True
 
 
 def unwrapped(query: exp.Query) -> exp.Query:

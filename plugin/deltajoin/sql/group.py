@@ -8,6 +8,7 @@ is a group-by without aggregates. A total has no keys: the rows carry a constant
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -15,35 +16,27 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Grouping
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, TOTAL
-from deltajoin.sql import functions
 from deltajoin.sql.dialect import place, spelled, text, unwrapped
+from deltajoin.sql.group_keys import (
+    REMEDY,
+    Named,
+    is_aggregate,
+    own_name,
+    unaliased,
+    written_keys,
+    written_outputs,
+)
 from deltajoin.sql.refuse import Unsupported, check_expression
 from deltajoin.sql.scope import Block, Scope
 
 Bind = Callable[[exp.Expr], exp.Expr]
-_REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the aggregate downstream."
 
 
 def is_grouped(select: exp.Select) -> bool:
     """True for a select with GROUP BY, HAVING, DISTINCT or an aggregate among its outputs."""
     if any(select.args.get(name) for name in ("group", "having", "distinct")):
         return True
-    return any(_is_aggregate(node) for output in select.expressions for node in output.walk())
-
-
-def _is_aggregate(node: exp.Expr) -> bool:
-    return (
-        isinstance(node, exp.Anonymous)
-        and str(node.this).lower() in functions.AGGREGATES
-        and not isinstance(node.parent, exp.Window)
-    )
-
-
-def own_name(node: exp.Expr) -> str:
-    """The name that Spark gives a column without alias; empty where there is none to rely on."""
-    if isinstance(node, exp.Column):
-        return node.name
-    return node.expression.name if isinstance(node, exp.Dot) else ""
+    return any(is_aggregate(node) for output in select.expressions for node in output.walk())
 
 
 def name_outputs(query: exp.Query) -> None:
@@ -74,104 +67,69 @@ def group_rows(select: exp.Select, block: Block, bind: Bind, scope: Scope) -> Gr
         Unsupported: AGGREGATE for grouping sets and aggregates that depend on row order.
         DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN.
     """
-    outputs = _outputs(select, scope)
+    return make_grouping(block, bound_groups(select, bind, scope))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A grouped SELECT over relations: keys, outputs as (name, expression), and a condition."""
+
+    keys: list[exp.Expr]
+    outputs: list[Named]
+    having: exp.Expr | None
+
+
+def bound_groups(select: exp.Select, bind: Bind, scope: Scope) -> Groups:
+    """What a grouped SELECT says, over relations; see `group_rows`."""
+    outputs = written_outputs(select, scope)
 
     def bound(node: exp.Expr) -> exp.Expr:
         return node if node.meta.get("bound") else bind(_counted(node))
 
-    given = [bound(key) for key in _keys(select, outputs, scope)]
-    keys = list({plain(key): key for key in given}.values())
+    keys = [bound(key) for key in written_keys(select, outputs, scope)]
+    having = select.args.get("having")
+    if having is not None:
+        written = unaliased(having.this, outputs, scope)
+        check_expression(written, grouped=True)
+        having = _as_condition(bound(written))
+    return Groups(keys, [(name, bound(node)) for name, node in outputs], having)
+
+
+def make_grouping(block: Block, groups: Groups) -> Grouping:
+    """Put what is grouped into the block's outputs; give what is made of it."""
+    keys = list({plain(key): key for key in groups.keys}.values())
     maker = _Maker(keys)
-    made = [(name, maker.over_input(bound(node)), node) for name, node in outputs]
-    condition = ""
-    if having := select.args.get("having"):
-        condition = text(maker.over_input(bound(_unaliased(having.this, outputs, scope))))
+    made = [(name, maker.over_input(node), node) for name, node in groups.outputs]
+    having = text(maker.over_input(groups.having)) if groups.having is not None else None
     check_names(made)
     block.outputs = [(f"g{i}", key, key) for i, key in enumerate(keys or [exp.Literal.number(1)])]
     block.outputs += [(name, column, column) for name, column in maker.columns()]
-    shown = {node.name: name for name, node, _ in reversed(made) if isinstance(node, exp.Column)}
+    shown = {n.name: name for name, n, _ in reversed(made) if isinstance(n, exp.Column)}
     names = tuple(f"g{i}" for i in range(len(keys)))
     hidden = (f"{RESERVED_PREFIX}key_{i}" for i in range(len(keys)))
     return Grouping(
         keys=names,
         outputs=tuple((name, text(node)) for name, node, _ in made),
-        having=condition or None,
+        having=having,
         key_outputs=tuple(shown.get(g, key) for g, key in zip(names, hidden, strict=True))
         or (TOTAL,),
     )
-
-
-def _outputs(select: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr]]:
-    found: list[tuple[str, exp.Expr]] = []
-    for node in select.expressions:
-        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
-            for name, value in scope.expand_star(node):
-                value.meta["bound"] = True
-                found.append((name, value))
-            continue
-        check_expression(node, grouped=True)
-        value = node.this if isinstance(node, exp.Alias) else node
-        found.append((node.alias if isinstance(node, exp.Alias) else own_name(value), value))
-    return found
-
-
-def _keys(select: exp.Select, outputs: list[tuple[str, exp.Expr]], scope: Scope) -> list[exp.Expr]:
-    group = select.args.get("group")
-    if select.args.get("distinct"):
-        plain = not isinstance(select.args["distinct"].args.get("on"), exp.Expr)
-        if (
-            group
-            or select.args.get("having")
-            or not plain
-            or any(_is_aggregate(n) for _, value in outputs for n in value.walk())
-        ):
-            raise Unsupported("AGGREGATE", "DISTINCT over an aggregate", select, _REMEDY)
-        return [value for _, value in outputs]
-    if group is None:
-        return []
-    sets = [
-        name
-        for name in ("rollup", "cube", "grouping_sets", "all", "totals")
-        if group.args.get(name)
-    ]
-    if sets or any(isinstance(e, (exp.Rollup, exp.Cube)) for e in group.expressions):
-        raise Unsupported("AGGREGATE", "GROUP BY with grouping sets", select, _REMEDY)
-    keys = []
-    for node in group.expressions:
-        if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
-            number = int(node.this)
-            if not 1 <= number <= len(outputs):
-                raise Unsupported("AGGREGATE", f"GROUP BY {number}", node, "Name the column.")
-            keys.append(outputs[number - 1][1])
-        else:
-            keys.append(_unaliased(node, outputs, scope))
-    for key in keys:
-        check_expression(key)
-    return keys
-
-
-def _unaliased(node: exp.Expr, outputs: list[tuple[str, exp.Expr]], scope: Scope) -> exp.Expr:
-    """The expression with aliases of the SELECT list written out, where no column has the name."""
-    known = {key for item in scope.items for key in item.columns} | set(scope.merged)
-    aliases = {name.lower(): value for name, value in reversed(outputs) if name}
-    holder = exp.Paren(this=node.copy())
-    for column in list(holder.find_all(exp.Column)):
-        name = column.name.lower()
-        if not column.table and name not in known and name in aliases:
-            column.replace(exp.paren(aliases[name].copy()))
-    written: exp.Expr = holder.this
-    check_expression(written, grouped=True)
-    return written
 
 
 def _counted(node: exp.Expr) -> exp.Expr:
     """`count(*)` as `count(1)`."""
     holder = exp.Paren(this=node.copy())
     for call in list(holder.find_all(exp.Anonymous)):
-        if _is_aggregate(call) and any(isinstance(e, exp.Star) for e in call.expressions):
+        if is_aggregate(call) and any(isinstance(e, exp.Star) for e in call.expressions):
             call.set("expressions", [exp.Literal.number(1)])
     found: exp.Expr = holder.this
     return found
+
+
+def _as_condition(node: exp.Expr) -> exp.Expr:
+    """A condition as a boolean, which Spark makes of numbers and texts too."""
+    plain = (exp.Predicate, exp.Connector, exp.Not, exp.Boolean)
+    return node if isinstance(node.unnest(), plain) else exp.cast(node.copy(), "boolean")
 
 
 class _Maker:
@@ -195,13 +153,13 @@ class _Maker:
         key = self._keys.get(plain(node))
         if key is not None:
             node.replace(input_column(key))
-        elif _is_aggregate(node) or isinstance(node, (exp.Filter, exp.WithinGroup)):
+        elif is_aggregate(node) or isinstance(node, (exp.Filter, exp.WithinGroup)):
             for column in list(node.find_all(exp.Column)):
                 column.replace(input_column(self._column(column)))
         elif isinstance(node, exp.Column):
             shown = f"{node.table}.{node.name}"
             raise Unsupported(
-                "AGGREGATE", f"{shown} is neither grouped nor aggregated, and", node, _REMEDY
+                "AGGREGATE", f"{shown} is neither grouped nor aggregated, and", node, REMEDY
             )
         else:
             for child in list(node.iter_expressions()):

@@ -21,9 +21,9 @@ from sqlglot import exp
 
 from deltajoin.graph import Grouping
 from deltajoin.layers import Generation, Windowing
-from deltajoin.sql import functions
 from deltajoin.sql.generators import Named, View, generator_of, make_generation
-from deltajoin.sql.group import check_names, group_rows, own_name
+from deltajoin.sql.group import check_names, group_rows, is_grouped
+from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
 from deltajoin.sql.scope import Block, Item, Scope
 from deltajoin.sql.tables import find_cte
@@ -104,7 +104,7 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
     select = check_shape(query, layered=True)
     stack = _Stack(binder)
     grouping = windowing = None
-    if _is_grouped(select):
+    if is_grouped(select):
         if select.args.get("qualify") or any(windows_of(e) for e in select.expressions):
             raise _window("a window over groups", select)
         rows = stack.below(select)
@@ -138,20 +138,9 @@ def _nested(select: exp.Select) -> exp.Select | None:
         below = node.this if isinstance(node, exp.Subquery) else None
     while isinstance(below, exp.Subquery) and not below.args.get("joins"):
         below = below.this
-    if not isinstance(below, exp.Select) or _is_grouped(below):
+    if not isinstance(below, exp.Select) or is_grouped(below):
         return None
     return below if is_layered(below) else None
-
-
-def _is_grouped(select: exp.Select) -> bool:
-    if any(select.args.get(name) for name in ("group", "having", "distinct")):
-        return True
-    windowed = {id(call_of(w)) for e in select.expressions for w in windows_of(e)}
-    return any(
-        str(node.this).lower() in functions.AGGREGATES and id(node) not in windowed
-        for e in select.expressions
-        for node in e.find_all(exp.Anonymous)
-    )
 
 
 class _Stack:

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations, product
 
-from deltajoin.graph import Attachment, Block, Core, Join, Predicate
+from deltajoin.graph import Attachment, Block, Core, Join, Predicate, components
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.nulls import rejects_nulls
 from deltajoin.sql.predicates import filled, with_known
@@ -262,6 +263,19 @@ def _promoted(core: Core, above: tuple[Predicate, ...]) -> Core:
                 break
         else:
             return core
+
+
+def linked(core: Core) -> Core:
+    """The core with a link between any two inner relations that no condition connects; so too
+    within its attachments."""
+    groups = components(core.relations, (p.relations for p in core.early))
+    links = tuple(
+        Predicate("TRUE", "cross", (), linked=tuple(sorted((one, other))))
+        for first, second in combinations(groups, 2)
+        for one, other in product(first, second)
+    )
+    attachments = tuple(replace(a, core=linked(a.core)) for a in core.attachments)
+    return replace(core, predicates=(*core.predicates, *links), attachments=attachments)
 
 
 def as_block(core: Core) -> Block:

@@ -15,8 +15,6 @@ from deltajoin.sql import functions
 from deltajoin.sql.dialect import place
 from deltajoin.sql.moments import names_a_moment
 
-_UNIT_CALLS = {"date_add", "dateadd", "date_diff", "datediff", "timestampadd", "timestampdiff"}
-
 
 class Unsupported(Exception):
     """A construct that is rebuilt in full; carries what `DeltaJoinError` needs."""
@@ -128,16 +126,6 @@ def _placed(node: exp.Expr) -> exp.Expr:
     while found is not None and not place(found):
         found = found.parent
     return found or node
-
-
-def name_units(query: exp.Query) -> None:
-    """Turn the unit of `date_diff(DAY, a, b)` from a column into a keyword, in place."""
-    for call in query.find_all(exp.Anonymous):
-        args = call.expressions
-        if str(call.this).lower() in _UNIT_CALLS and len(args) == 3:
-            unit = args[0]
-            if isinstance(unit, exp.Column) and not unit.table and not unit.this.quoted:
-                unit.replace(exp.Var(this=unit.name.upper()))
 
 
 def check_shape(select: exp.Query, *, layered: bool = False) -> exp.Select:

@@ -22,7 +22,7 @@ from deltajoin.sql.union import Output
 class Block:
     """A select: relations and outer joins under conjuncts, and what it gives out.
 
-    `crossed`: a comma or CROSS JOIN stands before, so a right or full join would be ambiguous.
+    `crossed`: a comma stands before, which binds less tightly than a right or full join.
     """
 
     items: list[str | Outer | Union] = field(default_factory=list)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 from sqlglot import exp
 
@@ -200,7 +200,11 @@ class SpanGenerator:
     def sql(self, expression: Any, key: str | None = None, comment: bool = True) -> str:
         if key is None and isinstance(expression, exp.Expr):
             found = written(expression, self.sql)
-            if found is not None:
-                return found
+            if found is not None:  # a line break in a string is not to be indented
+                return self._safe(found)
         made: str = super().sql(expression, key, comment)  # type: ignore[misc]
         return made
+
+    def _safe(self, sql: str) -> str:
+        pretty = cast(Any, self).pretty
+        return sql.replace("\n", cast(Any, self).SENTINEL_LINE_BREAK) if pretty else sql

@@ -10,6 +10,8 @@ that have their schema (`qualify_tables`), for a bare name could be bound by a C
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -17,10 +19,26 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.names import MAX_SQL_BYTES, quote, quote_dotted, split_dotted
 from deltajoin.sql.dialect import parse, place
 from deltajoin.sql.functions import GENERATORS
+from deltajoin.sql.origins import VIEW, Lines, numbered
 from deltajoin.sql.tables import find_cte, real_tables
 
 Parts = tuple[str, ...]
-Edit = tuple[int, int, str]
+
+
+class WrittenOut(NamedTuple):
+    """A query without views, and where each of its lines was written."""
+
+    sql: str
+    lines: Lines
+
+
+class _Edit(NamedTuple):
+    """A part of the text to be replaced; `lines` are those of a view that takes its place."""
+
+    start: int
+    end: int
+    text: str
+    lines: Lines = ()
 
 
 def inline_views(sql: str, views: Mapping[str, str]) -> str:
@@ -38,13 +56,25 @@ def inline_views(sql: str, views: Mapping[str, str]) -> str:
     Raises:
         DeltaJoinError: VIEW_TOO_LARGE; SQL_PARSE_ERROR with the view's name; TIME_TRAVEL.
     """
+    return write_out(sql, views).sql
+
+
+def write_out(sql: str, views: Mapping[str, str]) -> WrittenOut:
+    """`inline_views`, with the place where each line was written.
+
+    Example:
+        >>> write_out("SELECT *\\nFROM v JOIN t USING (id)", {"v": "SELECT id\\nFROM r"}).lines
+        ('line 1', 'line 2', 'view v, line 1', 'view v, line 2', 'line 2')
+    """
     known = {_lowered(split_dotted(name)): text for name, text in sorted(views.items())}
     return _inline(sql, known, {}, ())
 
 
-def _inline(sql: str, views: Mapping[Parts, str], done: dict[Parts, str], above: Parts) -> str:
+def _inline(
+    sql: str, views: Mapping[Parts, str], done: dict[Parts, WrittenOut], above: Parts
+) -> WrittenOut:
     query = parse(sql)
-    edits: list[Edit] = []
+    edits: list[_Edit] = []
     for table in real_tables(query):
         name = _lowered(_parts(table))
         if name not in views:
@@ -58,31 +88,43 @@ def _inline(sql: str, views: Mapping[Parts, str], done: dict[Parts, str], above:
             )
         if name not in done:
             done[name] = _inline_view(name, views, done, above)
+        view = done[name]
         alias = "" if table.alias else f" AS {quote(table.name)}"
-        edits.append((*_span(table.parts), f"(\n{done[name]}\n){alias}"))
+        edits.append(_Edit(*_span(table.parts), f"(\n{view.sql}\n){alias}", view.lines))
         if not table.alias:
             edits += _unqualified(query, name)
-    if sum(len(text) for _, _, text in edits) > MAX_SQL_BYTES:
+    if sum(len(edit.text) for edit in edits) > MAX_SQL_BYTES:
         raise _too_large("the SQL with its views written out has over 1 MB", ".".join(above))
-    return _edited(sql, edits)
+    own = numbered(sql.count("\n") + 1, above[-1] if above else "")
+    return WrittenOut(_edited(sql, edits), _edited_lines(sql, own, edits))
 
 
 def _inline_view(
-    name: Parts, views: Mapping[Parts, str], done: dict[Parts, str], above: Parts
-) -> str:
+    name: Parts, views: Mapping[Parts, str], done: dict[Parts, WrittenOut], above: Parts
+) -> WrittenOut:
     dotted = ".".join(name)
     if dotted in above:
         raise _too_large(f"the view '{dotted}' refers to itself", dotted)
+    with _in_view(dotted):
+        made = _inline(views[name], views, done, (*above, dotted))
+    sql = made.sql.rstrip().rstrip(";")
+    return WrittenOut(sql, made.lines[: sql.count("\n") + 1])
+
+
+@contextmanager
+def _in_view(name: str) -> Iterator[None]:
+    """Raise errors about a view's text with its name; those of a view below have that one's."""
     try:
-        return _inline(views[name], views, done, (*above, dotted)).rstrip().rstrip(";")
+        yield
     except DeltaJoinError as error:
-        if error.code not in ("SQL_PARSE_ERROR", "NOT_A_QUERY"):
+        where = error.where or ""
+        if where.startswith(VIEW) or error.code == "VIEW_TOO_LARGE":
             raise
-        where = f"view {dotted}, {error.where}"
+        where = ", ".join(part for part in (f"{VIEW}{name}", where) if part)
         raise DeltaJoinError(error.code, error.message, where=where, remedy=error.remedy) from error
 
 
-def _unqualified(query: exp.Query, name: Parts) -> Iterator[Edit]:
+def _unqualified(query: exp.Query, name: Parts) -> Iterator[_Edit]:
     """`schema.view.column` -> `view.column`: an alias has no schema."""
     if any(_lowered((table.alias,)) == name[:1] for table in query.find_all(exp.Table)):
         return
@@ -90,7 +132,7 @@ def _unqualified(query: exp.Query, name: Parts) -> Iterator[Edit]:
         before = column.parts[:-1]
         written = _lowered(tuple(part.name for part in before))
         if len(written) > 1 and written == name[-len(written) :]:
-            yield (*_span(before), quote(before[-1].name))
+            yield _Edit(*_span(before), quote(before[-1].name))
 
 
 def gather_views(sql: str, read: Callable[[Parts], str | None]) -> dict[str, str]:
@@ -101,16 +143,16 @@ def gather_views(sql: str, read: Callable[[Parts], str | None]) -> dict[str, str
     """
     views: dict[str, str] = {}
     asked: set[Parts] = set()
-    waiting = [sql]
+    waiting = list(real_tables(parse(sql)))
     while waiting:
-        for table in real_tables(parse(waiting.pop())):
-            parts = _parts(table)
-            if _lowered(parts) in asked:
-                continue
-            asked.add(_lowered(parts))
+        parts = _parts(waiting.pop())
+        if _lowered(parts) in asked:
+            continue
+        asked.add(_lowered(parts))
+        with _in_view(".".join(parts)):
             if (text := read(parts)) is not None:
                 views[quote_dotted(parts)] = text
-                waiting.append(text)
+                waiting += real_tables(parse(text))
     return {name: views[name] for name in sorted(views)}
 
 
@@ -124,7 +166,7 @@ def qualify_tables(sql: str, schema: Parts) -> str:
     return _edited(
         sql,
         [
-            (
+            _Edit(
                 *_span(table.parts),
                 quote_dotted((*schema, table.name))
                 + ("" if table.alias else f" AS {quote(table.name)}"),
@@ -215,10 +257,25 @@ def _span(parts: list[exp.Expr]) -> tuple[int, int]:
     return min(starts), max(ends) + 1
 
 
-def _edited(sql: str, edits: list[Edit]) -> str:
-    for start, end, replacement in sorted(set(edits), reverse=True):
+def _edited(sql: str, edits: list[_Edit]) -> str:
+    for start, end, replacement, _ in sorted(set(edits), reverse=True):
         sql = sql[:start] + replacement + sql[end:]
     return sql
+
+
+def _edited_lines(sql: str, own: Lines, edits: list[_Edit]) -> Lines:
+    """Where each line of the edited text was written; `own` are the places of the text's lines."""
+    lines, before = [own[0]], 0
+    for edit in sorted(set(edits)):
+        lines += own[_line(sql, before) + 1 : _line(sql, edit.start) + 1]
+        before = edit.end
+        if edit.lines:  # the text goes on after the closing bracket on a line of its own
+            lines += [*edit.lines, own[_line(sql, before)]]
+    return (*lines, *own[_line(sql, before) + 1 :])
+
+
+def _line(sql: str, offset: int) -> int:
+    return sql.count("\n", 0, offset)
 
 
 def _too_large(message: str, where: str) -> DeltaJoinError:

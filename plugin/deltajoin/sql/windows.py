@@ -1,9 +1,9 @@
 """Window functions over bound rows -> the rows they read, their calls, what is made of them.
 
 All windows of a query are computed together, for the values of the partition expressions that they
-have in common. At least one of these must be given out, so that the target's rows of a partition
-can be found. A call whose result depends on the order of ties is noted with that order, which must
-identify a row (`delta.partition`).
+have in common. By those that are given out the target's rows of a partition can be found; where
+none is, all are stored beside what is given out, hidden. A call whose result depends on the order
+of ties is noted with that order, which must identify a row (`delta.partition`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from sqlglot import exp
 
 from deltajoin.layers import Order, Output, Windowing
+from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import text
 from deltajoin.sql.group import input_column, plain
@@ -72,8 +73,8 @@ def make_windowing(
         outputs: (name, bound expression, origin); `after`: filters on them; `select`: their place.
 
     Raises:
-        Unsupported: WINDOW for windows without a common partition that is given out, for one over
-            another, and for a function that is none of Spark's aggregates and window functions.
+        Unsupported: WINDOW for windows without a common partition, for one over another, and for a
+            function that is none of Spark's aggregates and window functions.
     """
     calls: dict[str, exp.Window] = {}
     for node, origin in (*((e, o) for _, e, o in outputs), *((e, select) for e in after)):
@@ -83,7 +84,8 @@ def make_windowing(
     keys = _keys(list(calls.values()), outputs, select)
     maker = _Maker(keys, calls)
     made = tuple(_output(name, maker.over(node, made=True)) for name, node, _ in outputs)
-    shown = {o.column: o.name for o in reversed(made) if o.column}
+    hidden = {f"g{i}": f"{RESERVED_PREFIX}key_{i}" for i in range(len(keys))}
+    shown = hidden | {o.column: o.name for o in reversed(made) if o.column}
     conditions = [maker.over(e, made=True) for e in after]
     windowing = Windowing(
         keys=tuple(f"g{i}" for i in range(len(keys))),
@@ -112,7 +114,7 @@ def _check(window: exp.Window, origin: exp.Expr) -> None:
 
 
 def _keys(windows: list[exp.Window], outputs: list[Named], select: exp.Select) -> list[exp.Expr]:
-    """The partition expressions that all windows share and the query gives out."""
+    """The partition expressions that all windows share: those that the query gives out, if any."""
     at = next((origin for _, e, origin in outputs if windows_of(e)), select)
     parts = [{plain(e): e for e in _partition(w) if e.find(exp.Column)} for w in windows]
     common = {key: e for key, e in parts[0].items() if all(key in other for other in parts)}
@@ -120,11 +122,7 @@ def _keys(windows: list[exp.Window], outputs: list[Named], select: exp.Select) -
         what = "windows without a common PARTITION BY"
         raise Unsupported("WINDOW", what, at, "Partition all of them by one expression.")
     given = {plain(node) for _, node, _ in outputs}
-    keys = [e for key, e in common.items() if key in given]
-    if not keys:
-        what = f"the partition key {next(iter(common))}, which is not selected,"
-        raise Unsupported("WINDOW", what, at, "Select it.")
-    return keys
+    return [e for key, e in common.items() if key in given] or list(common.values())
 
 
 def _partition(window: exp.Window) -> list[exp.Expr]:
@@ -169,7 +167,7 @@ def _depends_on_ties(window: exp.Window) -> bool:
 
 
 def _first_of(after: list[exp.Expr], maker: _Maker, shown: Mapping[str, str]) -> tuple[str, ...]:
-    """The partition of a filter `row_number() = 1`, when all of it is given out."""
+    """The stored names of the partition of a filter `row_number() = 1`, when it is stored whole."""
     for conjunct in map(_bare, after):
         if not isinstance(conjunct, exp.EQ):
             continue

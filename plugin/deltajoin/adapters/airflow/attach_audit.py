@@ -1,8 +1,9 @@
 """Hang one run's audit record on its task, wherever Airflow shows or passes on such things.
 
-XCom `deltajoin_audit` has the whole record. The log has one group per lookup path and a summary;
-the events of the outlet assets and, from Airflow 3.3, the task state store have the summary. All of
-these are copies: the record itself lies beside the target, the epoch in the target's own commit.
+XCom `deltajoin_audit` has the whole record. The log has one group per lookup path, a summary, and
+what became of the model in one line; the events of the outlet assets and, from Airflow 3.3, the
+task state store have the summary. All of these are copies: the record itself lies beside the
+target, the epoch in the target's own commit.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.audit.outcome import outcome_lines
 from deltajoin.audit.render import derived_lines, path_lines, render_text
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def attach_audit(
     told = tell(record)
     for line in told.splitlines():
         log.info("%s", line)
+    log.info("deltajoin %s: %s", record["model"], outcome_lines(record)[0])
     summary = summarise(record)
     context["ti"].xcom_push(key=XCOM_KEY, value=dict(record))
     for outlet in outlets:

@@ -15,6 +15,8 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.contracts.connection import AdapterResponse
 
 from deltajoin.adapters.dbt.response import DeltaJoinResponse, respond
+from deltajoin.audit.outcome import outcome_lines
+from deltajoin.errors import DeltaJoinError
 
 _NO_RUN: dict[str, Any] = {"strategy": "noop", "epoch": None, "rows": {}, "paths": []}
 
@@ -24,6 +26,7 @@ class DeltaJoinMixin(metaclass=AdapterMeta):
 
     config: Any
     drop_relation: Any
+    get_macro_resolver: Any
 
     @available.parse(lambda *_, **__: respond(_NO_RUN))
     def deltajoin_run(
@@ -39,7 +42,7 @@ class DeltaJoinMixin(metaclass=AdapterMeta):
         from dbt_common.invocation import get_invocation_id
 
         from deltajoin.adapters.dbt.build import build
-        from deltajoin.adapters.dbt.frontiers import frontier_of
+        from deltajoin.adapters.dbt.invocations import invocation
         from deltajoin.runtime.target import BACKING_SUFFIX
 
         def give_way() -> None:
@@ -47,28 +50,46 @@ class DeltaJoinMixin(metaclass=AdapterMeta):
             self.drop_relation(existing)
             self.drop_relation(existing.incorporate(path=backing, type="table"))
 
+        name, run = str(node["unique_id"]), invocation(get_invocation_id())
         with dbt_errors():
-            audit = build(
-                node,
-                sql,
-                relation,
-                graph,
-                credentials=self.config.credentials,
-                frontier=frontier_of(get_invocation_id()),
-                full_refresh=full_refresh,
-                give_way=give_way if existing is not None else None,
-            )
+            try:
+                audit = build(
+                    node,
+                    sql,
+                    relation,
+                    graph,
+                    credentials=self.config.credentials,
+                    frontier=run.frontier,
+                    full_refresh=full_refresh,
+                    give_way=give_way if existing is not None else None,
+                )
+            except DeltaJoinError as error:
+                run.outcomes[name] = (f"failed: {error}",)
+                raise
+        run.outcomes[name] = outcome_lines(audit)
         return respond(audit)
 
     @available.parse(lambda *_, **__: "")
     def deltajoin_explain(
-        self, node: Mapping[str, Any], sql: str, relation: Any, graph: Mapping[str, Any]
+        self, node: Mapping[str, Any], relation: Any, graph: Mapping[str, Any]
     ) -> str:
         """What a run of the node would do now, as text."""
         from deltajoin.adapters.dbt.build import describe
 
+        sql = self._compiled(str(node["unique_id"]))
         with dbt_errors():
             return describe(node, sql, relation, graph, credentials=self.config.credentials)
+
+    def _compiled(self, name: str) -> str:
+        """The SQL of a node as dbt compiles it for a run, with its ephemeral models as CTEs.
+
+        An operation's own `ref` refuses ephemeral models, and has no `this` of the model.
+        """
+        from dbt.compilation import Compiler
+
+        manifest = self.get_macro_resolver()
+        node = Compiler(self.config).compile_node(manifest.nodes[name], manifest, write=False)
+        return str(node.compiled_code)
 
     @available.parse(lambda message: AdapterResponse(_message=message))
     def deltajoin_response(self, message: str) -> AdapterResponse:
@@ -80,8 +101,6 @@ class DeltaJoinMixin(metaclass=AdapterMeta):
 def dbt_errors() -> Iterator[None]:
     """Turn our errors and Spark's into dbt's, so that dbt reports them as the model's failure."""
     from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
-
-    from deltajoin.errors import DeltaJoinError
 
     try:
         yield

@@ -17,7 +17,8 @@ from deltajoin.adapters.dbt.references import hints_of, references_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
-from deltajoin.sql.views import gather_views, inline_views
+from deltajoin.sql.dialect import is_readable
+from deltajoin.sql.views import WrittenOut, gather_views, inline_views, write_out
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,19 +104,17 @@ def model_of(
         views: the views that the SQL reads, through views too -> their queries; they are written
             out, and what dbt knows of a view that only renames holds for its table.
     """
-    from deltajoin.api import source_names
-
     where = str(node["unique_id"])
     options = read_options((node.get("config") or {}).get("deltajoin"), where)
     plain = {
         ".".join(split_dotted(name)): inline_views(text, views or {})
         for name, text in (views or {}).items()
     }
-    sql = inline_views(sql, views or {})
-    tables = source_names(sql)
+    written, tables = _read(node, sql, graph, views or {})
     return Model(
         name=where,
-        sql=sql,
+        sql=written.sql,
+        lines=written.lines,
         sources={table: table for table in tables},
         target=place_of(node, relation),
         keys=keys_of(options.keys, tables, graph, where, plain),
@@ -129,6 +128,23 @@ def model_of(
         stamps=options.stamps,
         order=options.order,
     )
+
+
+def _read(
+    node: Mapping[str, Any], sql: str, graph: Mapping[str, Any], views: Mapping[str, str]
+) -> tuple[WrittenOut, tuple[str, ...]]:
+    """The SQL down to tables, and its tables; where Spark alone can read it, those that dbt says it
+    depends on."""
+    from deltajoin.api import source_names
+
+    if is_readable(sql):
+        written = write_out(sql, views)
+        return written, source_names(written.sql)
+    known = {**graph.get("nodes", {}), **graph.get("sources", {})}
+    above = (known.get(name, {}) for name in (node.get("depends_on") or {}).get("nodes") or ())
+    names = (one.get("relation_name") for one in above)
+    tables = {".".join(split_dotted(str(name))) for name in names if name}
+    return WrittenOut(sql, ()), tuple(sorted(tables))
 
 
 def views_below(session: SparkSession, sql: str, graph: Mapping[str, Any]) -> dict[str, str]:
@@ -146,7 +162,7 @@ def views_below(session: SparkSession, sql: str, graph: Mapping[str, Any]) -> di
         kinds = {(node.get("config") or {}).get("materialized") for node in known}
         return None if kinds & set(_NO_VIEWS) else view_sql(session, parts)
 
-    return gather_views(sql, read)
+    return gather_views(sql, read) if is_readable(sql) else {}
 
 
 def session_of(credentials: Any) -> SparkSession:

@@ -1,10 +1,10 @@
 """Unique keys of a model's relations: from its config first, else from what dbt already knows.
 
-A key comes, best first, from a primary-key constraint, else from a `unique` constraint or test or a
-test over a combination of columns (`combination_of_columns` or `column_list`, as in dbt_utils and
-dbt_expectations); the shortest wins, then the first by name. A test with a `where`, a warning
-severity or a threshold proves no key. A key of a view that only renames is one of its table. The
-graph is dbt's `graph` variable; results are named as the tables stand in the SQL.
+A key comes, best first, from a primary-key constraint, else from a `unique` constraint or one of
+the tests in `_UNIQUE_TESTS`; the shortest wins, then the first by name. No other test is read,
+whatever its name. A test that is disabled, only warns, or is told more than its columns (a filter,
+a threshold) proves no key. A key of a view that only renames is one of its table. The graph is
+dbt's `graph` variable; results are named as the tables stand in the SQL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.names import split_dotted
 from deltajoin.sql.views import column_origin
 
-_COMBINATIONS = ("combination_of_columns", "column_list")
+#: package and name of a test -> its argument that has the columns; "" is dbt or the project itself.
+_UNIQUE_TESTS = {
+    ("", "unique"): "column_name",
+    ("", "unique_combination_of_columns"): "combination_of_columns",
+    ("dbt_utils", "unique_combination_of_columns"): "combination_of_columns",
+    ("dbt_expectations", "expect_column_values_to_be_unique"): "column_name",
+    ("dbt_expectations", "expect_compound_columns_to_be_unique"): "column_list",
+}
 PLAIN = re.compile(r"[A-Za-z_]\w*|`[^`]+`")
 
 Node = Mapping[str, Any]
@@ -119,11 +126,17 @@ def proves(test: Node) -> bool:
     return (
         test.get("resource_type") == "test"
         and bool(test.get("test_metadata"))
+        and config.get("enabled") is not False
         and not config.get("where")
         and not config.get("limit")
         and str(config.get("severity") or "error").lower() == "error"
-        and str(config.get("error_if") or "!= 0").replace(" ", "") in ("!=0", ">0")
+        and _bare(config, "error_if", "!=0") in ("!=0", ">0")
+        and _bare(config, "fail_calc", "count(*)") == "count(*)"
     )
+
+
+def _bare(config: Mapping[str, Any], name: str, default: str) -> str:
+    return str(config.get(name) or default).replace(" ", "").lower()
 
 
 def node_of(test: Node) -> str | None:
@@ -135,16 +148,24 @@ def node_of(test: Node) -> str | None:
 
 
 def _tested_columns(test: Node) -> Any:
+    """The columns that a test says are unique together; None for any other test.
+
+    A project may have a `unique` test of its own in place of dbt's: that one says who knows what.
+    """
     metadata = test["test_metadata"]
-    arguments = metadata.get("kwargs") or {}
-    if metadata.get("name") == "unique":
-        column = arguments.get("column_name") or test.get("column_name")
-        return [column] if column else None
-    if "unique" not in str(metadata.get("name")):
+    package, name = str(metadata.get("namespace") or ""), str(metadata.get("name"))
+    if package in ("dbt", str(test.get("package_name"))):
+        package = ""
+    macros = (test.get("depends_on") or {}).get("macros")
+    if name == "unique" and macros and "macro.dbt.test_unique" not in macros:
         return None
-    conditional = arguments.get("row_condition") or arguments.get("quote_columns")
-    found = next((arguments[name] for name in _COMBINATIONS if arguments.get(name)), None)
-    return None if conditional else found
+    argument = _UNIQUE_TESTS.get((package, name))
+    arguments = {k: v for k, v in (metadata.get("kwargs") or {}).items() if v and k != "model"}
+    if argument == "column_name":
+        column = arguments.pop(argument, None) or test.get("column_name")
+        return [column] if column and not arguments else None
+    columns = arguments.pop(argument, None) if argument else None
+    return None if arguments else columns
 
 
 def find_table(

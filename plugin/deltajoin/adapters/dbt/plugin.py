@@ -2,8 +2,9 @@
 
 dbt imports every module named `dbt_*` at each invocation, after the profile has loaded its adapter
 and before that adapter is built. There the registered class is replaced by a subclass that carries
-`DeltaJoinMixin`, once per process. Importing this module loads neither pyspark nor sqlglot, and
-`initialize` never raises: dbt runs it in every project of the environment.
+`DeltaJoinMixin`, once per process, and the end of the run is told of (`summary.py`). Importing
+this module loads neither pyspark nor sqlglot, and `initialize` never raises: dbt runs it in every
+project of the environment.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ class DeltaJoinPlugin(dbtPlugin):
     """The dbt plugin; dbt makes one at each invocation."""
 
     def initialize(self) -> None:
-        """Adopt the Spark adapters that the profile has loaded, if any."""
+        """Adopt the Spark adapters that the profile has loaded, if any; a summary at the end."""
         try:
             from dbt.adapters.factory import FACTORY
 
+            from deltajoin.adapters.dbt.summary import tell_at_the_end
+
+            tell_at_the_end()
             for name in _ADAPTERS:
                 registered = FACTORY.plugins.get(name)
                 if registered is not None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
 
+from deltajoin.audit.outcome import outcome
+
 
 @dataclass
 class DeltaJoinResponse(AdapterResponse):
@@ -27,24 +29,11 @@ def respond(audit: Mapping[str, Any]) -> DeltaJoinResponse:
         >>> rows = {"inserted": 12, "updated": 3, "deleted": 1}
         >>> record = {"strategy": "incremental", "epoch": 7, "reason": "CHANGES", "rows": rows}
         >>> str(respond(record)), respond(record).rows_affected
-        ('OK incremental epoch 7 (+12 ~3 -1)', 16)
-        >>> str(respond({"strategy": "noop", "epoch": 7, "reason": "NO_CHANGE", "rows": {}}))
-        'OK noop epoch 7 (+0 ~0 -0)'
-        >>> record["strategy"], record["reason"] = "full", "FEED_GAP"
-        >>> str(respond(record))
-        'OK full epoch 7 (+12 ~3 -1) FEED_GAP'
+        ('OK kept, epoch 7: +12 ~3 -1 rows', 16)
     """
-    rows = audit.get("rows") or {}
-    inserted, updated, deleted = (
-        int(rows.get(kind) or 0) for kind in ("inserted", "updated", "deleted")
-    )
-    strategy = str(audit.get("strategy"))
-    message = f"OK {strategy} epoch {audit.get('epoch')} (+{inserted} ~{updated} -{deleted})"
-    if strategy == "full":
-        message += f" {audit.get('reason')}"
     return DeltaJoinResponse(
-        _message=message,
-        code=strategy.upper(),
-        rows_affected=inserted + updated + deleted,
+        _message=f"OK {outcome(audit)}",
+        code=str(audit.get("strategy")).upper(),
+        rows_affected=sum(int(count or 0) for count in (audit.get("rows") or {}).values()),
         deltajoin=dict(audit),
     )

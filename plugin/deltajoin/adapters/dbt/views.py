@@ -33,12 +33,13 @@ def view_sql(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
 def query_of(facts: Mapping[str, str | None], columns: Sequence[str]) -> str | None:
     """The query of a view from what DESCRIBE EXTENDED says of it and the view's own columns.
 
+    Its lines keep their numbers.
+
     Example:
         >>> facts = {"View Text": "SELECT * FROM t", "View Query Output Columns": "[`a`, b]"}
         >>> facts["View Catalog and Namespace"] = "spark_catalog.dw"
         >>> print(query_of(facts, ["a", "x"]))
-        SELECT `a` AS `a`, `b` AS `x` FROM (
-        SELECT * FROM `dw`.`t` AS `t`
+        SELECT `a` AS `a`, `b` AS `x` FROM (SELECT * FROM `dw`.`t` AS `t`
         ) AS `view`
     """
     text = facts.get("View Text")
@@ -53,4 +54,4 @@ def query_of(facts: Mapping[str, str | None], columns: Sequence[str]) -> str | N
         return text
     pairs = zip(queried, columns, strict=True)
     listed = ", ".join(f"{quote(old)} AS {quote(new)}" for old, new in pairs)
-    return f"SELECT {listed} FROM (\n{text.rstrip().rstrip(';')}\n) AS `view`"  # noqa: S608
+    return f"SELECT {listed} FROM ({text.rstrip().rstrip(';')}\n) AS `view`"  # noqa: S608

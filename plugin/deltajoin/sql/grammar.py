@@ -1,0 +1,85 @@
+"""Where Spark's grammar differs from that of sqlglot's parser.
+
+    a | b ^ c & d << e + f || g     binds from right to left, weakest first; `>>>` is one operator
+    array(t.x)[0], map(...)[k]      calls, where a type with a size could stand
+    substr(x FROM 2 FOR 3)          as `substring`
+    v:a.b[0]::int                   a path into a variant
+    SELECT a, FROM t                Spark refuses it, and so must we
+
+Caller: mixed into a dialect's parser before sqlglot's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+#: What may begin an element of GROUP BY that is no expression.
+_GROUPS = (TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS)
+
+
+class UnsignedShift(exp.Expression, exp.Binary):
+    """`a >>> b`: zeros come in from the left."""
+
+
+class SparkGrammar:
+    """The rules of a parser that are Spark's own."""
+
+    COLON_IS_VARIANT_EXTRACT: ClassVar[bool] = True
+    WINDOW_EXCLUDE_OPTIONS: ClassVar[dict[str, Any]] = {}
+
+    def _parse_bitwise(self: Any) -> Any:
+        return self._parse_levels(exp.BitwiseOr, TokenType.PIPE, self._parse_xor)
+
+    def _parse_xor(self: Any) -> Any:
+        return self._parse_levels(exp.BitwiseXor, TokenType.CARET, self._parse_and)
+
+    def _parse_and(self: Any) -> Any:
+        return self._parse_levels(exp.BitwiseAnd, TokenType.AMP, self._parse_shift)
+
+    def _parse_levels(
+        self: Any, kind: type[exp.Binary], token: TokenType, below: Callable[[], Any]
+    ) -> Any:
+        this = below()
+        while self._match(token):
+            this = self.expression(kind(this=this, expression=below()))
+        return this
+
+    def _parse_shift(self: Any) -> Any:
+        this = self._parse_term()
+        while True:
+            if self._match_pair(TokenType.LT, TokenType.LT):
+                kind: type[exp.Binary] = exp.BitwiseLeftShift
+            elif self._match_pair(TokenType.GT, TokenType.GT):
+                kind = UnsignedShift if self._match(TokenType.GT) else exp.BitwiseRightShift
+            else:
+                return this
+            this = self.expression(kind(this=this, expression=self._parse_term()))
+
+    def _parse_types(self: Any, check_func: bool = False, **more: Any) -> Any:
+        if check_func and self._next and self._next.token_type is TokenType.L_PAREN:
+            return None
+        return super()._parse_types(check_func=check_func, **more)  # type: ignore[misc]
+
+    def _parse_csv(
+        self: Any, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
+    ) -> list[Any]:
+        found = [parse_method()]
+        while self._match(sep):
+            found.append(parse_method())
+            if found[-1] is None and not self._match_set(_GROUPS, advance=False):
+                self.raise_error("Nothing stands after a comma")
+        return [item for item in found if item is not None]
+
+    def _parse_join(self: Any, *args: Any, **more: Any) -> Any:
+        comma = self._match(TokenType.COMMA, advance=False)
+        join = super()._parse_join(*args, **more)  # type: ignore[misc]
+        if comma and join is None:
+            self.raise_error("Nothing stands after a comma")
+        return join
+
+    def _parse_locks(self) -> list[exp.Expr]:
+        return []

@@ -1,0 +1,158 @@
+"""What a grouped SELECT gives out and is grouped by, with the aliases of its list written out.
+
+    SELECT k + 1 AS x, x * 2 AS y, sum(v) AS s FROM t GROUP BY x HAVING s > 1
+    ->  outputs k + 1, (k + 1) * 2, sum(v);  keys k + 1;  condition sum(v) > 1
+
+As in Spark, a column of the FROM clause goes before an alias, an alias of the list is known behind
+it and not inside aggregates, and a key is no alias that stands for another alias.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from deltajoin.sql import functions
+from deltajoin.sql.refuse import Unsupported, check_expression
+from deltajoin.sql.scope import Scope
+
+Named = tuple[str, exp.Expr]
+REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the aggregate downstream."
+_LATERAL = "lateral"
+
+
+def written_outputs(select: exp.Select, scope: Scope) -> list[Named]:
+    """(name, expression), with aliases that stand before it in the list written out."""
+    found: list[Named] = []
+    aliases: list[Named] = []
+    for node in select.expressions:
+        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
+            for name, value in scope.expand_star(node):
+                value.meta["bound"] = True
+                found.append((name, value))
+            continue
+        check_expression(node, grouped=True)
+        value = node.this if isinstance(node, exp.Alias) else node
+        value = unaliased(value, aliases, scope, within=True)
+        name = node.alias if isinstance(node, exp.Alias) else own_name(value)
+        found.append((name, value))
+        if isinstance(node, exp.Alias):
+            aliases.append((name, value))
+    return found
+
+
+def written_keys(select: exp.Select, outputs: list[Named], scope: Scope) -> list[exp.Expr]:
+    """What the rows are grouped by: nothing for a total, all outputs for DISTINCT.
+
+    Raises:
+        Unsupported: AGGREGATE for grouping sets, DISTINCT over groups, a number of no column.
+    """
+    group = select.args.get("group")
+    if select.args.get("distinct"):
+        _check_distinct(select, outputs)
+        return [value for _, value in outputs]
+    if group is None:
+        return []
+    if group.args.get("all"):
+        keys = _all_keys(select, outputs, scope)
+    elif _has_sets(group):
+        raise Unsupported("AGGREGATE", "GROUP BY with grouping sets", select, REMEDY)
+    else:
+        keys = [_key(node, outputs, scope) for node in group.expressions]
+    for key in keys:
+        check_expression(key)
+        if key.meta.get(_LATERAL):
+            raise Unsupported("AGGREGATE", "a key over another alias", key, REMEDY)
+    return keys
+
+
+def _has_sets(group: exp.Group) -> bool:
+    known = {"expressions"}
+    return bool({name for name, value in group.args.items() if value} - known) or any(
+        isinstance(e, (exp.Rollup, exp.Cube, exp.GroupingSets)) for e in group.expressions
+    )
+
+
+def _check_distinct(select: exp.Select, outputs: list[Named]) -> None:
+    plain = not isinstance(select.args["distinct"].args.get("on"), exp.Expr)
+    layers = any(select.args.get(name) for name in ("group", "having"))
+    if layers or not plain or any(is_aggregate(n) for _, value in outputs for n in value.walk()):
+        raise Unsupported("AGGREGATE", "DISTINCT over an aggregate", select, REMEDY)
+
+
+def _key(node: exp.Expr, outputs: list[Named], scope: Scope) -> exp.Expr:
+    """A key as written, by its number, or by an alias alone."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit():
+        number = int(node.this)
+        if not 1 <= number <= len(outputs):
+            raise Unsupported("AGGREGATE", f"GROUP BY {number}", node, "Name the column.")
+        return outputs[number - 1][1]
+    return unaliased(node, outputs, scope)
+
+
+def _all_keys(select: exp.Select, outputs: list[Named], scope: Scope) -> list[exp.Expr]:
+    """GROUP BY ALL: the outputs without aggregates."""
+    group = select.args["group"]
+    if group.expressions or "all" in _names(scope):
+        raise Unsupported("AGGREGATE", "GROUP BY ALL beside a name", select, "List the keys.")
+    return [value for _, value in outputs if not any(is_aggregate(n) for n in value.walk())]
+
+
+def _names(scope: Scope) -> set[str]:
+    """The names of all columns of a FROM clause."""
+    return {key for item in scope.items for key in item.columns} | set(scope.merged)
+
+
+def unaliased(
+    node: exp.Expr, outputs: list[Named], scope: Scope, *, within: bool = False
+) -> exp.Expr:
+    """The expression with aliases of the SELECT list written out, where no column has the name.
+
+    Args:
+        within: it stands in the list itself; then aggregates are of columns alone.
+    """
+    known = _names(scope)
+    aliases = {name.lower(): value for name, value in reversed(outputs) if name}
+    holder = exp.Paren(this=node.copy())
+    lateral = False
+    for column in list(holder.find_all(exp.Column)):
+        name = column.name.lower()
+        if column.table or name in known or name not in aliases:
+            continue
+        if not (within and _is_inside(column)):
+            column.replace(exp.paren(aliases[name].copy()))
+            lateral = lateral or within or bool(aliases[name].meta.get(_LATERAL))
+    written: exp.Expr = holder.this
+    if lateral:
+        written.meta[_LATERAL] = True
+    return written
+
+
+def _is_inside(node: exp.Expr) -> bool:
+    """True inside an aggregate or a window."""
+    parent = node.parent
+    while parent is not None and not (is_aggregate(parent) or isinstance(parent, exp.Window)):
+        parent = parent.parent
+    return parent is not None
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """True for a call of an aggregate that is not itself over a window."""
+    if not isinstance(node, exp.Anonymous) or str(node.this).lower() not in functions.AGGREGATES:
+        return False
+    parent = node.parent
+    while isinstance(parent, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)):
+        parent = parent.parent
+    return not isinstance(parent, exp.Window) or parent.this is not _under(node, parent)
+
+
+def own_name(node: exp.Expr) -> str:
+    """The name that Spark gives a column without alias; empty where there is none to rely on."""
+    if isinstance(node, exp.Column):
+        return node.name
+    return node.expression.name if isinstance(node, exp.Dot) else ""
+
+
+def _under(node: exp.Expr, above: exp.Expr) -> exp.Expr:
+    while node.parent is not None and node.parent is not above:
+        node = node.parent
+    return node

@@ -1,0 +1,107 @@
+"""Relations that no condition connects: linked, priced as all pairs, said so, refused by rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltajoin.audit.explain import explanation
+from deltajoin.delta.epochs import SourceVersion, lookup_paths
+from deltajoin.emit.sql import build_program
+from deltajoin.errors import DeltaJoinError
+from deltajoin.graph import JoinGraph, Predicate
+from deltajoin.planner.build_graph import build_hypergraph
+from deltajoin.planner.full_query import plan_full_query
+from deltajoin.planner.search import best_order
+from deltajoin.planner.solver import STRATEGIES
+from deltajoin.planner.statistics import Statistics
+from deltajoin.sql.bind import bind
+from tests.unit import flights
+
+COLUMNS = {name: ("k", "v") for name in "abce"}
+ROWS = {"a": 1_000, "b": 20, "c": 3, "e": 50}
+
+
+def graph_of(sql: str) -> JoinGraph:
+    query = bind(sql, COLUMNS)
+    assert query.graph is not None, query.reason
+    return query.graph
+
+
+def links(predicates: tuple[Predicate, ...]) -> list[tuple[str, ...]]:
+    return sorted(p.linked for p in predicates if p.kind == "cross")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a.k, b.v FROM a, b",
+        "SELECT a.k, b.v FROM a CROSS JOIN b",
+        "SELECT a.k, b.v FROM a JOIN b ON TRUE",
+        "SELECT a.k, b.v FROM a JOIN b ON a.k = 1 AND b.k = 1",
+    ],
+)
+def test_two_relations_that_nothing_connects_are_linked(sql: str) -> None:
+    graph = graph_of(sql)
+    assert links(graph.predicates) == [("a", "b")]
+    assert graph.crossed
+
+
+def test_each_relation_of_a_part_is_linked_with_each_of_another() -> None:
+    graph = graph_of("SELECT a.k, b.v, c.v AS cv FROM a JOIN b ON a.k = b.k CROSS JOIN c")
+    assert links(graph.predicates) == [("a", "c"), ("b", "c")]
+    assert not graph_of("SELECT a.k, b.v FROM a JOIN b ON a.k = b.k").crossed
+
+
+def test_an_unconnected_side_of_an_outer_join_is_linked_within() -> None:
+    graph = graph_of("SELECT a.k, b.v FROM a LEFT JOIN (b CROSS JOIN c) ON b.k = a.k")
+    (core,) = graph.cores
+    assert links(core.predicates) == []
+    assert links(core.attachments[0].core.predicates) == [("b", "c")]
+
+
+def test_an_outer_join_on_true_needs_no_link() -> None:
+    (core,) = graph_of("SELECT a.k, b.v FROM a LEFT JOIN b ON TRUE").cores
+    assert links(tuple(core.all_predicates())) == []
+
+
+def test_all_pairs_are_expected() -> None:
+    graph = graph_of("SELECT a.k, b.v FROM a CROSS JOIN b")
+    statistics = Statistics(ROWS, {})
+    assert best_order(graph, statistics, "a", 10.0).rows == (10.0, 200.0)
+    plan = plan_full_query(graph, statistics, {})
+    assert plan.plan.rows == 20_000
+    assert plan.to_dict()["joins"][0]["kind"] == "cross"
+
+
+def test_links_are_no_conditions() -> None:
+    graph = graph_of("SELECT a.k, b.v FROM a CROSS JOIN b")
+    assert graph.decidable(frozenset("a"), "b") == ()
+    assert graph.judged_columns("a") == ()
+    (edge,) = build_hypergraph(graph).edges
+    assert edge.cross
+
+
+def test_what_is_connected_is_joined_before_it_is_crossed() -> None:
+    graph = graph_of("SELECT a.k FROM a CROSS JOIN c JOIN b ON a.k = b.k JOIN e ON b.v = e.v")
+    statistics = Statistics(ROWS, {"b": ("k",), "e": ("v",)})
+    assert best_order(graph, statistics, "a", 10.0).relations == ("a", "b", "e", "c")
+
+
+def test_a_rule_refuses_what_is_not_connected() -> None:
+    graph = graph_of("SELECT a.k, b.v FROM a CROSS JOIN b")
+    versions = {name: SourceVersion(name, "", "", 2, 1, (), 100, 10) for name in ROWS}
+    for strategy in STRATEGIES[1:]:
+        with pytest.raises(DeltaJoinError) as caught:
+            lookup_paths(graph, Statistics(ROWS, {}), ("a", "b"), versions, strategy)
+        assert caught.value.code == "UNCONNECTED_RELATIONS"
+    assert lookup_paths(graph, Statistics(ROWS, {}), ("a", "b"), versions)
+
+
+def test_explain_names_the_cross_join_and_what_it_costs() -> None:
+    sql = "SELECT f.flight, f.dep_delay, a.name FROM flights f CROSS JOIN airlines a"
+    plan = flights.first_plan(flights.model(sql))
+    crossed = explanation(plan)["operators"][0]
+    assert crossed["operator"] == "cross join"
+    assert crossed["over"] in ("f with a", "a with f")
+    assert "every row with every row; 432,100 rows, cost " in crossed["kept"]
+    assert "CROSS JOIN" in (build_program(plan).full or "")
