@@ -205,14 +205,33 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Derived:
-    """A source whose rows are those of a grouped query; `name` is like no table's.
+    """A source whose rows are those of a query; `name` is like no table's.
+
+    One that reads no table has a `text` instead, which gives those rows, their `types` (empty where
+    not certain) and about how many `rows`; its graph says no more than the names of its columns.
 
     One that is `clocked` is a relation under conditions on the clock.
     """
 
     name: str
     graph: JoinGraph
+    text: str = ""
+    types: tuple[tuple[str, str], ...] = ()
+    rows: int = 0
     clocked: bool = False
+
+    @property
+    def exactly_one_row(self) -> bool:
+        """True for a total, and for one row of literals."""
+        made = self.graph.grouping
+        total = made is not None and not made.keys and made.having is None
+        return total or (bool(self.text) and self.rows == 1)
+
+    @property
+    def at_most_one_row(self) -> bool:
+        """True also for a total that HAVING may turn away."""
+        made = self.graph.grouping
+        return self.exactly_one_row or (made is not None and not made.keys)
 
 
 @dataclass(frozen=True)

@@ -216,7 +216,7 @@ def test_rows_cross_as_the_clock_moves(spark: Any, tmp_path: Path, name: str) ->
     shop = open_shop(tmp_path)
     model = shop.model(sql=sql, mode="shadow" if name == "where" else "incremental_strict")
     written = []
-    for day in range(10 if name == "where" else 5):
+    for day in range(10 if name == "where" else 4):
         clock = START + timedelta(days=day)
         if day % 3 == 2:
             load(shop, day)
@@ -229,7 +229,7 @@ def test_rows_cross_as_the_clock_moves(spark: Any, tmp_path: Path, name: str) ->
         found = Counter(tuple(row) for row in frame.select(*names).collect())
         assert found == rows_of(spark, shop, on_day(sql, clock))
         written.append(sum(record.rows.values()))
-        if day < 2:
+        if not day:
             again = deltajoin.run(model, spark, clock=clock + timedelta(minutes=89))
             assert again.strategy == "noop"
     assert any(written[1:])
@@ -250,7 +250,7 @@ def test_a_clock_that_decides_otherwise_is_rebuilt(spark: Any, tmp_path: Path, n
         assert record.clock == clock.isoformat()
         found = Counter(tuple(row) for row in deltajoin.read(model, spark).collect())
         assert found == rows_of(spark, shop, on_day(sql, clock))
-        again = deltajoin.run(model, spark, clock=clock + timedelta(minutes=89))
-        assert again.strategy == "noop"
+    again = deltajoin.run(model, spark, clock=clock + timedelta(minutes=89))
+    assert again.strategy == "noop"
     with pytest.raises(deltajoin.DeltaJoinError, match=r"CLOCK|LIMIT"):
         deltajoin.plan(replace(model, mode="incremental_strict"))

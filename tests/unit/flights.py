@@ -92,6 +92,7 @@ def daily_plan(changed: dict[str, int], plan: DeltaPlan | None = None) -> DeltaP
         epoch_order=order,
         paths=paths,
         target=replace(plan.target, exists=True),
+        rebuild=None,
         settings=(
             ("spark.sql.ansi.enabled", "true"),
             ("spark.sql.session.timeZone", "UTC"),

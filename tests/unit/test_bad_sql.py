@@ -364,7 +364,7 @@ UNSUPPORTED = {
     "rollup": (f"SELECT\nsum(a.k) AS n {JOIN} GROUP BY ROLLUP (b.k)", "AGGREGATE"),
     "window": (f"SELECT a.k,\nrow_number() OVER (ORDER BY b.v) AS r {JOIN}", "WINDOW"),
     "qualify": (f"SELECT a.k {JOIN}\nQUALIFY row_number() OVER (ORDER BY a.k) = 1", "WINDOW"),
-    "scalar": (f"SELECT a.k,\n(SELECT max(c.k) FROM c) AS m {JOIN}", "SUBQUERY"),
+    "scalar": (f"SELECT a.k,\n(SELECT c.k FROM c) AS m {JOIN}", "SUBQUERY"),
     "types of a union": (f"SELECT\na.k {JOIN} UNION ALL SELECT 'x' FROM c", "SET_OPERATION"),
     "except": (f"SELECT a.k {JOIN}\nEXCEPT SELECT c.k FROM c", "SET_OPERATION"),
     "intersect": (f"SELECT a.k {JOIN}\nINTERSECT SELECT c.k FROM c", "SET_OPERATION"),
@@ -390,7 +390,7 @@ UNSUPPORTED = {
     ),
     "lateral join": ("SELECT a.k, s.v FROM a,\nLATERAL (SELECT b.v FROM b) s", None),
     "range": ("SELECT a.k, r.id FROM a JOIN\nrange(3) r ON a.k = r.id", "TABLE_FUNCTION"),
-    "values": ("SELECT a.k, r.x FROM a JOIN\n(VALUES (1)) AS r(x) ON a.k = r.x", "TABLE_FUNCTION"),
+    "values": ("SELECT a.k, r.x FROM a JOIN\nexplode(array(1)) AS r ON a.k = 1", "TABLE_FUNCTION"),
     "pivot": ("SELECT * FROM a\nPIVOT (max(v) FOR k IN (1, 2))", "PIVOT"),
     "below": (
         "SELECT s.n, b.v FROM (SELECT k,\nfirst(v) AS n FROM a GROUP BY k) s JOIN b ON s.k = b.k",

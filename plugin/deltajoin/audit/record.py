@@ -25,8 +25,10 @@ class AuditRecord:
     rows of the query, rows that differ (none), tolerances of float columns. `derived` are the
     sources that are subqueries: groups touched, rows of their change, paths. `hidden` are columns
     that the table holds beside `columns`; None where there are none. `rules` is the version of the
-    rules by which it ran, None before they had one. `clock` is the moment that
-    the query's clock showed, `stamps` what the rows got that were written.
+    rules by which it ran, None before they had one. `written` tells how a rebuild was written, by
+    "difference" or "overwrite", `written_because` why it was overwritten where the reason doesn't
+    say; None for other strategies. `clock` is the moment that the query's
+    clock showed, `stamps` what the rows got that were written.
     """
 
     model: str
@@ -59,6 +61,8 @@ class AuditRecord:
     hidden: tuple[str, ...] | None = None
     clock: str | None = None
     stamps: Mapping[str, Any] | None = None
+    written: str | None = None
+    written_because: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain values, keys sorted."""

@@ -82,6 +82,7 @@ def render_text(record: Mapping[str, Any]) -> str:
             f"-{rows.get('deleted', 0):,}  target version {record['target_version']}  "
             f"{record['seconds']} s  plan {record['plan_hash'][:12]}"
         )
+    lines += _written(record.get("written"), record.get("written_because"))
     if record.get("shadow"):
         rows = record["shadow"]["rows"]
         lines.append(f"  shadow: equal to a full recomputation of {rows:,} rows")
@@ -92,6 +93,13 @@ def render_text(record: Mapping[str, Any]) -> str:
         lines += ["  " + line for line in path_lines(path)]
     lines += [f"  warning: {warning}" for warning in record["warnings"]]
     return "\n".join(lines)
+
+
+def _written(how: str | None, because: str | None) -> list[str]:
+    """How a rebuild is written, where that is more than its reason says."""
+    if how == "difference":
+        return ["  written by difference: rows that did not change stay where they are"]
+    return [f"  the whole target is written: {because}"] if because else []
 
 
 def _frontier(frontier: Mapping[str, Mapping[str, Any]]) -> str:
@@ -191,6 +199,8 @@ def render_plan(plan: Mapping[str, Any], told: Mapping[str, Any] | None = None) 
         f"  target {target['place']} ({target['kind']}; key {key})",
         "  frontier " + _frontier(plan["frontier"]),
     ]
+    if rebuild := plan.get("rebuild"):
+        lines += _written(rebuild["written"], rebuild["because"])
     lines += [f"  key of {s}: {', '.join(columns)}" for s, columns in plan["keys"].items()]
     lines += _operators(told) if told is not None else []
     if plan["full_query"] is not None:

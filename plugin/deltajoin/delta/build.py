@@ -35,6 +35,7 @@ from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import RULES, UNDER_A_VIEW, DeltaPlan, Target, fingerprint
+from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
@@ -54,7 +55,6 @@ from deltajoin.sql.origins import at_origin, origin
 
 Keys = dict[str, tuple[str, ...]]
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
-_NOT_GROUPABLE = ("map<", "variant", "interval")
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         rebuilt_because=against,
         clock=clock,
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
+        rebuild=plan_rebuild(decision, target, inputs.target, sources, mark),
     )
 
 
@@ -249,7 +250,7 @@ def _groupable(
     for source in graph.sources:
         types = {c.name: c.type for c in tables[source].columns}
         for name in graph.used_columns(source):
-            if any(mark in types[name] for mark in _NOT_GROUPABLE):
+            if not is_groupable(types[name]):
                 return None, Obstacle(
                     "COLUMN_TYPE",
                     f"rows with a column of type {types[name]} can't be compared",

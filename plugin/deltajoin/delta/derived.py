@@ -34,7 +34,7 @@ from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import COST, Strategy
 from deltajoin.planner.statistics import Statistics, measured_steps
 from deltajoin.sql.clocked import at_moment
-from deltajoin.sql.exact import made_outputs
+from deltajoin.sql.exact import derived_outputs
 
 Pinned = frozenset[tuple[str, int]]
 Keys = Mapping[str, tuple[str, ...]]
@@ -77,28 +77,30 @@ class DerivedPlan:
     """How a derived source is read and how its change is found.
 
     `after` and `before`: from touched groups to their rows at either epoch, for each branch.
-    `replanned`: old and new cost where its epoch order is given up. `earlier` is the query by the
-    last epoch's clock, where that decides rows otherwise than this one's.
+    `replanned`: old and new cost where its epoch order is given up. One of literals is its `text`.
+    `earlier` is the query by the last epoch's clock, where that decides rows otherwise than this
+    one's.
     """
 
     source: SourceVersion
     graph: JoinGraph
     key: tuple[str, ...]
     versions: tuple[SourceVersion, ...]
-    full_query: FullQuery
+    full_query: FullQuery | None
     paths: tuple[LookupPath, ...]
     after: tuple[tuple[LookupStep, ...], ...]
     before: tuple[tuple[LookupStep, ...], ...]
     untraced: Obstacle | None = None
     replanned: str = ""
     earlier: tuple[JoinGraph, FullQuery] | None = None
+    text: str = ""
 
     @property
     def at_rest(self) -> DerivedPlan:
         """The same without what finds its change."""
         return replace(self, paths=(), after=(), before=(), earlier=None)
 
-    def query(self, version: int) -> tuple[JoinGraph, FullQuery]:
+    def query(self, version: int) -> tuple[JoinGraph, FullQuery | None]:
         """The query that a version is made by."""
         now = (self.graph, self.full_query)
         return now if version == self.source.version else self.earlier or now
@@ -121,7 +123,7 @@ class DerivedPlan:
             "source": self.source.source,
             "changed": self.source.changed,
             "key": list(self.key),
-            "full_query": self.full_query.to_dict(),
+            "full_query": self.full_query.to_dict() if self.full_query else self.text,
             "paths": [path.to_dict() for path in self.paths],
             "after": [[step.to_dict() for step in steps] for steps in self.after],
             "before": [[step.to_dict() for step in steps] for steps in self.before],
@@ -135,12 +137,14 @@ def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
     keys, types = dict(keys), dict(types)
     for derived in graph.all_derived if graph else ():
         name = derived.name
-        for output, (kind, order) in made_outputs(derived.graph, tables).items():
+        for output, (kind, order) in derived_outputs(derived, tables).items():
             types[name, output] = kind or f"unknown type of {name}.{output}"
             if order:
                 inexact.add((name, output))
         key = row_key(derived.graph, keys, types)
-        if key and set(key) <= set(derived.graph.output_names):
+        if derived.at_most_one_row:
+            keys[name] = ()
+        elif key and set(key) <= set(derived.graph.output_names):
             keys[name] = key
     return Described(keys, types, frozenset(inexact))
 
@@ -155,10 +159,32 @@ def plan_derived(
     plans = []
     for derived in graph.all_derived if graph else ():
         assert graph is not None  # noqa: S101 - it has derived sources
-        plan = _plan(derived, graph.used_columns(derived.name), known, strategy, choice)
+        used = graph.used_columns(derived.name)
+        if derived.text:
+            plan = _constant(derived, used, known)
+        else:
+            plan = _plan(derived, used, known, strategy, choice)
         plans.append(plan)
         known = _with(known, plan)
     return tuple(plans), known
+
+
+def _constant(derived: Derived, used: tuple[str, ...], known: Known) -> DerivedPlan:
+    """A source of literals, which has one version."""
+    types = known.described.types
+    source = SourceVersion(
+        source=derived.name,
+        location="",
+        table_id="",
+        version=1,
+        previous=1,
+        columns=tuple((name, types[derived.name, name]) for name in used),
+        rows=derived.rows,
+        change_rows=0,
+        method="derived",
+    )
+    key = known.described.keys.get(derived.name, ())
+    return DerivedPlan(source, derived.graph, key, (), None, (), (), (), text=derived.text)
 
 
 def _plan(
@@ -213,6 +239,8 @@ def _rows(graph: JoinGraph, statistics: Statistics, rows: float) -> int:
     most = max(1.0, min(rows, 1e18))
     if graph.grouping is None:
         return int(most)
+    if not graph.grouping.keys:
+        return 1
     found = {key: p.column for key, p in graph.part_entries(graph.branches[0])}
     columns = [found.get(key) for key in graph.grouping.keys]
     if not columns or any(column is None for column in columns):

@@ -103,12 +103,26 @@ class Shadow:
 
 
 @dataclass(frozen=True)
+class Rebuild:
+    """How a rebuild is written (`delta/rebuild.py`): by "difference" or "overwrite", and why so
+    where the run's reason doesn't say. Of a difference: the columns as they are stored, a bag's
+    multiplicity apart, and those of them that are compared by their text besides.
+    """
+
+    written: str
+    because: str = ""
+    columns: tuple[str, ...] = ()
+    exactly: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class DeltaPlan:
     """A run that could be made now.
 
     `graph` is None for a query that is only rebuilt; `settings` are None before the first epoch,
     when the session's are taken over; `shadow` is None but for an incremental run in that mode,
-    `state` but for groups to which a change can be added; `regroup` is empty where it is.
+    `state` but for groups to which a change can be added, `rebuild` but for a full one; `regroup`
+    is empty where `state` is.
     `find_full_query` makes the order of the whole query when it is first asked for; a run that has
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
     earlier orders that were given up. `clock` is the moment that the query's clock shows, None for
@@ -142,6 +156,7 @@ class DeltaPlan:
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
     clock: datetime | None = None
     replanned: tuple[str, ...] = ()
+    rebuild: Rebuild | None = None
 
     @property
     def is_unreadable(self) -> bool:
@@ -187,6 +202,8 @@ class DeltaPlan:
             "settings": None if self.settings is None else dict(self.settings),
             "warnings": list(self.warnings),
         }
+        if self.rebuild is not None:
+            content["rebuild"] = asdict(self.rebuild)
         if self.derived:
             content["derived"] = [derived.to_dict() for derived in self.derived]
         if self.state is not None:
@@ -292,7 +309,10 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
     if graph.stamps:
         meaning["stamps"] = [(s.name, s.position, spelled(masked(s.sql))) for s in graph.stamps]
     if graph.derived:
-        meaning["derived"] = [(derived.name, _meaning(derived.graph)) for derived in graph.derived]
+        meaning["derived"] = [
+            (derived.name, spelled(derived.text) if derived.text else _meaning(derived.graph))
+            for derived in graph.derived
+        ]
     return meaning
 
 

@@ -6,8 +6,11 @@
     before_<source>, after_<source>     all rows of those at either epoch
     <source>_changes            what is made of the rows after, minus what was made of them before
 
-What generators alone make needs no look at other rows: its change is the net of the paths. Nor does
-a table under a condition on the clock, with the rows of the last epoch that cross between clocks:
+What generators alone make needs no look at other rows: its change is the net of the paths. A source
+of literals is its text, and has no change.
+
+Nor does a table under a condition on the clock look at others. Its change has also the rows of the
+last epoch that cross between clocks:
 
     by the new clock +1     those that meet the condition now, and not before
     by the old clock -1     those that met it before, and not now
@@ -72,7 +75,7 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
     paths, shared = all_paths(graph, plan.paths, inner)
     program = replace(program, paths=paths, shared=shared, rows=inner.path_rows)
     net = net_change(graph, inner.path_rows)
-    if not graph.part_keys:
+    if graph.grouping is None and graph.windowing is None:
         return _by_rows(plan, views, program, net)
     before, after = inner.named("before"), inner.named("after")
     return replace(
@@ -124,8 +127,12 @@ def _condition(graph: JoinGraph) -> exp.Expr:
 
 
 def _scan(plan: DerivedPlan, views: Views, version: int) -> Statement:
-    rows = query_rows(*plan.query(version), views, dict(plan.below(version)))
-    return Statement(views.scan(plan.source.source, version).view, pretty(rows))
+    view = views.scan(plan.source.source, version).view
+    graph, full_query = plan.query(version)
+    if full_query is None:
+        return Statement(view, plan.text)
+    rows = query_rows(graph, full_query, views, dict(plan.below(version)))
+    return Statement(view, pretty(rows))
 
 
 def _difference(plan: DerivedPlan, views: Views, before: str, after: str) -> str:

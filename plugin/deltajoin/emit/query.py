@@ -24,6 +24,7 @@ from deltajoin.names import RESERVED_PREFIX, SHOWN
 from deltajoin.planner.arms import arm
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.sql.clock import frozen_query
+from deltajoin.sql.dialect import parse
 from deltajoin.sql.opaque import over_views
 from deltajoin.sql.tables import replace_tables
 
@@ -82,7 +83,11 @@ def full_sql(plan: DeltaPlan, views: Views, *, stamps: bool = True) -> str:
         rows = stamped(rows, plan.target)
     for derived in plan.derived:
         name = views.scan(derived.source.source, derived.source.version).view
-        below = query_rows(derived.graph, derived.full_query, views, versions)
+        below = (
+            query_rows(derived.graph, derived.full_query, views, versions)
+            if derived.full_query
+            else parse(derived.text)
+        )
         rows = rows.with_(exp.to_identifier(name, quoted=True), as_=below)
     return pretty(rows)
 

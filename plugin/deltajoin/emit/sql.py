@@ -24,6 +24,7 @@ from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
 from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.derived import DerivedProgram, derived_program
+from deltajoin.emit.difference import rebuild_statements
 from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
 from deltajoin.emit.layers import PARTITION_ROWS, made_rows, net_change, partition_statement
 from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
@@ -39,7 +40,8 @@ from deltajoin.layers import INPUT
 
 @dataclass(frozen=True)
 class Program:
-    """Every statement of a run. `full` and `key_check` are None when not needed, as `shadow`."""
+    """Every statement of a run. `full` and `key_check` are None when not needed, as `shadow`;
+    `fold` and `merge` for a rebuild that is not written by difference."""
 
     scans: tuple[Scan, ...]
     feeds: tuple[Feed, ...]
@@ -64,7 +66,7 @@ class Program:
         yield from ((p.view, p.sql) for p in path_statements(self.paths, self.shared))
         yield from [(TOUCHED, self.touched)] if self.touched else []
         yield from ((part.view, part.sql) for part in self.regroup)
-        ends = {"to_write": self.fold, "merge": self.merge, "full": self.full}
+        ends = {"full": self.full, "to_write": self.fold, "merge": self.merge}
         yield from ((name, sql) for name, sql in ends.items() if sql is not None)
         for one in self.shadow.comparisons if self.shadow else ():
             yield from ((one.view, one.sql), (f"compare_{one.view}", one.compare))
@@ -75,8 +77,9 @@ def build_program(plan: DeltaPlan) -> Program:
     views = Views(plan)
     if plan.strategy == "full":
         scans = tuple(views.scan(s.source, s.version) for s in plan.sources)
+        fold, merge = rebuild_statements(plan.target, plan.rebuild)
         return Program(
-            *(scans, (), (), (), None, None, full_sql(plan, views), _key_check(plan, views)),
+            *(scans, (), (), (), fold, merge, full_sql(plan, views), _key_check(plan, views)),
             sketch=_sketch(plan, views),
             stamps=stamps_sql(plan.target),
         )

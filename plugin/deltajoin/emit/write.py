@@ -72,8 +72,12 @@ def net(names: tuple[str, ...], rows: exp.Expr | None = None) -> exp.Select:
 def fold_sql(target: Target, rows: exp.Expr | None = None) -> str:
     """Weighted rows, those of the paths by default -> rows to write: per key with an operation, or
     per distinct row with a weight."""
-    if target.kind == "bag":
-        return pretty(net(target.stored, rows))
+    netted = net(target.stored, rows)
+    return pretty(netted if target.kind == "bag" else fold_to_keys(target, netted))
+
+
+def fold_to_keys(target: Target, netted: exp.Select) -> exp.Select:
+    """Net rows with weights -> one row per key with an operation."""
     key = [column(name) for name in target.key]
     rest = [name for name in target.stored if name not in target.key]
     weight = column(WEIGHT)
@@ -85,9 +89,7 @@ def fold_sql(target: Target, rows: exp.Expr | None = None) -> str:
         row = call("struct", *[column(name) for name in rest])
         new = exp.Filter(this=call("any_value", row), expression=exp.Where(this=positive))
         folded = folded.select(named(new, "new"))
-    folded = folded.from_(net(target.stored, rows).subquery("net")).group_by(
-        *[k.copy() for k in key]
-    )
+    folded = folded.from_(netted.subquery("net")).group_by(*[k.copy() for k in key])
     operation = (
         exp.case()
         .when(exp.GT(this=column("plus"), expression=number(1)), fail("KEY_VIOLATED"))
@@ -98,25 +100,28 @@ def fold_sql(target: Target, rows: exp.Expr | None = None) -> str:
     )
     values: list[exp.Expr] = [column(name) for name in target.key]
     values += [named(_field("new", name), name) for name in rest]
-    outer = exp.select(*values, named(operation, OPERATION)).from_(folded.subquery("folded"))
-    return pretty(outer)
+    return exp.select(*values, named(operation, OPERATION)).from_(folded.subquery("folded"))
 
 
 def _field(struct: str, name: str) -> exp.Dot:
     return exp.Dot(this=column(struct), expression=exp.to_identifier(name, quoted=True))
 
 
-def merge_sql(target: Target) -> str:
-    """The one MERGE of an incremental run.
+def merge_sql(target: Target, exactly: tuple[str, ...] = ()) -> str:
+    """The one MERGE of a run that does not overwrite.
 
-    Bags match on the whole row, other targets on the key, both null-safely.
+    Without a key the whole row is matched, columns in `exactly` by their text besides, else the
+    key; both null-safely. Of a plain target only a row that goes is matched.
     """
-    bag = target.kind == "bag"
-    matched = target.stored if bag else target.key
-    on = exp.and_(
-        *(exp.NullSafeEQ(this=column(name, "t"), expression=column(name, "s")) for name in matched),
-    )
-    whens = _bag_whens(target) if bag else _keyed_whens(target)
+    matched = target.key or target.stored
+    pairs: list[tuple[exp.Expr, exp.Expr]]
+    pairs = [(column(name, "t"), column(name, "s")) for name in matched]
+    pairs += [(as_text(column(name, "t")), as_text(column(name, "s"))) for name in exactly]
+    same: list[exp.Expr] = [exp.NullSafeEQ(this=one, expression=other) for one, other in pairs]
+    if target.kind == "plain":
+        same.append(exp.LT(this=column(WEIGHT, "s"), expression=number(0)))
+    on = exp.and_(*same)
+    whens = {"bag": _bag_whens, "plain": _plain_whens}.get(target.kind, _keyed_whens)(target)
     into = exp.Table(
         this=exp.to_identifier(target.location, quoted=True),
         db=exp.to_identifier("delta", quoted=False),
@@ -185,6 +190,25 @@ def _bag_whens(target: Target) -> list[exp.When]:
             ),
         ),
     ]
+
+
+def _plain_whens(target: Target) -> list[exp.When]:
+    """A row that goes goes with all its copies; those that stay, and those that come, are added."""
+    drift = exp.Insert(
+        this=exp.Tuple(expressions=[column(target.columns[0])]),
+        expression=exp.Tuple(expressions=[fail("TARGET_DRIFT")]),
+    )
+    comes = exp.GTE(this=column(WEIGHT, "s"), expression=number(0))
+    return [
+        _when(True, None, exp.Var(this="DELETE")),
+        _when(False, comes, _insert(target.columns, target.columns, [])),
+        _when(False, None, drift),
+    ]
+
+
+def as_text(value: exp.Expr) -> exp.Expr:
+    """A value's text, which tells -0.0 from 0.0."""
+    return exp.cast(value, "string")
 
 
 def _operation(value: str) -> exp.EQ:

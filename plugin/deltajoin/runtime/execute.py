@@ -1,6 +1,6 @@
 """One run inside Spark: read the changes, evaluate, net, the one commit, verify.
 
-    full         key check -> one overwrite
+    full         key check -> one overwrite, or the rows that differ -> one MERGE
     incremental  changes -> derived sources -> union of live paths -> net and fold -> one MERGE
     shadow       as incremental; before the MERGE its outcome is compared with the whole query
 
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime import target as targets
 from deltajoin.runtime.derived import derive
+from deltajoin.runtime.difference import counted_columns, counts_of, find_difference, why_overwrite
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.own_session import (
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 OnStep = Callable[[str, dict[str, Any]], None]
 METADATA_KEY = "deltajoin"
-_OPERATIONS = {"insert": "inserted", "update": "updated", "delete": "deleted"}
 
 
 def execute(
@@ -74,6 +74,8 @@ class _Run:
         self.run_id = uuid.uuid4().hex
         self.caller = spark
         self.shadow: dict[str, Any] | None = None
+        self.written: dict[str, str] = {}
+        self.rebuilt_rows: int | None = None
         self.derived: dict[str, dict[str, Any]] = {}
         self.sketches: dict[str, dict[str, Any]] = self.plan.get("sketches", {})
         self.spark = own_session(spark, self.plan["settings"])
@@ -114,6 +116,13 @@ class _Run:
             self.target["columns"] = list(rows.columns)
         if not self.target["exists"]:
             self._create(rows)
+        if self._is_by_difference(rows):
+            with explained("comparison with the target"):
+                counts, self.rebuilt_rows = find_difference(
+                    self.spark, self.program["fold"], self.target, rows
+                )
+            self.on_step("changes_materialised", {})
+            return self._commit_merge(counts, None)
         self.on_step("changes_materialised", {})
         metadata = self._metadata({}, None)
         self.on_step("before_merge", {})
@@ -129,6 +138,15 @@ class _Run:
             )
         if self.target["name_parts"]:
             targets.show(self.spark, self.target)
+
+    def _is_by_difference(self, rows: DataFrame) -> bool:
+        """True where the plan says so and the rows are still such as the target holds."""
+        rebuild = self.plan["rebuild"]
+        if rebuild["written"] == "difference":
+            because = why_overwrite(rows, targets.read_stored(self.spark, self.target))
+            rebuild = {"written": "overwrite" if because else "difference", "because": because}
+        self.written = {"written": rebuild["written"], "written_because": rebuild["because"]}
+        return bool(rebuild["written"] == "difference")
 
     def _create(self, rows: DataFrame) -> None:
         targets.create_target(self.spark, self.target, rows, self.plan["model"])
@@ -172,6 +190,9 @@ class _Run:
             lookups = start_lookups(self.spark, paths, shared, change_rows)
             counts = self._fold(lookups)
         self._compare()
+        self._commit_merge(counts, lookups)
+
+    def _commit_merge(self, counts: dict[str, int], lookups: Lookups | None) -> None:
         metadata = self._metadata(counts, lookups)
         self.on_step("before_merge", {"rows": counts})
         marks = commit_marks(self.spark, _app(self.plan), self.plan["epoch"], metadata)
@@ -192,18 +213,8 @@ class _Run:
         rows.createOrReplaceTempView("path_rows")
         if self.program["touched"]:
             self._regroup()
-        keyed = self.target["kind"] != "bag"
-        column = "__deltajoin_operation" if keyed else "__deltajoin_weight"
-        counted = (
-            {name: f"count_if({column} = '{name}')" for name in _OPERATIONS}
-            if keyed
-            else {
-                "insert": f"coalesce(sum(greatest({column}, 0)), 0)",
-                "delete": f"coalesce(sum(greatest(-{column}, 0)), 0)",
-            }
-        )
-        found = materialised(self.spark, "to_write", self.program["fold"], counted)
-        return {done: found.get(name, 0) for name, done in _OPERATIONS.items()}
+        counted = counted_columns(self.target["kind"])
+        return counts_of(materialised(self.spark, "to_write", self.program["fold"], counted))
 
     def _regroup(self) -> None:
         """Put up the touched groups, the target, and the groups' rows where they are read."""
@@ -223,7 +234,7 @@ class _Run:
         )
         rows = targets.read_stored(self.spark, self.target).limit(0)
         rows.select("*", extra).createOrReplaceTempView("to_write")
-        return dict.fromkeys(_OPERATIONS.values(), 0)
+        return counts_of({})
 
     # the record, and what the history says ----------------------------------------------------
 
@@ -259,6 +270,9 @@ class _Run:
             "started_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
             "seconds": round(time.time() - self.started, 3),
         }
+        record |= {name: value for name, value in self.written.items() if value}
+        if self.rebuilt_rows is not None:
+            record["rebuilt_rows"] = self.rebuilt_rows
         if plan.get("derived"):
             record["derived"] = [self._derived_record(one) for one in plan["derived"]]
         if self.sketches:

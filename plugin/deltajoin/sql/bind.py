@@ -16,14 +16,14 @@ can't be a query over these tables at all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, Grouping, JoinGraph
-from deltajoin.names import SHOWN, UniqueNames
+from deltajoin.names import RESERVED_PREFIX, SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.clock import names_clock
 from deltajoin.sql.clocked import clock_of_sources, with_clocked_sources
@@ -34,14 +34,15 @@ from deltajoin.sql.columns import (
     named_columns,
     renamed,
 )
+from deltajoin.sql.constants import constant_source, is_constant, one_row
 from deltajoin.sql.dialect import Unreadable, closed, parse, place, spelled, text, unwrapped
-from deltajoin.sql.exact import made_outputs
+from deltajoin.sql.exact import derived_outputs
 from deltajoin.sql.group import group_rows, is_grouped, name_outputs
 from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.known import check_known
 from deltajoin.sql.layers import is_layered, layered
-from deltajoin.sql.nulls import is_never_null
+from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.opaque import may_be_a_query
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import (
@@ -53,6 +54,7 @@ from deltajoin.sql.refuse import (
     check_union,
     join_kind,
 )
+from deltajoin.sql.scalars import select_without_scalars, without_scalars
 from deltajoin.sql.scope import Block, Item, Outer, Scope, Union
 from deltajoin.sql.stamps import (
     check_clock,
@@ -134,6 +136,9 @@ def bind(
         check_deterministic(query, {name.lower() for name in functions})
         registry = _Registry(UniqueNames(tuple(columns)), declared)
         graph = _Binder(columns, types or {}, registry).graph(query)
+        if not graph.sources:
+            remedy = "Select from a table."
+            raise Unsupported("NO_FROM", "a query without a table", query, remedy)
         check_clock(graph, query)
     except Unsupported as stop:
         clock, read = clock_of_rows(sql, declared)
@@ -189,6 +194,7 @@ class _Binder:
             block, grouping = self.grouped(select)
         else:
             block = self.block(query)
+        self._fill(block)
         derived = tuple(self._derived[name] for name in sorted(self._derived))
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
         layers = (generation, windowing)
@@ -222,6 +228,7 @@ class _Binder:
             return self._source(query, name or "groups", outer)
         select = check_shape(query)
         block, scope = self._rows(select, outer)
+        select = self.select_of(select, block, scope)
         for projection in select.expressions:
             self._project(projection, block, scope)
         return block
@@ -237,18 +244,18 @@ class _Binder:
                     raise
                 remedy = "Group in a subquery of FROM and join it."
                 raise Unsupported("SUBQUERY", "a correlated aggregate", select, remedy) from error
-            if graph.grouping is not None and not graph.grouping.keys:
-                what = "a total in a subquery"
-                raise Unsupported("AGGREGATE", what, select, "Give it a GROUP BY, and join by it.")
             cte = select.parent
             source = cte.alias if isinstance(cte, exp.CTE) else name
             known[id(select)] = Derived(self._registry.names.take(source), graph)
-        derived = known[id(select)]
+        return self._over(known[id(select)], name, select)
+
+    def _over(self, derived: Derived, name: str, origin: exp.Expr) -> Block:
+        """One relation over a derived source."""
         self._derived[derived.name] = derived
         relation = self._names.take(name)
         self.relations.append((relation, derived.name))
         outputs: list[tuple[str, exp.Expr, exp.Expr]] = [
-            (output, stamp or exp.column(output, table=relation, quoted=True), select)
+            (output, stamp or exp.column(output, table=relation, quoted=True), origin)
             for output, stamp in visible(derived.graph)
         ]
         return Block(items=[relation], outputs=outputs)
@@ -256,6 +263,7 @@ class _Binder:
     def grouped(self, select: exp.Select) -> tuple[Block, Grouping]:
         """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""
         block, scope = self._rows(select, None)
+        select = self.select_of(select, block, scope)
         grouping = group_rows(select, block, lambda node: bound(node, scope), scope)
         return block, grouping
 
@@ -294,7 +302,7 @@ class _Binder:
         """The type of a bound column, empty where it is not known."""
         source = dict(self.relations).get(column.table, "")
         if source in self._derived:
-            return made_outputs(self._derived[source].graph, self._types)[column.name][0]
+            return derived_outputs(self._derived[source], self._types)[column.name][0]
         known = self._kinds if not source else self._types
         return known.get((source or column.table, column.name), "")
 
@@ -308,9 +316,8 @@ class _Binder:
         """Bind the FROM clause of a SELECT, without its WHERE."""
         block, scope = Block(), Scope(outer=outer)
         source = select.args.get("from_")
-        if source is None:
-            raise Unsupported("NO_FROM", "a SELECT without FROM", select, "Select from a table.")
-        self._join_item(source.this, block, scope)
+        if source is not None:
+            self._join_item(source.this, block, scope)
         for join in select.args.get("joins") or []:
             self._join(join, block, scope)
         return block, scope
@@ -341,10 +348,56 @@ class _Binder:
             item = self._inline(node.this, node, block)
         elif isinstance(node, (exp.Subquery, exp.Paren)) and not node.alias:
             return self._join_item(node.this, block, scope)
+        elif is_constant(node):
+            item = self._constant(node, block)
         else:
             raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
         scope.items.append(item)
         return item
+
+    def _constant(self, node: exp.Expr, block: Block) -> Item:
+        """Rows of literals, as a relation."""
+        alias = node.alias or "rows"
+        known = self._registry.derived
+        if id(node) not in known:
+            known[id(node)] = constant_source(self._registry.names.take(alias), node)
+        inner = self._over(known[id(node)], alias, node)
+        block.add(inner)
+        outputs = [(name, value) for name, value, _ in inner.outputs]
+        return Item(((alias.lower(),),) if node.alias else (), named_columns(outputs, node))
+
+    def _fill(self, block: Block) -> None:
+        """Put one row where nothing is joined: a SELECT without FROM, alone or as a side."""
+        for item in block.items:
+            if not isinstance(item, str):
+                self._fill(item.left)
+                self._fill(item.right)
+        if not block.items:
+            known = self._registry.derived
+            if 0 not in known:
+                row = one_row(
+                    self._registry.names.take("one_row"), [("one", exp.Literal.number(1))]
+                )
+                known[0] = row
+            block.items = self._over(known[0], "one_row", exp.Select()).items
+
+    def _hold(self, kind: str, *sides: tuple[Block, list[Item]]) -> None:
+        """Make a SELECT without FROM a source, where an outer join may miss its row."""
+        for missing, side in zip((("right", "full"), ("left", "full")), sides, strict=True):
+            if kind in missing and not side[0].items:
+                self._hold_values(*side)
+
+    def _hold_values(self, block: Block, items: list[Item]) -> None:
+        values = {f"c{i}": (item, key) for i, (item, key) in enumerate(_columns_of(items))}
+        if not values:
+            return
+        row = [(name, item.columns[key][1]) for name, (item, key) in values.items()]
+        derived = one_row(self._registry.names.take("one_row"), row)
+        made = self._over(derived, "one_row", exp.Select())
+        block.items = made.items
+        for name, column, _ in made.outputs:
+            item, key = values[name]
+            item.columns[key] = (item.columns[key][0], column)
 
     def _base(self, node: exp.Table, block: Block) -> Item:
         key = table_key(node, self._columns)
@@ -392,17 +445,19 @@ class _Binder:
         mine = block if kind == "inner" else Block()
         item = self._join_item(join.this, mine, scope)
         new = scope.items[len(before) :]
+        self._hold(kind, (block, before), (mine, new))
         using = [identifier.name for identifier in join.args.get("using") or []]
         if (join.method or "").upper() == "NATURAL":
             known = {k for i in before for k in i.columns if k not in i.hidden} | set(merged)
             using = [shown for key, (shown, _) in item.columns.items() if key in known]
         left = Scope(before, merged)
         on = [self._merge(name, kind, left, item, join, scope) for name in using]
-        if condition := join.args.get("on"):
-            on += self._conjuncts(condition, scope)
+        condition = join.args.get("on")
         if kind == "inner":
-            block.conjuncts += on
+            found = self._free_conjuncts(condition, block, scope) if condition else []
+            block.conjuncts += on + found
             return
+        on += self._conjuncts(condition, scope) if condition else []
         sides = [Block(block.items, block.conjuncts), mine]
         if kind in ("left", "full"):
             mark_missing(kind, new, scope, sides[1], on, join)
@@ -467,7 +522,58 @@ class _Binder:
             elif isinstance(node, exp.In) and node.args.get("query"):
                 self._subquery(kind, node.args["query"], node.this, block, scope, condition)
             else:
-                block.conjuncts += self._conjuncts(conjunct, scope)
+                found = self._free_conjuncts(conjunct, block, scope)
+                block.conjuncts += found
+
+    def _free_conjuncts(self, condition: exp.Expr, block: Block, scope: Scope) -> list[exp.Expr]:
+        """Bound conjuncts, whose scalar subqueries are joined to the block.
+
+        Those come first: what they join may put what stood in the block a level down.
+        """
+        return self._conjuncts(without_scalars(condition, self._value(block, scope)), scope)
+
+    def select_of(self, select: exp.Select, block: Block, scope: Scope) -> exp.Select:
+        """The select with columns of joined sources in the place of its scalar subqueries."""
+        return select_without_scalars(select, self._value(block, scope))
+
+    def _value(self, block: Block, scope: Scope) -> Callable[[exp.Subquery], exp.Expr]:
+        """Gives the name of a scalar subquery's value, once it is joined to the block."""
+
+        def value(subquery: exp.Subquery) -> exp.Expr:
+            name = self._names.take(f"{RESERVED_PREFIX}scalar")
+            found = closed(self._scalar(subquery.this, block))
+            scope.items.append(Item((), {name: (name, found)}, {name}))
+            return exp.column(name, quoted=True)
+
+        return value
+
+    def _scalar(self, query: exp.Query, block: Block) -> exp.Expr:
+        """The value of a scalar subquery, whose row is joined to the block."""
+        remedy = "Join it, or make it a total: max(...)."
+        name_outputs(query)
+        try:
+            inner = self.block(query, name="scalar")
+        except DeltaJoinError as error:
+            if error.code != "UNKNOWN_COLUMN":
+                raise
+            raise Unsupported("SUBQUERY", "a correlated subquery", query, remedy) from error
+        if len(inner.outputs) != 1:
+            raise Unsupported("SUBQUERY", "a subquery of several columns", query, remedy)
+        value = inner.outputs[0][1]
+        source = dict(self.relations)
+        sources = [self._derived.get(source.get(str(item), "")) for item in inner.items]
+        if not all(derived and derived.at_most_one_row for derived in sources):
+            what = "a scalar subquery that may give several rows"
+            raise Unsupported("SUBQUERY", what, query, remedy)
+        if not inner.conjuncts and all(d and d.exactly_one_row for d in sources):
+            block.add(inner)
+            return value
+        if not is_null_without(value, frozenset(inner.relations)):
+            raise Unsupported("SUBQUERY", "a computed scalar subquery", query, remedy)
+        inner.outputs = []
+        block.items = [Outer("left", Block(block.items, block.conjuncts), inner, [])]
+        block.conjuncts = []
+        return value
 
     def _subquery(
         self,
@@ -527,3 +633,8 @@ class _Binder:
         block.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):
             scope.aliases[name.lower()] = exp.paren(expression.copy())
+
+
+def _columns_of(items: list[Item]) -> Iterator[tuple[Item, str]]:
+    for item in items:
+        yield from ((item, key) for key in item.columns)

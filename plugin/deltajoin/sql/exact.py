@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from deltajoin.graph import JoinGraph
+from deltajoin.graph import Derived, JoinGraph
 from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.functions import AGGREGATES, ORDER_DEPENDENT
 from deltajoin.sql.numbers import exact_type
@@ -101,9 +101,18 @@ def made_outputs(
     }
 
 
+def derived_outputs(
+    derived: Derived, types: Mapping[tuple[str, str], str]
+) -> dict[str, tuple[str, bool]]:
+    """The same of a derived source."""
+    if derived.text:
+        return {name: (kind, False) for name, kind in derived.types}
+    return made_outputs(derived.graph, types)
+
+
 def _given_out(graph: JoinGraph, types: Mapping[tuple[str, str], str]) -> dict[str, str]:
     """The types of what the joined rows give out, where they are plain columns."""
-    derived = {below.name: made_outputs(below.graph, types) for below in graph.derived}
+    derived = {below.name: derived_outputs(below, types) for below in graph.derived}
     found = {}
     for projection in graph.projections:
         if projection.column is not None:

@@ -7,7 +7,7 @@ is a group-by without aggregates. A total has no keys: the rows carry a constant
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -36,7 +36,12 @@ def is_grouped(select: exp.Select) -> bool:
     """True for a select with GROUP BY, HAVING, DISTINCT or an aggregate among its outputs."""
     if any(select.args.get(name) for name in ("group", "having", "distinct")):
         return True
-    return any(is_aggregate(node) for output in select.expressions for node in output.walk())
+    return any(is_aggregate(node) for e in select.expressions for node in own_nodes(e))
+
+
+def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The nodes of an expression but for those within its subqueries."""
+    return node.walk(prune=lambda part: isinstance(part, exp.Query))
 
 
 def name_outputs(query: exp.Query) -> None:

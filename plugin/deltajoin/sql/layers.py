@@ -45,6 +45,8 @@ class Binder(Protocol):
 
     def take_name(self, wanted: str) -> str: ...
 
+    def select_of(self, select: exp.Select, block: Block, scope: Scope) -> exp.Select: ...
+
 
 @dataclass(frozen=True)
 class Layered:
@@ -110,6 +112,7 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
         rows = stack.below(select)
         if stack.windowed_below:
             raise _window("an aggregate over a window", select)
+        select = binder.select_of(select, rows.block, rows.scope)
         grouping = group_rows(select, rows.block, lambda e: binder.bound(e, rows.scope), rows.scope)
     else:
         rows = stack.level(select)
@@ -151,6 +154,7 @@ class _Stack:
     def level(self, select: exp.Select) -> _Rows:
         """A select without groups: what stands below, and its outputs."""
         rows = self.below(select)
+        select = self._binder.select_of(select, rows.block, rows.scope)
         specs = {w.name.lower(): w for w in select.args.get("windows") or []}
         for node in select.expressions:
             self._project(node, rows, specs)
@@ -224,8 +228,10 @@ class _Stack:
             names = [i.name for i in node.expressions] if isinstance(node, exp.Aliases) else []
             names = [node.alias] if isinstance(node, exp.Alias) else names
             parent = node.parent
-            several = [e for e in parent.expressions if generator_of(e)] if parent else []
-            if not names or len(several) > 1 or self.windowed_below or windows_of(parent or node):
+            beside = parent.expressions if parent else []
+            several = sum(generator_of(e) is not None for e in beside) > 1
+            windowed = self.windowed_below or any(windows_of(e) for e in beside)
+            if not names or several or windowed:
                 raise _generated(f"{call.this}() beside windows or without a name", node)
             view = self._view(call, False, names, rows)
             rows.outputs += [(name, view.column(name), node) for name in names]

@@ -354,6 +354,7 @@ def _texts(graph: JoinGraph) -> Iterator[str]:
         found |= dict.fromkeys(p.sql for p in graph.outputs(core))
     found |= dict.fromkeys(p.sql for p in graph.predicates)
     found |= dict.fromkeys([*_layer(graph), *_above(graph)])
+    found |= dict.fromkeys(f"({derived.text})" for derived in graph.derived if derived.text)
     yield from (sql for sql in found if "(" in sql)
 
 

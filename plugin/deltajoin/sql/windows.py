@@ -27,6 +27,8 @@ def windows_of(node: exp.Expr) -> list[exp.Window]:
     """The outermost window calls in an expression."""
     if isinstance(node, exp.Window):
         return [node]
+    if isinstance(node, exp.Query):
+        return []
     return [window for part in node.iter_expressions() for window in windows_of(part)]
 
 

@@ -1,0 +1,117 @@
+"""How a rebuild is written: by difference, or over what is there.
+
+By difference, the rows of the query are compared with the stored ones and one MERGE writes those
+that differ: what did not change stays where it is, and the target's change feed tells others no
+more than what changed. The first rule that applies wins:
+
+    another definition, no epoch, mode full                      overwrite
+    a column whose values can't be compared (map, variant, ...)  overwrite
+    a key of floating-point numbers                              overwrite
+    over half of the sources' rows changed                       overwrite
+    the last difference was over half of the rows                overwrite, ten times
+    otherwise                                                    difference
+
+The last two hold from 100,000 rows on: below, what others do with a whole new table costs more than
+a MERGE. -0.0 and 0.0 are one value in a comparison: columns that may hold them are compared by
+their text besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from deltajoin.catalog import Column, TargetState
+from deltajoin.delta.epochs import SourceVersion
+from deltajoin.delta.history import committed_record
+from deltajoin.delta.plan import Rebuild, Target
+from deltajoin.delta.sources import share
+from deltajoin.delta.strategy import Decision
+from deltajoin.names import COUNT
+
+LARGEST_SHARE = 0.5
+FEW_ROWS = 100_000
+#: Rebuilds that go by what the last difference found; then it is measured again.
+REMEMBERED = 10
+_BY_DEFINITION = (
+    "FIRST_RUN",
+    "FULL_REQUESTED",
+    "HISTORY_LOST",
+    "MODEL_CHANGED",
+    "RULES_CHANGED",
+)
+_NOT_GROUPABLE = ("map<", "variant", "interval")
+_FLOATS = ("double", "float")
+
+
+def is_groupable(kind: str) -> bool:
+    """True when rows with a column of this type can be grouped by it."""
+    return not any(mark in kind for mark in _NOT_GROUPABLE)
+
+
+def plan_rebuild(
+    decision: Decision,
+    target: Target,
+    state: TargetState | None,
+    sources: tuple[SourceVersion, ...],
+    mark: str,
+) -> Rebuild | None:
+    """How the run's rebuild is written; None for a run of another strategy."""
+    if decision.strategy != "full":
+        return None
+    if state is None or decision.reason in _BY_DEFINITION:
+        return Rebuild("overwrite")
+    columns = tuple(c for c in state.columns if c.name != COUNT)
+    because = _incomparable(columns, target.key) or _too_much(sources, state, mark)
+    if because:
+        return Rebuild("overwrite", because)
+    exactly = tuple(c.name for c in columns if _holds_floats(c.type))
+    return Rebuild("difference", "", tuple(c.name for c in columns), exactly)
+
+
+def _holds_floats(kind: str) -> bool:
+    return any(name in kind for name in _FLOATS)
+
+
+def _incomparable(columns: Iterable[Column], key: tuple[str, ...]) -> str:
+    for column in columns:
+        if not is_groupable(column.type):
+            return f"values of type {column.type} can't be compared ({column.name})"
+        if column.name in key and _holds_floats(column.type):
+            return f"the key holds floating-point numbers ({column.name})"
+    return ""
+
+
+def _too_much(sources: tuple[SourceVersion, ...], state: TargetState, mark: str) -> str:
+    rows = sum(source.rows or 0 for source in sources)
+    changed = share(sources)
+    if changed is not None and changed > LARGEST_SHARE and rows >= FEW_ROWS:
+        return f"{changed:.0%} of the sources' rows changed, more than {LARGEST_SHARE:.0%}"
+    found = _last_share(state, mark)
+    if found is not None and found > LARGEST_SHARE:
+        return f"the last difference was {found:.0%} of the rows, more than {LARGEST_SHARE:.0%}"
+    return ""
+
+
+def _last_share(state: TargetState, mark: str) -> float | None:
+    """The share of rows that the last difference changed; None where it says nothing of the next:
+    few rows, another definition, long ago."""
+    overwritten = 0
+    for commit in state.commits:
+        record = committed_record(commit.user_metadata)
+        if record is None or record["strategy"] != "full":
+            continue
+        if record["fingerprint"] != mark or overwritten == REMEMBERED:
+            return None
+        if record.get("written") == "difference":
+            return _share(record)
+        overwritten += 1
+    return None
+
+
+def _share(record: Mapping[str, Any]) -> float | None:
+    rows, changed = record["rebuilt_rows"], record["rows"]
+    if rows < FEW_ROWS:
+        return None
+    both = max(changed["inserted"], changed["deleted"])  # without a key, an update is one of each
+    return float((both + changed["updated"]) / rows)

@@ -1,0 +1,78 @@
+"""Rows that no table holds: VALUES, range(), generators over literals, SELECT without FROM.
+
+They never change. One stands as a relation over a derived source whose rows are those of its own
+text; a SELECT without FROM needs none where it is joined inner: its columns are expressions, and it
+has one row.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from deltajoin.graph import Derived, JoinGraph, Projection
+from deltajoin.names import quote
+from deltajoin.sql import functions
+from deltajoin.sql.dialect import text
+from deltajoin.sql.refuse import Unsupported, check_expression
+from deltajoin.sql.union import kind_of
+
+#: Rows that a generator is taken to give where they aren't counted.
+GUESSED_ROWS = 1_000
+_MAKERS = functions.GENERATORS - functions.TIME_GROUPS | {"range"}
+_REMEDY = "Use literals and name the columns: AS t(a, b); or put the rows into a table."
+
+
+def is_constant(node: exp.Expr) -> bool:
+    """True for an item of FROM that is made of literals: VALUES, or a function that makes rows."""
+    return isinstance(node, exp.Values) or (
+        isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous)
+    )
+
+
+def constant_source(name: str, node: exp.Expr) -> Derived:
+    """The source of such an item.
+
+    Raises:
+        Unsupported: TABLE_FUNCTION for what reads a column, and for columns without names.
+    """
+    names = _names(node)
+    rows = node.expressions if isinstance(node, exp.Values) else []
+    for value in rows or node.this.expressions:
+        check_expression(value)
+    holder = exp.Paren(this=node.copy())
+    if not names or any(True for _ in holder.find_all(exp.Column, exp.Query, exp.Lambda)):
+        raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, _REMEDY)
+    tuples = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in rows]
+    kinds = [_kind([row[i] for row in tuples if i < len(row)]) for i in range(len(names))]
+    sql = " ".join(("SELECT * FROM", text(node)))
+    return _source(name, sql, names, kinds, len(rows) or GUESSED_ROWS)
+
+
+def one_row(name: str, values: list[tuple[str, exp.Expr]]) -> Derived:
+    """A source of one row with these values."""
+    shown = ", ".join(f"{text(value)} AS {quote(column)}" for column, value in values)
+    names = [column for column, _ in values]
+    return _source(name, f"SELECT {shown}", names, [_kind([v]) for _, v in values], 1)
+
+
+def _source(name: str, sql: str, names: list[str], kinds: list[str], rows: int) -> Derived:
+    projections = tuple(Projection(column, "NULL", ()) for column in names)
+    types = tuple(zip(names, kinds, strict=True))
+    return Derived(name, JoinGraph((), (), projections), sql, types, rows)
+
+
+def _names(node: exp.Expr) -> list[str]:
+    alias = node.args.get("alias")
+    given = [column.name for column in alias.args.get("columns") or []] if alias else []
+    if given or not isinstance(node, exp.Values):
+        is_range = not given and str(node.name).lower() == "range"
+        return given if not is_range else ["id"]
+    first = node.expressions[0]
+    size = len(first.expressions) if isinstance(first, exp.Tuple) else 1
+    return [f"col{i + 1}" for i in range(size)]
+
+
+def _kind(values: list[exp.Expr]) -> str:
+    """The type of all values, empty where it is not certain."""
+    kinds = {kind_of(value, lambda _: "") for value in values} - {"null"}
+    return kinds.pop() if len(kinds) == 1 else ""
