@@ -40,7 +40,7 @@ MODELS = {
         "localtimestamp() - INTERVAL 1 DAY",
         True,
     ),
-    "distinct": (f"SELECT DISTINCT /**/ c.name, o.amount % 3 AS part {FROM}", "now()", True),
+    "distinct": (f"SELECT DISTINCT /**/ c.name, o.amount % 40 AS part {FROM}", "now()", True),
     "union": (
         f"SELECT o.order_id AS id, c.name /**/ {FROM} "
         "UNION ALL SELECT customer_id, name /**/ FROM customers",

@@ -175,8 +175,6 @@ CHANGING = [
     "uuid()",
     "current_time",
     "current_time()",
-    "to_unix_timestamp()",
-    "date_diff(current_date, date'2020-01-01')",
     "timestamp'now'",
     "TIMESTAMP ' Now '",
     "timestamp_ntz'now'",
