@@ -238,8 +238,10 @@ def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
     location = planned.target.location
     if location is None:
         *schema, last = planned.target.name_parts
-        backing = last + BACKING_SUFFIX if planned.target.kind in UNDER_A_VIEW else last
-        location = locate_name(quote_dotted((*schema, backing)), locate)
+        under = planned.target.kind in UNDER_A_VIEW
+        names = (last + BACKING_SUFFIX, last) if under else (last,)
+        found = (locate_name(quote_dotted((*schema, name)), locate) for name in names)
+        location = next((place for place in found if place), None)
     return _write_audit(location, planned)
 
 

@@ -77,10 +77,12 @@ def make_project(
     files: dict[str, str],
     models: dict[str, Any] | None = None,
     conf: dict[str, str] | None = None,
+    project: dict[str, Any] | None = None,
 ) -> Path:
     """Write a dbt project named `shop` with its profile and the deltajoin package.
 
-    `models` are configs for all of its models, `conf` settings of its Spark session.
+    `models` are configs for all of its models, `conf` settings of its Spark session, `project` more
+    of its dbt_project.yml.
     """
     profile = {
         "type": "spark",
@@ -98,6 +100,7 @@ def make_project(
                 "profile": "shop",
                 "flags": {"send_anonymous_usage_stats": False},
                 "models": models or {},
+                **(project or {}),
             }
         ),
         "profiles.yml": yaml.safe_dump({"shop": {"target": "test", "outputs": {"test": profile}}}),

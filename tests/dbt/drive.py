@@ -1,11 +1,11 @@
 """Play steps in one process: `python drive.py <project folder> < steps.json`.
 
-A step is {"dbt": [arguments]}, {"sql": statement} or {"compare": model}. dbt starts its own Spark
-session at its first statement and the next steps share it, so that a whole story pays for one
-start. An outcome of dbt has `success`, `output` (what it printed or raised) and `results` (of
-run_results.json by node name); of SQL `rows`, None when it failed; of compare `rows`, those in
-which the model's relation and its compiled query differ. They are left in outcomes.json in the
-project, because a JVM may print to the standard output.
+A step is {"dbt": [arguments]}, {"sql": statement}, {"compare": model} or {"write": [file, text]} in
+the project's folder. dbt starts its own Spark session at its first statement and the next steps
+share it, so that a whole story pays for one start. An outcome of dbt has `success`, `output` (what
+it printed or raised) and `results` (of run_results.json by node name); of SQL `rows`, None when it
+failed; of compare `rows`, those in which the model's relation and its compiled query differ. They
+are left in outcomes.json in the project, because a JVM may print to the standard output.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ def play(project: Path, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
             if "dbt" in step:
                 outcomes.append(_dbt(runner, project, step["dbt"]))
                 seen.update(outcomes[-1]["results"])
+            elif "write" in step:
+                name, text = step["write"]
+                outcomes.append({"bytes": (project / name).write_text(text, encoding="utf-8")})
             elif "compare" in step:
                 outcomes.append(_difference(seen.get(step["compare"], {})))
             else:

@@ -31,6 +31,10 @@ class _Layers(_Trees):
     def query(self, count: int) -> str:
         tree = self.tree(count)
         where = [self.filter(tree) for _ in range(2) if self.chance(0.2)]
+        if self.chance(0.15):
+            return self.over_groups(tree, where)
+        if self.chance(0.1):
+            return self.in_sets(tree, where)
         if self.chance(0.5):
             return self.windowed(tree, where)
         if self.chance(0.25):
@@ -136,6 +140,44 @@ class _Layers(_Trees):
         if way < 0.55:
             return f"WITH q AS ({text}) SELECT n0, n0 = n0 AS m FROM q WHERE n0 IS NOT NULL"
         return text
+
+    def over_groups(self, tree: Tree, where: list[str]) -> str:
+        """Windows over the groups of a select, in part filtered by QUALIFY or above."""
+        (part, _), (other, _) = self.random.choice(tree.columns), self.random.choice(tree.columns)
+        keys = list(dict.fromkeys([part, other]))
+        numbers = [name for name, s in tree.columns if s == "number"]
+        figure = f"sum({self.random.choice(numbers)})" if numbers else f"count({other})"
+        over = f"OVER (PARTITION BY {part} ORDER BY {', '.join(reversed(keys))})"
+        ways = [f"rank() OVER (PARTITION BY {part} ORDER BY count(*){self.direction()})"]
+        ways += [f"sum({figure}) OVER (PARTITION BY {part})", f"row_number() {over}"]
+        ways += [f"count(*) - lag(count(*)) {over}", f"max(min({other})) {over}"]
+        shown = [f"{name} AS o{i}" for i, name in enumerate(keys) if self.chance(0.7)]
+        calls = self.random.sample(ways, self.random.randint(1, 2))
+        shown += [f"{call} AS n{i}" for i, call in enumerate(calls)]
+        shown += ["count(*) AS m"] if self.chance(0.4) else []
+        text = self.select(", ".join(shown), tree, where) + f" GROUP BY {', '.join(keys)}"
+        text += " HAVING count(*) > 1" if self.chance(0.2) else ""
+        if self.chance(0.25):
+            return f"{text} QUALIFY rank() {over} <= 2"
+        return f"SELECT * FROM ({text}) AS q WHERE n0 IS NOT NULL" if self.chance(0.3) else text
+
+    def in_sets(self, tree: Tree, where: list[str]) -> str:
+        """Groups by sets of keys; not the empty set of no rows, which DuckDB gives a row."""
+        names = [name for name, _ in tree.columns]
+        keys = list(dict.fromkeys(self.random.choice(names) for _ in range(3)))
+        sets = [self.random.sample(keys, self.random.randint(0, len(keys))) for _ in range(3)]
+        ways = [f"ROLLUP ({', '.join(keys)})", f"CUBE ({', '.join(keys[:2])})"]
+        ways += [f"{keys[0]}, ROLLUP ({', '.join(keys[1:] or keys)})"]
+        ways += [f"GROUPING SETS ({', '.join(f'({", ".join(one)})' for one in [keys, *sets])})"]
+        way = self.random.choice(ways)
+        used = keys[:2] if "CUBE" in way else keys
+        shown = [f"{name} AS o{i}" for i, name in enumerate(used) if self.chance(0.8)]
+        shown += [f"count({self.random.choice(names)}) AS n", f"grouping({used[0]}) AS g"]
+        numbers = [name for name, sort in tree.columns if sort == "number"]
+        shown += [f"sum({self.random.choice(numbers)}) AS s"] if numbers else []
+        shown += [f"max({self.random.choice(names)}) AS m"] if self.chance(0.4) else []
+        text = self.select(", ".join(shown), tree, where)
+        return f"{text} GROUP BY {way} HAVING count(*) > 0"
 
     def window(self, tree: Tree, part: str, order: str = "") -> str:
         """A partition and an order, which mostly identifies a row."""

@@ -3,7 +3,8 @@
 Tables and histories are those of `generate`; the query nests up to five relations in any order,
 with residuals and one-sided conjuncts in ON, conditions without an equality or that connect
 nothing, cross joins, filters that do and don't reject NULL in WHERE, EXISTS and IN with their
-negations, derived tables with computed columns, and unions on top or as derived tables.
+negations, derived tables with computed columns, unions on top or as derived tables, rows of
+literals, and scalar subqueries.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ class _Trees(_Generator):
         self.sorts = 1
         self.inner = self.chance(0.15)
         self.crossed = 0.35 if self.chance(0.12) else 0.0
+        self.scalars = self.literals = 0.0
+        if self.chance(0.12):
+            self.scalars, self.literals = 0.5, 0.25
 
     def case(self) -> Case:
         count = self.random.choices((2, 3, 4, 5), weights=(30, 36, 24, 10))[0]
@@ -81,6 +85,10 @@ class _Trees(_Generator):
         where = [self.filter(tree) for _ in range(3) if self.chance(0.2)]
         if self.chance(0.15):
             where.append(self.subquery(tree))
+        numbers = [name for name, sort in tree.columns if sort == "number"]
+        if numbers and self.chance(self.scalars):
+            operator = self.random.choice(("=", "<=", ">", "<>"))
+            where.append(f"{self.random.choice(numbers)} {operator} {self.scalar(tree)}")
         head, tail = self.grouped(tree) if self.chance(self.groups) else ("", "")
         text = f"SELECT {head or self.outputs_of(tree)} FROM {tree.text}"
         text += f" WHERE {' AND '.join(f'({w})' for w in where)}" if where else ""
@@ -153,6 +161,8 @@ class _Trees(_Generator):
         alias = next(self.aliases)
         if self.depth == 0 and self.chance(0.1):
             return self.united(alias)
+        if self.chance(self.literals):
+            return self.values(alias)
         columns = [(f"{alias}.{quote(n)}", _sort(k)) for n, k in table.columns]
         self.kinds |= {f"{alias}.{quote(n)}": k for n, k in table.columns}
         keys = tuple(f"{alias}.{quote(n)}" for n in table.key)
@@ -342,6 +352,39 @@ class _Trees(_Generator):
         also = f" AND ({self.filter(inner)})" if self.chance(0.3) else ""
         return f"{negated}EXISTS (SELECT 1 FROM {inner.text} WHERE {one} = {two}{also})"
 
+    def scalar(self, tree: Tree) -> str:
+        """A total over a table, in part of the rows that equal the row around it."""
+        table, alias = self.random.choice(self.tables), next(self.aliases)
+        columns = [(f"{alias}.{quote(name)}", kind) for name, kind in table.columns]
+        numbers = [name for name, kind in columns if kind in NUMBERS] or ["1"]
+        number = self.random.choice(numbers)
+        calls = ("count(*)", f"count({number})", f"max({number})", f"coalesce(min({number}), 1)")
+        where = []
+        pairs = [
+            (a, b) for a, _ in tree.columns for b, kind in columns if self.kinds.get(a) == kind
+        ]
+        if pairs and self.chance(0.5):
+            one, two = self.random.choice(pairs)
+            where.append(f"{one} = {two}")
+        if self.chance(0.3):
+            name, kind = self.random.choice(columns)
+            where.append(self.filter_text(kind).replace("{0}", name))
+        text = f"SELECT {self.random.choice(calls)} FROM {quote(table.name)} AS {alias}"
+        return f"({text}{' WHERE ' if where else ''}{' AND '.join(where)})"
+
+    def values(self, alias: str) -> Tree:
+        """Rows of literals: VALUES, a generator, or one row."""
+        columns = [(f"{alias}.x", "number"), (f"{alias}.y", "number")]
+        self.kinds |= {name: "int" for name, _ in columns}
+        rows = [[self.random.choice(("1", "2", "3", "5")) for _ in "xy"] for _ in range(3)]
+        if self.chance(0.4):
+            shown = ", ".join(f"({', '.join(row)})" for row in rows[: self.random.randint(1, 3)])
+            return Tree(f"(VALUES {shown}) AS {alias}(x, y)", columns, (), True)
+        if self.chance(0.4):
+            text = f"(SELECT explode(sequence({rows[0][0]}, 5)) AS x) AS {alias}"
+            return Tree(text, columns[:1], (), True)
+        return Tree(f"(SELECT {rows[0][0]} AS x, {rows[0][1]} AS y) AS {alias}", columns, (), True)
+
     def of_in(self, member: str, tree: Tree, inner: Tree) -> str:
         """The WHERE of a subquery under IN; often none."""
         parts = [f"{member} IS NOT NULL"] if self.chance(0.25) else []
@@ -359,6 +402,8 @@ class _Trees(_Generator):
             name, sort = self.random.choice(tree.columns)
             value = "coalesce({0}, 7)" if sort == "number" else "{0} IS NULL"
             outputs.append(f"{value.replace('{0}', name)} AS made_out")
+        if self.chance(self.scalars):
+            outputs.append(f"{self.scalar(tree)} AS scalar_out")
         return ", ".join(outputs)
 
 

@@ -11,6 +11,7 @@ compared before.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from deltajoin.names import COUNT, SHOWN
 from deltajoin.runtime.own_session import own_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "corpus"
 HEADING = "--- "
@@ -110,13 +111,14 @@ def _rows_of_t() -> Iterator[tuple[Any, ...]]:
     yield (1, 1, "a", True, 1, 300, 5_000_000_000, 1.5, 2.5, Decimal("12.50"), date(2024, 2, 29),
            first, first.replace(tzinfo=None), b"abc", [1, 2, 3], ["x", "y"],
            {"x": 1, "y": "one", "Zz": {"d": 0.5}}, [("a", 1), ("b", 2)],
-           [{"p": 1, "q": "u"}, {"p": 2, "q": None}], '{"a": 1, "b": {"c": [1, 2, "z"]}, "n": null}')
+           [{"p": 1, "q": "u"}, {"p": 2, "q": None}],
+           '{"a": 1, "b": {"c": [1, 2, "z"]}, "n": null}')
     yield (2, 1, "A", False, -128, -300, -1, -0.25, -2.5, Decimal("-0.01"), date(2023, 12, 31),
            second, second.replace(tzinfo=None), b"\x00\xff", [3, None, 1, 3], ["y", None, ""],
            {"x": None, "y": "", "Zz": None}, [("b", None)], [], '{"a": "text", "b": null}')
     yield (3, 2, "ä ö", None, 127, 0, 0, 0.0, 0.0, Decimal("0.00"), date(1970, 1, 1),
-           third, third.replace(tzinfo=None), b"", [], [], {"x": -7, "y": "it's", "Zz": {"d": None}},
-           [], [{"p": None, "q": "q"}], "[1, 2, 3]")
+           third, third.replace(tzinfo=None), b"", [], [],
+           {"x": -7, "y": "it's", "Zz": {"d": None}}, [], [{"p": None, "q": "q"}], "[1, 2, 3]")
     yield (4, 2, "it's; \"q\" \\ %_", True, 0, 32767, 2**62, 3.25, 1e300,
            Decimal("99999999.99"), date(2026, 1, 31), _moment(2026, 1, 31, 8, 15),
            datetime(2026, 1, 31, 8, 15), "größe".encode(), [7], ["a,b", "c d"],
@@ -191,17 +193,23 @@ class Database:
 
     states: dict[str, TableState]
     session: SparkSession
+    views: set[str]
 
     @classmethod
     def create(cls, spark: SparkSession, folder: Path) -> Database:
         """The tables below a folder; a session of its own reads them as views."""
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         session = own_session(spark, QUICK)
         states = {}
         for name, rows in TABLES.items():
             write_deltalake(str(folder / name), rows)
             states[name] = load_source(name, str(folder / name))
-            session.createDataFrame(rows).createOrReplaceTempView(quoted(name))
-        return cls(states, session)
+            types = [
+                f"CAST({quoted(c.name)} AS {c.type}) AS {quoted(c.name)}"
+                for c in states[name].columns
+            ]
+            session.createDataFrame(rows).selectExpr(*types).createOrReplaceTempView(quoted(name))
+        return cls(states, session, set(states))
 
     def plan(self, query: str) -> DeltaPlan:
         """The first build of a query as a model."""
@@ -215,12 +223,14 @@ class Database:
         return build_plan(model, Inputs(self.states, None, None, backing=False))
 
     def full_build(self, plan: DeltaPlan) -> DataFrame:
-        """The rows of a plan's first build that a user sees; of a bag with their number in COUNT."""
+        """The rows of a first build that a user sees; of a bag with their number in COUNT."""
         program = build_program(plan)
         known = {state.location: name for name, state in self.states.items()}
         for scan in program.scans:
-            rows = self.session.table(quoted(known[scan.location]))
-            rows.createOrReplaceTempView(quoted(scan.view))
+            if scan.view not in self.views:
+                rows = self.session.table(quoted(known[scan.location]))
+                rows.createOrReplaceTempView(quoted(scan.view))
+                self.views.add(scan.view)
         assert program.full is not None
         rows = self.session.sql(program.full)
         return rows.where(quoted(SHOWN)) if SHOWN in rows.columns else rows
@@ -257,7 +267,7 @@ def prepare(database: Database, name: str, sql: str) -> Result:
     try:
         plan = database.plan(sql)
         result.how = "written" if plan.graph is None else "kept"
-        result.code = plan.reason
+        result.code = plan.rebuilt_because.code if plan.rebuilt_because else ""
         found = database.full_build(plan)
     except DeltaJoinError as error:
         result.how, result.code = "refused", error.code
@@ -337,20 +347,14 @@ def _types(rows: DataFrame, hidden: Sequence[str] = ()) -> list[tuple[str, str]]
 
 def as_texts(rows: DataFrame, label: str, hidden: Sequence[str] = ()) -> DataFrame:
     """(label, number, texts of the values): what rows of any type are as rows of one type."""
-    from pyspark.sql import functions as f
-
-    fields = list(rows.schema)
-    named = rows.toDF(*(f"c{i}" for i in range(len(fields))))
-    number, values = f.lit(1), []
-    for i, field in enumerate(fields):
-        if field.name == COUNT:
-            number = named[f"c{i}"]
-        elif field.name not in hidden:
-            values.append(_as_text(named[f"c{i}"], field.dataType.simpleString()))
-    return named.select(f.lit(label), number.cast("bigint"), f.array(*values))
-
-
-def _as_text(value: Column, kind: str) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.hex(value) if kind == "binary" else value.cast("string")
+    fields = [(f"c{i}", field) for i, field in enumerate(rows.schema)]
+    number = next((name for name, field in fields if field.name == COUNT), "1")
+    values = [
+        f"hex({name})" if field.dataType.simpleString() == "binary" else f"CAST({name} AS STRING)"
+        for name, field in fields
+        if field.name not in (COUNT, *hidden)
+    ]
+    named = rows.toDF(*(name for name, _ in fields))
+    return named.selectExpr(
+        f"'{label}'", f"CAST({number} AS BIGINT)", f"array({', '.join(values)})"
+    )

@@ -25,6 +25,7 @@ import deltajoin
 from deltajoin import DeltaJoinError
 from deltajoin.api import finish
 from deltajoin.audit.verify import verify
+from deltajoin.delta import sources as delta_sources
 from tests.spark import shop as shops
 from tests.spark.shop import FEED, Shop, assert_right, expected, never, open_shop, rows_at, written
 
@@ -275,11 +276,15 @@ def test_a_replaced_source_gives_its_true_change(built: Shop, spark: Any) -> Non
     assert_right(built, 4)
 
 
-def test_a_large_replaced_source_is_rebuilt_by_auto(built: Shop) -> None:
+def test_a_large_replaced_source_is_rebuilt_by_auto(
+    built: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [(n, n % 7, 10 * n) for n in range(4000)]
     write_deltalake(
         DeltaTable(built.path("orders")), shops.as_table("orders", rows), mode="overwrite"
     )
+    assert deltajoin.plan(built.model()).strategy == "incremental"  # a few kilobytes are compared
+    monkeypatch.setattr(delta_sources, "CHEAP_BYTES", 0)
     planned = deltajoin.plan(built.model())
     assert (planned.strategy, planned.reason) == ("full", "CHANGE_TOO_LARGE")
     assert "two versions of orders" in planned.detail

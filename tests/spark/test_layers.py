@@ -147,6 +147,42 @@ QUERIES = {
         f"SELECT s.id, sku, qty {JOIN} LATERAL VIEW inline(s.items) e AS sku, qty",
         "bag",
     ),
+    "named fields": (
+        "SELECT q.id, to_json(struct(q.Cost, (t.region), q.cost + 1)) AS one, (t.region, q.at.zip) "
+        "AS two, arrays_zip(q.tags, array(q.cost)) AS three FROM (SELECT id, store, price * 2 AS "
+        "cost, tags, place.at FROM sales) AS q LEFT JOIN stores AS t ON t.store = q.store",
+        "keyed",
+    ),
+    "named fields of groups": (
+        "SELECT t.region, to_json(max(struct(s.price, t.Region))) AS top, to_json(struct(t.region, "
+        f"count(*), min(s.day) AS d)) AS n {JOIN} GROUP BY t.region",
+        "keyed",
+    ),
+    "ordered": (
+        "SELECT t.region, listagg(s.store, '; ') WITHIN GROUP (ORDER BY s.store DESC) AS names, "
+        "listagg(DISTINCT s.store) WITHIN GROUP (ORDER BY s.store) AS few, sort_array(collect_list("
+        "struct(s.day, s.id))) AS days, max_by(s.price, struct(s.day, s.id)) AS last, any_value("
+        "t.region) AS same, concat_ws(',', sort_array(collect_set(s.store))) AS stores, "
+        f"any(s.price > 1) AS dear {JOIN} GROUP BY ALL",
+        "keyed",
+    ),
+    "windows over groups": (
+        "SELECT t.region, s.day, count(*) AS n, sum(count(*)) OVER (PARTITION BY t.region) AS all, "
+        "rank() OVER (PARTITION BY s.day ORDER BY max(s.id)) AS r "
+        f"{JOIN} GROUP BY t.region, s.day",
+        "keyed",
+    ),
+    "rollup": (
+        "SELECT t.region, s.day, count(*) AS n, sum(s.id) AS s, grouping(s.day) AS g, grouping_id() "
+        f"AS i {JOIN} GROUP BY ROLLUP (t.region, s.day) HAVING grouping_id() <> 0 OR count(*) > 1",
+        "grouped",
+    ),
+    "sets": (
+        "SELECT s.store, s.day % 2 AS odd, max(s.price) AS top, any(s.id > 30) AS a, rank() OVER "
+        f"(PARTITION BY grouping_id() ORDER BY count(*)) AS r {JOIN} GROUP BY GROUPING SETS "
+        "((s.store, s.day % 2), s.store, ())",
+        "grouped",
+    ),
     "stack": (
         "SELECT s.store, stack(2, 'price', s.price, 'day', CAST(s.day AS double)) AS (what, n) "
         "FROM sales AS s",

@@ -1,11 +1,14 @@
-"""Relations that no condition connects: linked, priced as all pairs, said so, refused by rule."""
+"""Relations that no condition connects: linked, priced as all pairs, said so, refused by rule; what
+is mostly joined so: totals, scalar subqueries, rows of literals."""
 
 from __future__ import annotations
 
 import pytest
 
 from deltajoin.audit.explain import explanation
+from deltajoin.delta.derived import describe
 from deltajoin.delta.epochs import SourceVersion, lookup_paths
+from deltajoin.delta.partition import row_key
 from deltajoin.emit.sql import build_program
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph, Predicate
@@ -18,11 +21,12 @@ from deltajoin.sql.bind import bind
 from tests.unit import flights
 
 COLUMNS = {name: ("k", "v") for name in "abce"}
+TYPES = {(name, column): "int" for name in COLUMNS for column in "kv"}
 ROWS = {"a": 1_000, "b": 20, "c": 3, "e": 50}
 
 
-def graph_of(sql: str) -> JoinGraph:
-    query = bind(sql, COLUMNS)
+def graph_of(sql: str, *, typed: bool = False) -> JoinGraph:
+    query = bind(sql, COLUMNS, TYPES if typed else None)
     assert query.graph is not None, query.reason
     return query.graph
 
@@ -105,3 +109,64 @@ def test_explain_names_the_cross_join_and_what_it_costs() -> None:
     assert crossed["over"] in ("f with a", "a with f")
     assert "every row with every row; 432,100 rows, cost " in crossed["kept"]
     assert "CROSS JOIN" in (build_program(plan).full or "")
+
+
+# one row, and rows of literals -------------------------------------------------------------------
+
+
+def test_a_total_in_a_subquery_is_one_row_beside_every_other() -> None:
+    graph = graph_of("SELECT a.k, t.n FROM a CROSS JOIN (SELECT count(*) AS n FROM b) AS t")
+    (total,) = graph.derived
+    assert total.exactly_one_row
+    assert links(graph.predicates) == [("a", "t")]
+
+
+def test_one_row_more_identifies_nothing_more() -> None:
+    graph = graph_of("SELECT a.k, a.v, (SELECT max(v) FROM b) AS m FROM a")
+    described = describe(graph, {"a": ("k",)}, TYPES)
+    assert row_key(graph, described.keys, described.types) == ("k",)
+
+
+def test_a_total_that_having_may_turn_away_is_joined_left() -> None:
+    graph = graph_of("SELECT a.k, (SELECT max(v) FROM b HAVING count(*) > 1) AS m FROM a")
+    (core,) = graph.cores
+    assert [attachment.kind for attachment in core.attachments] == ["left"]
+
+
+def test_a_correlated_count_is_zero_without_rows() -> None:
+    graph = graph_of("SELECT a.k, (SELECT count(*) FROM b WHERE b.k = a.k) AS n FROM a", typed=True)
+    (groups,) = graph.derived
+    assert groups.graph.grouping is not None
+    assert groups.graph.grouping.keys == ("g0",)
+    assert graph.projections[1].sql == "(coalesce(`scalar`.`a0`, CAST(0 AS bigint)))"
+
+
+def test_a_select_without_from_is_its_values() -> None:
+    graph = graph_of("SELECT a.k FROM a CROSS JOIN (SELECT 2 AS low) AS p WHERE a.v > p.low")
+    assert [relation.name for relation in graph.relations] == ["a"]
+    assert [predicate.sql for predicate in graph.predicates] == ["`a`.`v` > 2"]
+
+
+def test_values_are_a_source_of_their_own_text() -> None:
+    graph = graph_of(
+        "SELECT a.k, t.n FROM a JOIN VALUES (1, 'x'), (2, 'y') AS t(k, n) ON a.k = t.k"
+    )
+    (source,) = graph.derived
+    assert source.text == "SELECT * FROM VALUES (1, 'x'), (2, 'y') AS t(k, n)"
+    assert (source.types, source.rows) == ((("k", "int"), ("n", "string")), 2)
+    assert graph.sources == ("a",)
+
+
+def test_other_literals_are_another_model() -> None:
+    sql = "SELECT f.flight, t.n FROM flights f JOIN VALUES ('AA', {}) AS t(c, n) ON f.carrier = t.c"
+    one, other = (flights.first_plan(flights.model(sql.format(n))) for n in (1, 2))
+    assert one.fingerprint != other.fingerprint
+
+
+def test_a_total_below_a_join_changes_as_a_whole() -> None:
+    sql = "SELECT f.flight, t.n FROM flights f CROSS JOIN (SELECT count(*) AS n FROM planes) AS t"
+    plan = flights.first_plan(flights.model(sql))
+    (total,) = plan.derived
+    assert total.source.rows == 1
+    full = build_program(plan).full or ""
+    assert "CROSS JOIN" in full

@@ -216,6 +216,31 @@ def test_every_aggregate_says_how_it_is_kept() -> None:
     assert "    sum(f.flight * 2): linear\n" in deltajoin.explain(plan)
 
 
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT flight FROM flights WHERE dep_delay > 3", ("rows", "flights", "row by row")),
+        ("SELECT DISTINCT origin FROM flights", ("DISTINCT", "origin", "by state")),
+        (
+            "SELECT flight, rank() OVER (PARTITION BY origin ORDER BY dep_delay) AS r FROM flights",
+            ("window", "flights.origin", "by touched partitions"),
+        ),
+    ],
+)
+def test_an_operator_is_named_as_it_is_written(sql: str, told: tuple[str, str, str]) -> None:
+    (found,) = explanation(flights.first_plan(flights.model(sql, keys={})))["operators"]
+    assert (found["operator"], found["over"], found["kept"].split(":")[0]) == told
+
+
+def test_an_aggregate_that_keeps_the_others_from_a_state_is_named() -> None:
+    sql = "SELECT origin, count(*) AS n, avg(dep_delay) AS a FROM flights GROUP BY origin"
+    (found,) = explanation(flights.first_plan(flights.model(sql, keys={})))["operators"]
+    assert found["kept"].endswith("; without avg(flights.dep_delay) a state would do")
+    only = sql.replace("count(*) AS n, ", "")
+    (found,) = explanation(flights.first_plan(flights.model(only, keys={})))["operators"]
+    assert "without" not in found["kept"]
+
+
 def test_a_query_with_unions_is_told_by_its_branches() -> None:
     sql = """SELECT f.flight AS x, p.manufacturer AS m FROM flights f LEFT JOIN planes p
              USING (tailnum) UNION ALL SELECT NULL, manufacturer FROM planes"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deltajoin.delta.state import group_state
 from deltajoin.graph import Grouping
 from deltajoin.sql.bind import bind
 
@@ -63,6 +64,73 @@ def test_a_condition_is_a_boolean() -> None:
 def test_any_is_an_aggregate_like_others(name: str) -> None:
     found = grouping(f"SELECT f.k, NOT {name}(y > 1) AND true AS b {JOIN} GROUP BY f.k")
     assert found.outputs[1] == ("b", f"NOT {name}(`input`.`c0` > 1) AND true")
+
+
+SETS = [
+    ("ROLLUP (f.k, f.x)", ["kx", "k", ""]),
+    ("ROLLUP (f.k, (f.k, f.x))", ["kx", "k", ""]),
+    ("CUBE (f.k, f.x)", ["kx", "k", "x", ""]),
+    ("f.k, f.x WITH ROLLUP", ["kx", "k", ""]),
+    ("f.k, f.x WITH CUBE", ["kx", "k", "x", ""]),
+    ("f.k, f.x GROUPING SETS ((f.x), f.k, ())", ["x", "k", ""]),
+    ("GROUPING SETS ((f.k, f.x), (f.k), (f.k), ())", ["kx", "k", "k", ""]),
+    ("f.k, ROLLUP (f.x)", ["kx", "k"]),
+    ("CUBE (f.k), GROUPING SETS ((f.x), (f.k))", ["kx", "k", "x", "k"]),
+    ("GROUPING SETS (ROLLUP (f.k), (f.x))", ["k", "", "x"]),
+    ("ROLLUP (g, 2)", ["kx", "k", ""]),
+]
+
+
+@pytest.mark.parametrize(("by", "sets"), SETS, ids=[by for by, _ in SETS])
+def test_every_row_stands_once_for_each_set_of_keys(by: str, sets: list[str]) -> None:
+    sql = f"SELECT f.k AS g, f.x AS h, sum(f.k) AS s, grouping_id() AS i {JOIN} GROUP BY {by}"
+    found = bind(sql, COLUMNS).graph
+    assert found is not None
+    assert found.generation is not None
+    assert found.grouping is not None
+    numbers = ", ".join(map(str, range(len(sets))))
+    assert [g.call for g in found.generation.generators] == [f"explode(array({numbers}))"]
+    made = {o.name: o.sql for o in found.generation.outputs}
+    order = [name for name, _ in found.grouping.outputs[:2]]
+    assert order == ["g", "h"]
+    for key, letter in zip(("g0", "g1"), "kx", strict=True):
+        kept = [str(i) for i, one in enumerate(sets) if letter in one]
+        column = "`input`.`r" if len(kept) == len(sets) else f"IN ({', '.join(kept)}) THEN `input`"
+        if found.grouping.outputs[0 if letter == "k" else 1][1] == f"`input`.`{key}`":
+            assert column in made[key]
+    assert made["g2"] == "`v0`.`v0_0`"
+    assert found.grouping.key_outputs[2] == "__deltajoin_key_2"
+
+
+def test_the_empty_set_alone_is_a_total() -> None:
+    assert grouping(f"SELECT count(*) AS n {JOIN} GROUP BY GROUPING SETS (())").keys == ()
+    twice = grouping(f"SELECT count(*) AS n {JOIN} GROUP BY GROUPING SETS ((), ())")
+    assert twice.keys == ("g0",)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT f.k, grouping(f.x) AS g {JOIN} GROUP BY ROLLUP (f.k)",
+        f"SELECT f.k, grouping_id(f.x, f.k) AS g {JOIN} GROUP BY ROLLUP (f.k, f.x)",
+        f"SELECT f.k, 1 AS one, sum(y) + 1 AS s {JOIN} GROUP BY ROLLUP (f.k, one)",
+        f"SELECT count(*) AS n {JOIN} GROUP BY CUBE (f.k, f.x, f.id, y, f.k + 1, y + 1, f.x + 1)",
+    ],
+)
+def test_sets_that_are_rebuilt(sql: str) -> None:
+    bound = bind(sql, COLUMNS)
+    assert bound.reason is not None
+    assert bound.reason.code == "AGGREGATE"
+
+
+def test_totals_of_sets_are_added_to() -> None:
+    types = {(table, name): "int" for table, names in COLUMNS.items() for name in names}
+    sql = f"SELECT f.k, sum(y) AS s, count(*) AS n {JOIN} GROUP BY ROLLUP (f.k)"
+    found = bind(sql, COLUMNS).graph
+    assert found is not None
+    state = group_state(found, types)
+    assert state is not None
+    assert state.is_linear
 
 
 def test_any_stands_after_like_too() -> None:

@@ -180,7 +180,6 @@ def test_a_predicate_over_a_union_becomes_an_edge_of_each_branch() -> None:
         ("SELECT k FROM a UNION BY NAME SELECT k FROM b", "SET_OPERATION"),
         ("SELECT k FROM a UNION ALL SELECT k FROM b LIMIT 3", "LIMIT"),
         ("SELECT k FROM a UNION ALL (SELECT k FROM b LIMIT 3)", "LIMIT"),
-        ("SELECT k FROM a UNION ALL SELECT max(k) AS k FROM b", "AGGREGATE"),
         ("SELECT k FROM a UNION ALL SELECT sum(v) / 2 FROM b GROUP BY k", "SET_OPERATION"),
         ("SELECT k FROM a UNION ALL SELECT sum(v) / 2 AS k FROM b GROUP BY k", "SET_OPERATION"),
         ("(SELECT k FROM a) LIMIT 3", "NOT_A_SELECT"),

@@ -159,32 +159,82 @@ def test_what_depends_on_ties_needs_an_order_by_the_key(call: str, unique: bool)
         (f"SELECT f.k, count(*) OVER nowhere AS r {JOIN}", "the window nowhere"),
         (f"SELECT f.k, upper(f.x) OVER (PARTITION BY f.k) AS r {JOIN}", "upper over a window"),
         (
-            "SELECT k, count(*) OVER (PARTITION BY k) AS n FROM (SELECT k, rank() OVER "
-            "(PARTITION BY k ORDER BY x) AS r FROM f) AS q WHERE r = 1",
-            "over filtered windows",
+            "SELECT k, rank() OVER (ORDER BY count(*)) AS r FROM f GROUP BY k",
+            "without a common",
         ),
-        (
-            "SELECT k FROM (SELECT k, x FROM f QUALIFY rank() OVER (PARTITION BY k ORDER BY x) = 1)"
-            " AS q QUALIFY count(*) OVER (PARTITION BY k) = 1",
-            "over filtered windows",
-        ),
-        (
-            "SELECT k, sum(r) OVER (PARTITION BY k) AS n FROM (SELECT k, rank() OVER "
-            "(PARTITION BY k ORDER BY x) AS r FROM f) AS q",
-            "a window over a window",
-        ),
-        (
-            "SELECT k, max(r) AS n FROM (SELECT k, rank() OVER (PARTITION BY k ORDER BY x) AS r "
-            "FROM f) AS q GROUP BY k",
-            "an aggregate over a window",
-        ),
-        ("SELECT DISTINCT k, count(*) OVER (PARTITION BY k) AS n FROM f", "over groups"),
     ],
 )
 def test_windows_that_are_rebuilt(sql: str, message: str) -> None:
     code, text = refusal(sql)
     assert code == "WINDOW"
     assert message in text
+
+
+@pytest.mark.parametrize(
+    ("sql", "below"),
+    [
+        (
+            "SELECT k, count(*) OVER (PARTITION BY k) AS n FROM (SELECT k, rank() OVER "
+            "(PARTITION BY k ORDER BY x) AS r FROM f) AS q WHERE r = 1",
+            "windowing",
+        ),
+        (
+            "SELECT k FROM (SELECT k, x FROM f QUALIFY rank() OVER (PARTITION BY k ORDER BY x) = 1)"
+            " AS q QUALIFY count(*) OVER (PARTITION BY k) = 1",
+            "windowing",
+        ),
+        (
+            "SELECT k, sum(r) OVER (PARTITION BY k) AS n FROM (SELECT k, rank() OVER "
+            "(PARTITION BY k ORDER BY x) AS r FROM f) AS q",
+            "windowing",
+        ),
+        (
+            "SELECT k, max(r) AS n FROM (SELECT k, rank() OVER (PARTITION BY k ORDER BY x) AS r "
+            "FROM f) AS q GROUP BY k",
+            "windowing",
+        ),
+        (
+            "SELECT k, i FROM (SELECT k, items, rank() OVER (PARTITION BY k ORDER BY x) AS r "
+            "FROM f) AS q LATERAL VIEW explode(items) e AS i",
+            "windowing",
+        ),
+        ("SELECT DISTINCT k, count(*) OVER (PARTITION BY k) AS n FROM f", "windowing"),
+        (
+            "SELECT k, rank() OVER (PARTITION BY k ORDER BY sum(x)) AS r FROM f GROUP BY ALL",
+            "grouping",
+        ),
+    ],
+)
+def test_a_layer_over_windows_or_groups_has_them_as_its_source(sql: str, below: str) -> None:
+    (derived,) = graph(sql).derived
+    assert getattr(derived.graph, below) is not None
+
+
+def test_windows_over_groups_read_keys_and_aggregates() -> None:
+    found = graph(
+        "SELECT f.k + 1 AS p, sum(sum(w.y) FILTER (WHERE w.y > 1)) OVER v AS s, count(*) AS n "
+        f"{INNER} GROUP BY p, f.day HAVING count(*) > 1 QUALIFY n > 2 AND row_number() OVER v = 1 "
+        "WINDOW v AS (PARTITION BY f.k + 1 ORDER BY f.day)"
+    )
+    (below,) = found.derived
+    assert below.graph.grouping is not None
+    assert below.graph.grouping.outputs == (
+        ("g0", "`input`.`g0`"),
+        ("g1", "`input`.`g1`"),
+        ("a0", "sum(`input`.`c0`) FILTER (WHERE `input`.`c0` > 1)"),
+        ("a1", "count(1)"),
+    )
+    assert below.graph.grouping.having == "count(1) > 1"
+    assert found.windowing is not None
+    assert found.windowing.conditions == ("((`input`.`c0`) > 2)", "(`input`.`w1` = 1)")
+    known = describe(found, KEYS, TYPES)
+    assert ambiguous_order(found, known.keys, known.types) is None
+    assert row_key(found, known.keys, known.types) == ("p",)
+
+
+def test_a_column_of_no_group_is_left_to_spark() -> None:
+    sql = f"SELECT f.x, rank() OVER (PARTITION BY f.k ORDER BY count(*)) AS r {JOIN} GROUP BY f.k"
+    assert "neither grouped nor aggregated" in refusal(sql)[1]
 
 
 # generators ---------------------------------------------------------------------------------------
@@ -252,17 +302,14 @@ def test_windows_over_a_view_must_not_depend_on_ties() -> None:
     [
         (f"SELECT f.id {JOIN} LATERAL VIEW explode(f.items) e", "GENERATOR"),
         (f"SELECT f.id, explode(f.items) {JOIN}", "GENERATOR"),
+        (f"SELECT f.id, posexplode(f.items) AS (null, null) {JOIN}", "GENERATOR"),
+        (f"SELECT f.id, e.p {JOIN} LATERAL VIEW posexplode(f.items) e AS p, P", "GENERATOR"),
         (f"SELECT explode(f.items) AS a, explode(f.items) AS b {JOIN}", "GENERATOR"),
         (f"SELECT size(explode(f.items)) AS a {JOIN}", "GENERATOR"),
         (f"SELECT f.id, i.* {JOIN} LATERAL VIEW explode(f.items) e AS i", "STAR"),
         (
             f"SELECT f.id, i {JOIN} LATERAL VIEW explode(f.items) e AS i "
             "WHERE EXISTS (SELECT 1 FROM w AS v WHERE v.k = i)",
-            "GENERATOR",
-        ),
-        (
-            "SELECT k, i FROM (SELECT k, items, rank() OVER (PARTITION BY k ORDER BY x) AS r "
-            "FROM f) AS q LATERAL VIEW explode(items) e AS i",
             "GENERATOR",
         ),
     ],

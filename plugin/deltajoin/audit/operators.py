@@ -8,6 +8,7 @@
     LATERAL VIEW, explode      row by row: the change itself goes through the generator
     GROUP BY, DISTINCT, total  the groups that the change touches, or state and change together
     windows                    the partitions that the change touches
+    filters, computed columns  row by row
     these below a join         as a source
     anything else              rebuilt: code, message, place, what to change
 
@@ -19,12 +20,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sqlglot import exp
+
 from deltajoin.delta.derived import describe
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import kept_aggregates
 from deltajoin.emit.ast import expression
 from deltajoin.graph import Block, Grouping, Join, JoinGraph
-from deltajoin.layers import INPUT, Generator
+from deltajoin.layers import INPUT, Generator, Windowing
+from deltajoin.names import RESERVED_PREFIX
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.sql.dialect import text
 
@@ -51,6 +55,7 @@ _AGGREGATES = {
 
 _CROSSING = "as a source: rows that cross between two clocks enter and leave"
 _STAMP = "beside the row: written when its row is"
+_EACH = "row by row: each changed row gives its own"
 _DERIVED = "as a source: what a change reaches is computed before and after it"
 
 
@@ -82,7 +87,9 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
     found += _crossed(planned.full_query)
     found += _operators(planned.graph, _GROUPS if planned.state is None else _STATE)
     if planned.graph.grouping is not None:
-        found[-1] |= {"aggregates": _aggregates(planned, planned.graph)}
+        aggregates = _aggregates(planned, planned.graph)
+        found[-1] |= {"aggregates": aggregates}
+        found[-1]["kept"] += _held_back(aggregates) if planned.state is None else ""
     stamps = planned.graph.stamps
     found += [{"operator": "stamp", "over": stamp.name, "kept": _STAMP} for stamp in stamps]
     for operator in found:
@@ -121,9 +128,19 @@ def _operators(graph: JoinGraph, groups: str) -> list[dict[str, Any]]:
     if graph.generation is not None:
         found += [_generator(each) for each in graph.generation.generators]
     if graph.windowing is not None:
-        keys = ", ".join(graph.windowing.key_outputs)
+        keys = ", ".join(_partition_keys(graph, graph.windowing))
         found.append({"operator": "window", "over": keys, "kept": _PARTITIONS})
-    return [*found, _grouped(graph, graph.grouping, groups)] if graph.grouping else found
+    if graph.grouping is not None:
+        found.append(_grouped(graph, graph.grouping, groups))
+    each = {"operator": "rows", "over": ", ".join(graph.root.relations), "kept": _EACH}
+    return found or [each]
+
+
+def _partition_keys(graph: JoinGraph, windowing: Windowing) -> Iterator[str]:
+    """The partition's columns as they are given out; a hidden one by what it is."""
+    below = {p.name: p.sql.replace("`", "") for p in graph.projections}
+    for key, output in zip(windowing.keys, windowing.key_outputs, strict=True):
+        yield below.get(key, key) if output.startswith(RESERVED_PREFIX) else output
 
 
 def _is_at(operator: dict[str, Any], where: str) -> bool:
@@ -157,7 +174,17 @@ def _grouped(graph: JoinGraph, grouping: Grouping, how: str) -> dict[str, Any]:
     given = zip(keys, grouping.key_outputs, strict=False)
     named = [key if name in grouping.hidden_keys else name for key, name in given]
     over = ", ".join(named) or "one group of all rows"
-    return {"operator": "GROUP BY", "over": over, "kept": how}
+    plain = all(isinstance(expression(sql), exp.Column) for _, sql in grouping.outputs)
+    name = "DISTINCT" if plain and grouping.keys and not grouping.having else "GROUP BY"
+    return {"operator": name, "over": over, "kept": how}
+
+
+def _held_back(aggregates: list[dict[str, str]]) -> str:
+    """Which aggregates keep the others from a state, as text after how the groups are kept."""
+    groups = [a["aggregate"] for a in aggregates if a["kept"] == _AGGREGATES["groups"]]
+    if not groups or len(groups) == len(aggregates):
+        return ""
+    return f"; without {', '.join(groups)} a state would do"
 
 
 def _aggregates(planned: DeltaPlan, graph: JoinGraph) -> list[dict[str, str]]:

@@ -27,8 +27,9 @@ class AuditRecord:
     that the table holds beside `columns`; None where there are none. `rules` is the version of the
     rules by which it ran, None before they had one. `written` tells how a rebuild was written, by
     "difference" or "overwrite", `written_because` why it was overwritten where the reason doesn't
-    say; None for other strategies. `clock` is the moment that the query's
-    clock showed, `stamps` what the rows got that were written.
+    say; None for other strategies. `evidence` tells in what a rebuild was compared with the user's
+    own text, or how it `differs`, so that the text itself was run. `clock`
+    is the moment that the query's clock showed, `stamps` what the rows got that were written.
     """
 
     model: str
@@ -50,6 +51,7 @@ class AuditRecord:
     warnings: tuple[str, ...] = ()
     format: int = 1
     rules: int | None = None
+    evidence: Mapping[str, Any] | None = None
     target_version: int | None = None
     run_id: str | None = None
     started_at: str | None = None

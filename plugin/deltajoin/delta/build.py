@@ -7,8 +7,8 @@ Caller: loads the states (`api.plan`); everything here is a function of its argu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 
@@ -22,6 +22,7 @@ from deltajoin.delta.derived import (
     plan_derived,
 )
 from deltajoin.delta.epoch_order import chosen_epoch_order
+from deltajoin.delta.evidence import found_to_differ
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.knowledge import (
     Declared,
@@ -45,13 +46,16 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
+from deltajoin.planner.arms import arm
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.solver import parse_strategy
 from deltajoin.planner.statistics import Sketches
 from deltajoin.sql.bind import BoundQuery, bind
+from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.origins import at_origin, origin
+from deltajoin.sql.ungroupable import gives_ungroupable
 
 Keys = dict[str, tuple[str, ...]]
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
@@ -92,6 +96,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     mark = fingerprint(graph, query.canonical, target.key, target.kind, state)
     before = last_epoch(inputs.target, model)
     last = before.record
+    if differs := found_to_differ(last, mark):
+        graph, operator, state = None, differs, None
+        target = replace(target, kind="plain", key=(), hidden=(), columns=())
+    _check_kind(target, inputs)
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
     sketches = last_sketches(inputs.target, mark) if model.sketches else {}
@@ -157,6 +165,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         statistics=statistics,
         rebuilt_because=against,
         clock=clock,
+        differs=differs.message if differs else "",
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
         rebuild=plan_rebuild(decision, target, inputs.target, sources, mark),
     )
@@ -236,6 +245,16 @@ def _unknown_key(table: str, message: str) -> DeltaJoinError:
     )
 
 
+def _made(graph: JoinGraph) -> Iterator[tuple[str, str]]:
+    """The name and expression of every output, also of derived sources and arms of unions."""
+    for part in graph.parts:
+        arms = [arm(part, core) for core in part.cores] if part.has_union else [part]
+        yield from ((p.name, p.sql) for one in arms for p in one.projections)
+        yield from part.grouping.outputs if part.grouping else ()
+        for layer in (part.generation, part.windowing):
+            yield from ((o.name, o.sql) for o in layer.outputs) if layer else ()
+
+
 def _groupable(
     query: BoundQuery, tables: Mapping[str, TableState], lines: Sequence[str]
 ) -> tuple[JoinGraph | None, Obstacle | None]:
@@ -257,6 +276,14 @@ def _groupable(
                     f"{source}.{name}",
                     "Leave the column out, or convert it to a struct, array or string.",
                 )
+    for name, sql in _made(graph):
+        if gives_ungroupable(parse_expression(sql)):
+            return None, Obstacle(
+                "COLUMN_TYPE",
+                f"rows with a variant or an interval of months and days ({name}) can't be compared",
+                sql,
+                "Leave the column out, or cast it to a string.",
+            )
     return graph, None
 
 
@@ -278,18 +305,9 @@ def _target(
     key = () if graph is None else row_key(graph, described.keys, described.types)
     hidden = hidden_columns(graph, state) if graph else ()
     kind = "plain" if graph is None else _kind(key, hidden)
-    parts = () if is_path(model.target) else split_dotted(model.target)
-    if parts and inputs.target is not None and inputs.backing != (kind in UNDER_A_VIEW):
-        raise DeltaJoinError(
-            "TARGET_KIND_CHANGED",
-            f"rows are now kept as {kind}, and a catalog {'view' if inputs.backing else 'table'} "
-            "of the same name stands in the way",
-            where=model.target,
-            remedy="Drop the target (dbt: --full-refresh) and run again.",
-        )
     return Target(
         place=model.target,
-        name_parts=parts,
+        name_parts=() if is_path(model.target) else split_dotted(model.target),
         location=inputs.location,
         exists=inputs.target is not None,
         kind=kind,
@@ -304,6 +322,18 @@ def _kind(key: tuple[str, ...], hidden: tuple[str, ...]) -> str:
     if not key:
         return "bag"
     return "grouped" if hidden else "keyed"
+
+
+def _check_kind(target: Target, inputs: Inputs) -> None:
+    under = target.kind in UNDER_A_VIEW
+    if target.name_parts and inputs.target is not None and inputs.backing != under:
+        raise DeltaJoinError(
+            "TARGET_KIND_CHANGED",
+            f"rows are now kept as {target.kind}, and a catalog "
+            f"{'view' if inputs.backing else 'table'} of the same name stands in the way",
+            where=target.place,
+            remedy="Drop the target (dbt: --full-refresh) and run again.",
+        )
 
 
 def _changed_meaning(

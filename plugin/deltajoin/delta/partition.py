@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from deltajoin.delta.identity import Keys, Types, independent_relations, target_key
+from deltajoin.delta.ordered import deciding_relations, undetermined
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import JoinGraph
 
@@ -37,9 +38,11 @@ def row_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
 
 
 def ambiguous_order(graph: JoinGraph | None, keys: Keys, types: Types) -> Obstacle | None:
-    """What stands against keeping windows whose order may leave rows tied."""
-    if graph is None or graph.windowing is None:
+    """What stands against keeping windows or aggregates whose order may leave rows tied."""
+    if graph is None:
         return None
+    if graph.windowing is None:
+        return undetermined(graph, keys, types)
     for order in graph.windowing.orders:
         if graph.generation is None and _identify(graph, order.columns, keys, types):
             continue
@@ -58,7 +61,9 @@ def identifying_relations(
 ) -> tuple[str, ...]:
     """The relations whose keys must be unique, NULL included, for rows to be identified."""
     ordered = graph.windowing is not None and bool(graph.windowing.orders)
-    if graph.grouping is not None or not (keyed or ordered):
+    if graph.grouping is not None:
+        return deciding_relations(graph, keys, types)
+    if not (keyed or ordered):
         return ()
     return independent_relations(graph, keys, types)
 

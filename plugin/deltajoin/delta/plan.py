@@ -125,9 +125,10 @@ class DeltaPlan:
     is empty where `state` is.
     `find_full_query` makes the order of the whole query when it is first asked for; a run that has
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
-    earlier orders that were given up. `clock` is the moment that the query's clock shows, None for
-    a query without. `statistics` and `rebuilt_because` (what stands against keeping the query
-    incrementally) are for explain; they are no part of the plan's identity.
+    earlier orders that were given up. `differs` says how our form of the query was found to differ
+    from its text, by which it is run therefore. `clock` is the moment that the query's clock shows,
+    None for a query without. `statistics` and `rebuilt_because` (what stands against keeping the
+    query incrementally) are for explain; they are no part of the plan's identity.
     """
 
     model: str
@@ -155,6 +156,7 @@ class DeltaPlan:
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
     clock: datetime | None = None
+    differs: str = ""
     replanned: tuple[str, ...] = ()
     rebuild: Rebuild | None = None
 
@@ -214,6 +216,8 @@ class DeltaPlan:
             content["sketches"] = self.sketches
         if self.clock is not None:
             content["clock"] = self.clock.isoformat()
+        if self.differs:
+            content["differs"] = self.differs
         if self.replanned:
             content["replanned"] = list(self.replanned)
         return content

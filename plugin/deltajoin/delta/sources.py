@@ -18,6 +18,9 @@ from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import JoinGraph
 from deltajoin.names import COUNT, RESERVED_PREFIX, SHOWN
 
+#: Two versions of so many bytes together are compared, whatever the other sources are.
+CHEAP_BYTES = 8 * 2**20
+
 _REMEDIES = {
     "NO_CHANGE_FEED": "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true).",
     "FEED_GAP": "Run more often than the table's retention, or run once with mode full.",
@@ -137,12 +140,13 @@ def share(sources: tuple[SourceVersion, ...]) -> float | None:
 
 def dear(sources: tuple[SourceVersion, ...]) -> str | None:
     """Why finding the change costs more than a rebuild, or None: by bytes, as both versions of
-    exchanged tables are read, and all sources once by a rebuild."""
+    exchanged tables are read, and all sources once by a rebuild. A few bytes are always read: a
+    seed that is loaded again mostly has the same rows, or nearly."""
     whole = [s for s in sources if s.changed and (s.change_kind == "replaced" or s.read_whole)]
     if not whole or any(s.bytes is None for s in sources):
         return None
     twice, once = 2 * sum(s.bytes or 0 for s in whole), sum(s.bytes or 0 for s in sources)
-    if twice <= once:
+    if twice <= max(once, CHEAP_BYTES):
         return None
     names = ", ".join(s.source for s in whole)
     return f"two versions of {names} are {twice:,} bytes, all sources {once:,}"

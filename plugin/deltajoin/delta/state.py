@@ -97,7 +97,7 @@ def group_state(
     graph: JoinGraph, types: Types, inexact: Inexact = frozenset()
 ) -> GroupState | None:
     """The state of a grouped query; None for another query, and where groups are computed anew."""
-    if graph.grouping is None or graph.generation is not None:
+    if graph.grouping is None:
         return None
     found = kept_aggregates(graph, types, inexact)
     return None if any(a.kept == GROUPS for a in found) else GroupState(found)
@@ -117,14 +117,15 @@ def hidden_columns(graph: JoinGraph, state: GroupState | None) -> tuple[str, ...
 def kept_aggregates(
     graph: JoinGraph, types: Types, inexact: Inexact = frozenset()
 ) -> tuple[Aggregate, ...]:
-    """Every aggregate of a grouped query once, in the order of its outputs and HAVING; generated
-    rows are computed anew.
+    """Every aggregate of a grouped query once, in the order of its outputs and HAVING.
 
     Args:
         inexact: columns whose values may come out another way when they are computed again.
     """
     outputs = (p for core in graph.branches for p in graph.outputs(core))
+    below = _below(graph)
     unsure = {p.name for p in outputs if _is_inexact(graph, p, inexact)}
+    unsure |= {""} if unsure else set()  # what generators make of them
     grouping = graph.grouping
     if grouping is None:
         return ()
@@ -133,12 +134,18 @@ def kept_aggregates(
     for sql in (*(sql for _, sql in grouping.outputs), grouping.having):
         for call in aggregate_calls(parse_expression(sql)) if sql else ():
             if call.text not in found:
-                known = graph.generation is None and unsure.isdisjoint(
-                    c.name for c in call.node.find_all(exp.Column)
-                )
+                columns = (below.get(c.name, "") for c in call.node.find_all(exp.Column))
+                known = unsure.isdisjoint(columns)
                 anew = Aggregate(call.text, GROUPS)
                 found[call.text] = _kept(call, graph, types, numbers) if known else anew
     return tuple(found.values())
+
+
+def _below(graph: JoinGraph) -> dict[str, str]:
+    """Column of the grouped rows -> that of the joined rows which it is, where it is one."""
+    if graph.generation is None:
+        return {name: name for name in graph.row_names}
+    return {o.name: o.column for o in graph.generation.outputs if o.column}
 
 
 def _is_inexact(graph: JoinGraph, projection: Projection, inexact: Inexact) -> bool:
@@ -154,7 +161,8 @@ def _kept(call: Call, graph: JoinGraph, types: Types, numbers: dict[str, int]) -
 
     def type_of(column: exp.Column) -> str:
         """The type of a column of the grouped rows: one that an aggregate reads is plain."""
-        p = next((p for p in graph.projections if p.name == column.name), None)
+        name = _below(graph).get(column.name)
+        p = next((p for p in graph.projections if p.name == name), None)
         if p is None or p.column is None:
             return ""
         return types.get((graph.by_name[p.column[0]].source, p.column[1]), "")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from deltajoin.delta.clock import micros
+from deltajoin.delta.evidence import compares_rows
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import GroupState
@@ -59,6 +61,29 @@ def query_rows(
     if graph.windowing:
         return windowed(rows.subquery(INPUT), graph.windowing)
     return grouped(rows.subquery(INPUT), graph.grouping, state) if graph.grouping else rows
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the rows of a rebuild are held against: the query as it was written.
+
+    `rows`: compare them too, not only the columns. `rounded`: floats may depend on the order of
+    rows, so that they are compared by sums.
+    """
+
+    text: str
+    rows: bool
+    rounded: bool
+
+
+def evidence_of(plan: DeltaPlan, views: Views) -> Evidence | None:
+    """The evidence for a rebuild by our form of the query; none for one by its own text."""
+    if plan.graph is None or plan.full_query is None:
+        return None
+    graph = plan.graph
+    rounded = bool(graph.grouping or graph.windowing or graph.derived)
+    rows = compares_rows(plan) and at_clock(plan) is not None
+    return Evidence(own_text(plan, views), rows, rounded)
 
 
 def own_text(plan: DeltaPlan, views: Views) -> str:

@@ -13,7 +13,7 @@ Rows are netted before they are folded to keys.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -28,7 +28,7 @@ from deltajoin.emit.difference import rebuild_statements
 from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
 from deltajoin.emit.layers import PARTITION_ROWS, made_rows, net_change, partition_statement
 from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
-from deltajoin.emit.query import at_clock, full_sql, own_text
+from deltajoin.emit.query import Evidence, at_clock, evidence_of, full_sql, own_text
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, comparisons
 from deltajoin.emit.state import add_sql, change_sql
@@ -36,6 +36,7 @@ from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import fold_sql, merge_sql, stamps_sql
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
+from deltajoin.sql.reading import depends_on_session
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Program:
     derived: tuple[DerivedProgram, ...] = ()
     sketch: str | None = None
     stamps: str | None = None
+    evidence: Evidence | None = None
+    syntax: dict[str, str] = field(default_factory=dict)
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Every statement in order, with the name of its view or what it is for."""
@@ -68,6 +71,7 @@ class Program:
         yield from ((part.view, part.sql) for part in self.regroup)
         ends = {"full": self.full, "to_write": self.fold, "merge": self.merge}
         yield from ((name, sql) for name, sql in ends.items() if sql is not None)
+        yield from [("as_written", self.evidence.text)] if self.evidence else []
         for one in self.shadow.comparisons if self.shadow else ():
             yield from ((one.view, one.sql), (f"compare_{one.view}", one.compare))
 
@@ -82,6 +86,8 @@ def build_program(plan: DeltaPlan) -> Program:
             *(scans, (), (), (), fold, merge, full_sql(plan, views), _key_check(plan, views)),
             sketch=_sketch(plan, views),
             stamps=stamps_sql(plan.target),
+            evidence=evidence_of(plan, views),
+            syntax=_syntax(plan),
         )
     if plan.strategy == "noop" or plan.graph is None:
         return Program((), (), (), (), None, None, None, None)
@@ -113,13 +119,19 @@ def build_program(plan: DeltaPlan) -> Program:
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
         stamps=stamps_sql(plan.target),
+        syntax=_syntax(plan),
     )
+
+
+def _syntax(plan: DeltaPlan) -> dict[str, str]:
+    """Settings by which Spark might read the text otherwise; what we don't read is up to Spark."""
+    return {} if plan.graph is None else depends_on_session(plan.sql)
 
 
 def _touched(plan: DeltaPlan, graph: JoinGraph) -> str | None:
     """The touched groups or partitions: their keys, or what is added to a group's state."""
     if graph.grouping and plan.state is not None and not plan.regroup:
-        return change_sql(graph, plan.state)
+        return change_sql(graph, plan.state, net_change(graph))
     return touched_sql(graph, net_change(graph)) if plan.regroup else None
 
 

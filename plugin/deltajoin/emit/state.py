@@ -21,7 +21,6 @@ from deltajoin.delta.route import TOUCHED
 from deltajoin.delta.state import Aggregate, GroupState, hidden_columns
 from deltajoin.emit.ast import call, column, expression, fail, named, number, pretty, string, table
 from deltajoin.emit.average import decimal, decimal_average
-from deltajoin.emit.write import net
 from deltajoin.graph import Grouping, JoinGraph
 from deltajoin.layers import INPUT
 from deltajoin.names import OPERATION, ROWS, SHOWN, TOTAL, WEIGHT
@@ -202,12 +201,12 @@ def _same_group(grouping: Grouping, view: str) -> exp.Expr:
     return exp.and_(*(exp.NullSafeEQ(this=column(n, "t"), expression=v) for n, v in pairs))
 
 
-def change_sql(graph: JoinGraph, state: GroupState) -> str:
-    """Per group of the net change: what is added to its state."""
+def change_sql(graph: JoinGraph, state: GroupState, net: exp.Select) -> str:
+    """Per group of the net change, as weighted rows: what is added to its state."""
     grouping = graph.grouping
     assert grouping is not None  # noqa: S101 - a state has a grouping
     weight = column(WEIGHT, INPUT)
-    rows = net(tuple(p.name for p in graph.projections)).subquery(INPUT)
+    rows = net.subquery(INPUT)
     select = exp.select(*(column(key, INPUT) for key in grouping.keys))
     select = select.select(named(call("coalesce", call("sum", weight), number(0)), ROWS))
     select = select.select(*(named(value, name) for name, value in _states(state, weight)))

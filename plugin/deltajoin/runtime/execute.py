@@ -1,6 +1,7 @@
 """One run inside Spark: read the changes, evaluate, net, the one commit, verify.
 
-    full         key check -> one overwrite, or the rows that differ -> one MERGE
+    full         key check -> comparison with the user's own text -> one overwrite, or the rows that
+                 differ -> one MERGE
     incremental  changes -> derived sources -> union of live paths -> net and fold -> one MERGE
     shadow       as incremental; before the MERGE its outcome is compared with the whole query
 
@@ -24,6 +25,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime import target as targets
 from deltajoin.runtime.derived import derive
 from deltajoin.runtime.difference import counted_columns, counts_of, find_difference, why_overwrite
+from deltajoin.runtime.evidence import Circumstances, Proof, by_own_text, hold_against
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.own_session import (
@@ -31,8 +33,8 @@ from deltajoin.runtime.own_session import (
     for_few_rows,
     forget_views,
     has_few_rows,
+    may_compare_rows,
     own_session,
-    read_settings,
 )
 from deltajoin.runtime.read import (
     materialise_changes,
@@ -40,6 +42,7 @@ from deltajoin.runtime.read import (
     open_scans,
     open_statements,
 )
+from deltajoin.runtime.settings import check_reading, drift, read_settings
 from deltajoin.runtime.shadow import compare
 
 if TYPE_CHECKING:
@@ -76,12 +79,20 @@ class _Run:
         self.shadow: dict[str, Any] | None = None
         self.written: dict[str, str] = {}
         self.rebuilt_rows: int | None = None
+        self.interpreted = False
+        self.proof: Proof | None = None
         self.derived: dict[str, dict[str, Any]] = {}
         self.sketches: dict[str, dict[str, Any]] = self.plan.get("sketches", {})
-        self.spark = own_session(spark, self.plan["settings"])
+        check_reading(spark, self.program.get("syntax", {}))
+        parsed = self.plan["graph"] is not None
+        self.spark = own_session(spark, self.plan["settings"], parsed)
 
     def execute(self) -> dict[str, Any]:
-        self._write()
+        try:
+            self._write()
+        finally:
+            if self.proof is not None:
+                self.proof.rows.unpersist()
         self.on_step("after_merge", {})
         commit = self._verify()
         self.on_step("verified", {"version": commit["version"]})
@@ -96,12 +107,14 @@ class _Run:
         """
         write = self._rebuild if self.plan["strategy"] == "full" else self._merge
         if has_few_rows(self.caller, self.plan["frontier"]):
+            self.interpreted = True
             try:
                 with for_few_rows(self.spark):
                     return write()
             except DeltaJoinError as error:
                 if error.code != "SPARK_FAILED":
                     raise
+            self.interpreted = False
         write()
 
     # full -------------------------------------------------------------------------------------
@@ -110,8 +123,7 @@ class _Run:
         open_scans(self.spark, self.program["scans"])
         self._check_keys()
         self.sketches = self._counted()
-        with explained(f"query of {self.plan['model']}"):
-            rows = self.spark.sql(self.program["full"])
+        rows = self._queried()
         if not self.target["columns"]:
             self.target["columns"] = list(rows.columns)
         if not self.target["exists"]:
@@ -147,6 +159,18 @@ class _Run:
             rebuild = {"written": "overwrite" if because else "difference", "because": because}
         self.written = {"written": rebuild["written"], "written_because": rebuild["because"]}
         return bool(rebuild["written"] == "difference")
+
+    def _queried(self) -> DataFrame:
+        """The rows to write: those of our form of the query if they are the user's own text's."""
+        with explained(f"query of {self.plan['model']}"):
+            if "evidence" not in self.program:
+                return self.spark.sql(self.program["full"])
+            few = may_compare_rows(self.caller, self.plan["frontier"])
+            now = Circumstances(few, not self.interpreted)
+            self.proof = hold_against(self.spark, self.program, self.target, now)
+        if "differs" in self.proof.report:
+            self.target = by_own_text(self.target, self.plan["mode"], self.proof)
+        return self.proof.rows
 
     def _create(self, rows: DataFrame) -> None:
         targets.create_target(self.spark, self.target, rows, self.plan["model"])
@@ -265,7 +289,11 @@ class _Run:
             "columns": targets.visible(self.target),
             "rows": counts,
             "settings": plan["settings"] or read_settings(self.spark),
-            "warnings": [*plan["warnings"], *_surprises(paths)],
+            "warnings": [
+                *plan["warnings"],
+                *_surprises(paths),
+                *drift(self.caller, plan["settings"]),
+            ],
             "run_id": self.run_id,
             "started_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
             "seconds": round(time.time() - self.started, 3),
@@ -281,16 +309,22 @@ class _Run:
             record["hidden"] = self.target["hidden"]
         if self.shadow is not None:
             record["shadow"] = self.shadow
-        if self.program.get("stamps") is not None:
-            record["stamps"] = self._stamps()
-        if "clock" in plan:
-            record["clock"] = plan["clock"]
+        record |= self._clock()
+        if self.proof is not None:
+            record["evidence"] = self.proof.report
+            record["warnings"] += self.proof.warnings
+        elif plan.get("differs"):
+            record["evidence"] = {"differs": plan["differs"]}
         return json.dumps({METADATA_KEY: record}, sort_keys=True, ensure_ascii=False)
 
-    def _stamps(self) -> dict[str, Any]:
-        """What the rows get that this epoch writes."""
+    def _clock(self) -> dict[str, Any]:
+        """The clock of the epoch, and the stamps of the rows that it writes."""
+        found = {"clock": self.plan["clock"]} if "clock" in self.plan else {}
+        if self.program.get("stamps") is None:
+            return found
         with explained(f"stamps of {self.plan['model']}"):
-            return dict(self.spark.sql(self.program["stamps"]).collect()[0].asDict())
+            (row,) = self.spark.sql(self.program["stamps"]).collect()
+        return {**found, "stamps": row.asDict()}
 
     def _derived_record(self, derived: dict[str, Any]) -> dict[str, Any]:
         found = self.derived.get(derived["source"], {})

@@ -2,9 +2,9 @@
 
 Confs that mark a commit (transaction id, metadata) must never reach another thread's commit, and
 the rows must not depend on what a session happens to have set. So a run gets a new session on the
-same cluster, takes over the caller's SQL confs, then sets what the promise needs. ANSI mode and
-time zone belong to the meaning of the query: they are fixed at the full build and kept with the
-epochs.
+same cluster, takes over the caller's SQL confs, then sets what the promise needs. Settings that
+belong to the meaning of the query are fixed at the full build and kept with the epochs
+(`settings`).
 
 A run over few rows spends its time on plans, not on rows: Spark compiles each stage and plans it
 anew when its inputs are there. `for_few_rows` interprets plans as they were made instead.
@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime.settings import PARSING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SETTINGS = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
 _COMMIT = (
     "spark.databricks.delta.write.txnAppId",
     "spark.databricks.delta.write.txnVersion",
@@ -43,6 +43,10 @@ _NEEDED = {
 #: ten of compiling.
 FEW_ROWS = 100_000
 FEW_ROWS_SETTING = "spark.deltajoin.fewRows"
+#: Rows of all sources together up to which a first build is computed twice, by our form of the
+#: query and by the user's own text, where the session's setting COMPARE_ROWS_SETTING doesn't say.
+COMPARE_ROWS = 20_000_000
+COMPARE_ROWS_SETTING = "spark.deltajoin.compareRows"
 _FOR_FEW_ROWS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -51,12 +55,16 @@ _FOR_FEW_ROWS = {
 }
 
 
-def own_session(spark: SparkSession, settings: dict[str, str] | None) -> SparkSession:
-    """A fresh session with the caller's SQL confs, the frozen settings and the needed confs."""
+def own_session(
+    spark: SparkSession, settings: dict[str, str] | None, parsed: bool = False
+) -> SparkSession:
+    """A fresh session with the caller's SQL confs, the recorded settings and the needed confs; for
+    a text that we have `parsed`, also Spark's defaults of reading one."""
     own = spark.newSession()
     wanted = {key: value for key, value in spark.conf.getAll.items() if _is_carried(key)}
     present = own.conf.getAll
-    for key, value in sorted({**wanted, **_NEEDED, **(settings or {})}.items()):
+    reading = PARSING if parsed else {}
+    for key, value in sorted({**wanted, **_NEEDED, **reading, **(settings or {})}.items()):
         if present.get(key) != value and own.conf.isModifiable(key):
             own.conf.set(key, value)
     return own
@@ -86,15 +94,31 @@ def has_few_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
         DeltaJoinError: INVALID_SETTING where the session's number is none.
     """
     rows = [at["rows"] for at in frontier.values()]
-    few = caller.conf.get(FEW_ROWS_SETTING, str(FEW_ROWS)) or "0"
-    if not few.strip().isdecimal():
+    few = _number_of_rows(caller, FEW_ROWS_SETTING, FEW_ROWS)
+    return None not in rows and sum(rows) <= few
+
+
+def may_compare_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
+    """True when a first build over these sources is compared row by row; tables whose rows no log
+    counts don't stand against it.
+
+    Raises:
+        DeltaJoinError: INVALID_SETTING where the session's number is none.
+    """
+    most = _number_of_rows(caller, COMPARE_ROWS_SETTING, COMPARE_ROWS)
+    return 0 < most >= sum(at["rows"] or 0 for at in frontier.values())
+
+
+def _number_of_rows(caller: SparkSession, setting: str, default: int) -> int:
+    given = caller.conf.get(setting, str(default)) or "0"
+    if not given.strip().isdecimal():
         raise DeltaJoinError(
             "INVALID_SETTING",
-            f"{FEW_ROWS_SETTING} is {few!r}",
+            f"{setting} is {given!r}",
             where="the Spark session",
-            remedy=f"Set it to a number of rows: 0 compiles always, unset means {FEW_ROWS:,}.",
+            remedy=f"Set it to a number of rows: 0 means never, unset means {default:,}.",
         )
-    return None not in rows and sum(rows) <= int(few)
+    return int(given)
 
 
 @contextmanager
@@ -108,11 +132,6 @@ def for_few_rows(own: SparkSession) -> Iterator[None]:
     finally:
         for key, value in before.items():
             own.conf.set(key, value)
-
-
-def read_settings(own: SparkSession) -> dict[str, str]:
-    """The settings that the rows depend on, as this session has them."""
-    return {key: str(own.conf.get(key)) for key in SETTINGS}
 
 
 @contextmanager

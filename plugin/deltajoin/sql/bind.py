@@ -30,18 +30,25 @@ from deltajoin.sql.clocked import clock_of_sources, with_clocked_sources
 from deltajoin.sql.columns import (
     bound,
     flattened,
+    item_of,
     mark_missing,
-    named_columns,
     renamed,
 )
 from deltajoin.sql.constants import constant_source, is_constant, one_row
-from deltajoin.sql.dialect import Unreadable, closed, parse, place, spelled, text, unwrapped
+from deltajoin.sql.dialect import Unreadable, closed, parse, spelled, text, unwrapped
 from deltajoin.sql.exact import derived_outputs
-from deltajoin.sql.group import group_rows, is_grouped, name_outputs
+from deltajoin.sql.group import (
+    Groups,
+    counted,
+    group_rows,
+    is_grouped,
+    make_grouping,
+    name_outputs,
+)
 from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.known import check_known
-from deltajoin.sql.layers import is_layered, layered
+from deltajoin.sql.layers import Layered, is_layered, layered
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.opaque import may_be_a_query
 from deltajoin.sql.predicates import relations_in
@@ -54,7 +61,16 @@ from deltajoin.sql.refuse import (
     check_union,
     join_kind,
 )
-from deltajoin.sql.scalars import select_without_scalars, without_scalars
+from deltajoin.sql.scalars import (
+    Value,
+    aggregates_in,
+    correlation,
+    is_total,
+    select_without_scalars,
+    value_of,
+    without_rows,
+    without_scalars,
+)
 from deltajoin.sql.scope import Block, Item, Outer, Scope, Union
 from deltajoin.sql.stamps import (
     check_clock,
@@ -65,7 +81,8 @@ from deltajoin.sql.stamps import (
     without_stamps,
 )
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
-from deltajoin.sql.union import is_distinct_union, matched
+from deltajoin.sql.union import Output, is_distinct_set, matched
+from deltajoin.sql.using import joined_names, without_right
 
 Columns = Mapping[str, tuple[str, ...]]
 Types = Mapping[tuple[str, str], str]
@@ -160,8 +177,8 @@ def _why(query: exp.Query, stop: Unsupported) -> Reason:
 
 @dataclass(frozen=True)
 class _Registry:
-    """The derived sources of a whole query, by the SELECT that each comes from; their names; the
-    stamps that are declared."""
+    """The derived sources of a whole query, by the SELECT that each comes from, or by a negative
+    number; their names; the stamps that are declared."""
 
     names: UniqueNames
     stamps: frozenset[str] = frozenset()
@@ -182,8 +199,8 @@ class _Binder:
     def graph(self, query: exp.Query) -> JoinGraph:
         """The join graph of a query, with GROUP BY, UNION or further layers on top or without."""
         grouping = generation = windowing = None
-        if is_distinct_union(query):
-            block, grouping = self._distinct_union(query)
+        if is_distinct_set(query):
+            block, grouping = self._distinct_set(query)
         elif isinstance(query, exp.SetOperation):
             block = self.block(query)
         elif is_layered(query):
@@ -194,13 +211,30 @@ class _Binder:
             block, grouping = self.grouped(select)
         else:
             block = self.block(query)
-        self._fill(block)
+        graph = self._built(Layered(block, grouping, generation, windowing))
+        return without_stamps(graph, self._registry.stamps)
+
+    def _built(self, made: Layered) -> JoinGraph:
+        self._fill(made.block)
         derived = tuple(self._derived[name] for name in sorted(self._derived))
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
-        layers = (generation, windowing)
-        graph = build_graph(self.relations, block, columns, grouping, derived, *layers)
-        graph = without_stamps(graph, self._registry.stamps)
+        layers = (made.grouping, derived, made.generation, made.windowing)
+        graph = build_graph(self.relations, made.block, columns, *layers)
         return with_clocked_sources(graph, self._registry.names)
+
+    def below(self, relation: str) -> tuple[_Binder, Callable[[Layered], Block]]:
+        """A binder for a source of its own below, and what puts a relation over what it made."""
+        inner = _Binder(self._columns, self._types, self._registry)
+
+        def put(made: Layered) -> Block:
+            known = self._registry.derived
+            derived = Derived(self._registry.names.take(relation), inner._built(made))
+            known[-1 - len(known)] = derived
+            self._derived[derived.name] = derived
+            self.relations.append((relation, derived.name))
+            return Block(items=[relation])
+
+        return inner, put
 
     def block(
         self,
@@ -219,9 +253,9 @@ class _Binder:
         """
         query = unwrapped(query)
         if isinstance(query, exp.SetOperation):
-            if is_distinct_union(query) and not distinct:
+            if is_distinct_set(query) and not distinct:
                 return self._source(query, name or "union", outer)
-            return self._union(query, outer, distinct)
+            return self._set(query, outer, distinct)
         if distinct and isinstance(query.args.get("distinct"), exp.Distinct):
             query.set("distinct", query.args["distinct"].args.get("on"))
         if is_layered(query) or is_grouped(check_shape(query)):
@@ -240,6 +274,9 @@ class _Binder:
             try:
                 graph = _Binder(self._columns, self._types, self._registry).graph(select)
             except DeltaJoinError as error:
+                if error.code == "DUPLICATE_COLUMN":
+                    remedy = str(error.remedy)
+                    raise Unsupported(error.code, error.message, select, remedy) from error
                 if outer is None or error.code != "UNKNOWN_COLUMN":
                     raise
                 remedy = "Group in a subquery of FROM and join it."
@@ -267,17 +304,18 @@ class _Binder:
         grouping = group_rows(select, block, lambda node: bound(node, scope), scope)
         return block, grouping
 
-    def _distinct_union(self, query: exp.Query) -> tuple[Block, Grouping]:
-        """UNION: the rows of UNION ALL, grouped by all columns."""
+    def _distinct_set(self, query: exp.Query) -> tuple[Block, Grouping]:
+        """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
         block = self.block(query, distinct=True)
         columns = [(name, value) for name, value, _ in block.outputs]
-        scope = Scope([Item((), named_columns(columns, query))])
+        scope = Scope([item_of((), columns, query)])
         select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
         return block, group_rows(select, block, lambda node: bound(node, scope), scope)
 
-    def _union(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
+    def _set(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
         check_union(query)
         name_outputs(query.expression)
+        distinct = distinct or not isinstance(query, exp.Union)
         arms = [self.block(arm, outer, distinct=distinct) for arm in (query.this, query.expression)]
         left, right = (arm.outputs for arm in arms)
         if len(left) != len(right):
@@ -288,6 +326,8 @@ class _Binder:
             matched(f"c{i}", one[1], other[1], self._kind, one[2])
             for i, (one, other) in enumerate(zip(left, right, strict=True))
         ]
+        if not isinstance(query, exp.Union):
+            return _compared(query, arms, outputs)
         self._kinds |= {(name, output.name): output.kind for output in outputs}
         shown = [(shown, place) for shown, _, place in left]
         columns = [exp.column(output.name, table=name, quoted=True) for output in outputs]
@@ -314,29 +354,28 @@ class _Binder:
 
     def joined(self, select: exp.Select, outer: Scope | None = None) -> tuple[Block, Scope]:
         """Bind the FROM clause of a SELECT, without its WHERE."""
-        block, scope = Block(), Scope(outer=outer)
+        block = Block()
         source = select.args.get("from_")
+        scope = Scope(outer=outer)
         if source is not None:
-            self._join_item(source.this, block, scope)
+            scope = self._from(source.this, block, outer)
         for join in select.args.get("joins") or []:
-            self._join(join, block, scope)
+            scope = self._join(join, block, scope)
         return block, scope
 
-    def _join_item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
+    def _from(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
+        """The names of a FROM item, which may be joins in brackets."""
         joins = node.args.get("joins") or []
         if not joins:
-            return self._item(node, block, scope)
-        own, group = Block(), Scope(outer=scope.outer)
-        self._item(node, own, group)
+            return self._item(node, block, outer)
+        own = Block()
+        scope = self._item(node, own, outer)
         for join in joins:
-            self._join(join, own, group)
+            scope = self._join(join, own, scope)
         block.add(own)
-        scope.items += group.items
-        scope.merged.update(group.merged)
-        visible = [pair for each in group.items for pair in each.columns.items()]
-        return Item((), {**dict(reversed(visible)), **group.merged})
+        return scope
 
-    def _item(self, node: exp.Expr, block: Block, scope: Scope) -> Item:
+    def _item(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             if node.args.get("pivots"):
                 raise Unsupported("PIVOT", "PIVOT", node, "Pivot downstream.")
@@ -347,13 +386,12 @@ class _Binder:
         elif isinstance(node, exp.Subquery) and isinstance(node.this, _SELECTS):
             item = self._inline(node.this, node, block)
         elif isinstance(node, (exp.Subquery, exp.Paren)) and not node.alias:
-            return self._join_item(node.this, block, scope)
+            return self._from(node.this, block, outer)
         elif is_constant(node):
             item = self._constant(node, block)
         else:
             raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
-        scope.items.append(item)
-        return item
+        return Scope([item], outer=outer)
 
     def _constant(self, node: exp.Expr, block: Block) -> Item:
         """Rows of literals, as a relation."""
@@ -364,7 +402,7 @@ class _Binder:
         inner = self._over(known[id(node)], alias, node)
         block.add(inner)
         outputs = [(name, value) for name, value, _ in inner.outputs]
-        return Item(((alias.lower(),),) if node.alias else (), named_columns(outputs, node))
+        return item_of(((alias.lower(),),) if node.alias else (), outputs, node)
 
     def _fill(self, block: Block) -> None:
         """Put one row where nothing is joined: a SELECT without FROM, alone or as a side."""
@@ -417,7 +455,7 @@ class _Binder:
             if node.alias
             else tuple(parts[start:] for start in range(len(parts)))
         )
-        return Item(qualifiers, named_columns(expressions, node))
+        return item_of(qualifiers, expressions, node)
 
     def _inline(self, query: exp.Query, node: exp.Expr, block: Block) -> Item:
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
@@ -432,68 +470,36 @@ class _Binder:
         if cte is not None and cte.args["alias"].args.get("columns"):
             outputs = renamed(outputs, cte.args["alias"])
         alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
-        return Item(((alias.lower(),),) if alias else (), named_columns(outputs, node))
+        return item_of(((alias.lower(),),) if alias else (), outputs, node)
 
-    def _join(self, join: exp.Join, block: Block, scope: Scope) -> None:
+    def _join(self, join: exp.Join, block: Block, left: Scope) -> Scope:
         kind = join_kind(join)
         if kind in ("right", "full") and block.crossed:
             raise Unsupported(
                 "OUTER_JOIN", f"{kind.upper()} JOIN after a comma", join, "Write the joins out."
             )
         block.crossed = block.crossed or text(join).startswith(",")
-        before, merged = list(scope.items), dict(scope.merged)
         mine = block if kind == "inner" else Block()
-        item = self._join_item(join.this, mine, scope)
-        new = scope.items[len(before) :]
-        self._hold(kind, (block, before), (mine, new))
-        using = [identifier.name for identifier in join.args.get("using") or []]
-        if (join.method or "").upper() == "NATURAL":
-            known = {k for i in before for k in i.columns if k not in i.hidden} | set(merged)
-            using = [shown for key, (shown, _) in item.columns.items() if key in known]
-        left = Scope(before, merged)
-        on = [self._merge(name, kind, left, item, join, scope) for name in using]
+        right = self._from(join.this, mine, left.outer)
+        self._hold(kind, (block, left.items), (mine, right.items))
+        scope, on = joined_names(kind, left, right, join)
         condition = join.args.get("on")
         if kind == "inner":
-            found = self._free_conjuncts(condition, block, scope) if condition else []
-            block.conjuncts += on + found
-            return
+            freed = _freed(condition, self._value(block, scope)) if condition else None
+            block.conjuncts += on + (self._conjuncts(freed, scope) if freed else [])
+            return scope
         on += self._conjuncts(condition, scope) if condition else []
         sides = [Block(block.items, block.conjuncts), mine]
         if kind in ("left", "full"):
-            mark_missing(kind, new, scope, sides[1], on, join)
+            mark_missing(kind, right.items, scope, sides[1], on, join)
         if kind in ("right", "full"):
-            mark_missing(kind, before, scope, sides[0], on, join)
+            mark_missing(kind, left.items, scope, sides[0], on, join)
         if kind in ("semi", "anti"):
-            scope.items, scope.merged = before, merged
+            scope = without_right(scope, left)
         if kind == "right":
             kind, sides = "left", sides[::-1]
         block.items, block.conjuncts = [Outer(kind, sides[0], sides[1], on)], []
-
-    def _merge(
-        self, name: str, kind: str, left: Scope, item: Item, join: exp.Join, scope: Scope
-    ) -> exp.Expr:
-        mine = exp.column(exp.to_identifier(name, quoted=True))
-        mine.meta.update(next((i.meta for i in join.find_all(exp.Identifier) if i.meta), {}))
-        left_side = left.resolve(mine)
-        right_side = item.column(name)
-        if right_side is None:
-            raise DeltaJoinError(
-                "UNKNOWN_COLUMN",
-                f"USING ({name}): the right side lacks it",
-                where=place(join),
-                remedy="Join ON two columns, or correct the name.",
-            )
-        equality = exp.EQ(this=closed(left_side), expression=closed(right_side))
-        shown = next(i.columns[name.lower()][0] for i in scope.items if name.lower() in i.columns)
-        either = exp.Anonymous(this="coalesce", expressions=[left_side, right_side])
-        value = {"right": right_side, "full": either}.get(kind)
-        if value is not None:
-            scope.merged[name.lower()] = (shown, value)
-        scope.merged.setdefault(name.lower(), (shown, left_side))
-        for each in scope.items:
-            if name.lower() in each.columns:
-                each.hidden.add(name.lower())
-        return equality
+        return scope
 
     @staticmethod
     def _conjuncts(condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
@@ -512,43 +518,38 @@ class _Binder:
 
     def where(self, condition: exp.Expr, block: Block, scope: Scope) -> None:
         """Put a condition into a block: its conjuncts, and joins for EXISTS and IN."""
-        for conjunct in flattened(condition):
-            kind, node = "semi", conjunct
-            while isinstance(node, (exp.Not, exp.Paren)):
-                kind = ("anti" if kind == "semi" else "semi") if isinstance(node, exp.Not) else kind
-                node = node.this
+        value = self._value(block, scope)
+        for conjunct in [_freed(conjunct, value) for conjunct in flattened(condition)]:
+            kind, node = _membership(conjunct)
             if isinstance(node, exp.Exists):
                 self._subquery(kind, node.this, None, block, scope)
             elif isinstance(node, exp.In) and node.args.get("query"):
                 self._subquery(kind, node.args["query"], node.this, block, scope, condition)
             else:
-                found = self._free_conjuncts(conjunct, block, scope)
-                block.conjuncts += found
-
-    def _free_conjuncts(self, condition: exp.Expr, block: Block, scope: Scope) -> list[exp.Expr]:
-        """Bound conjuncts, whose scalar subqueries are joined to the block.
-
-        Those come first: what they join may put what stood in the block a level down.
-        """
-        return self._conjuncts(without_scalars(condition, self._value(block, scope)), scope)
+                block.conjuncts += self._conjuncts(conjunct, scope)
 
     def select_of(self, select: exp.Select, block: Block, scope: Scope) -> exp.Select:
         """The select with columns of joined sources in the place of its scalar subqueries."""
         return select_without_scalars(select, self._value(block, scope))
 
-    def _value(self, block: Block, scope: Scope) -> Callable[[exp.Subquery], exp.Expr]:
+    def _value(self, block: Block, scope: Scope) -> Value:
         """Gives the name of a scalar subquery's value, once it is joined to the block."""
 
-        def value(subquery: exp.Subquery) -> exp.Expr:
+        def value(subquery: exp.Subquery, above_groups: bool) -> exp.Expr:
             name = self._names.take(f"{RESERVED_PREFIX}scalar")
-            found = closed(self._scalar(subquery.this, block))
+            around = None if above_groups else scope
+            found = closed(self._scalar(subquery.this, block, around))
             scope.items.append(Item((), {name: (name, found)}, {name}))
             return exp.column(name, quoted=True)
 
         return value
 
-    def _scalar(self, query: exp.Query, block: Block) -> exp.Expr:
-        """The value of a scalar subquery, whose row is joined to the block."""
+    def _scalar(self, query: exp.Query, block: Block, scope: Scope | None) -> exp.Expr:
+        """The value of a scalar subquery, whose row is joined to the block.
+
+        Args:
+            scope: what it may speak of; None above groups.
+        """
         remedy = "Join it, or make it a total: max(...)."
         name_outputs(query)
         try:
@@ -556,7 +557,10 @@ class _Binder:
         except DeltaJoinError as error:
             if error.code != "UNKNOWN_COLUMN":
                 raise
-            raise Unsupported("SUBQUERY", "a correlated subquery", query, remedy) from error
+            found = self._correlated(query, block, scope) if scope is not None else None
+            if found is None:
+                raise Unsupported("SUBQUERY", "a correlated subquery", query, remedy) from error
+            return found
         if len(inner.outputs) != 1:
             raise Unsupported("SUBQUERY", "a subquery of several columns", query, remedy)
         value = inner.outputs[0][1]
@@ -575,6 +579,42 @@ class _Binder:
         block.conjuncts = []
         return value
 
+    def _correlated(self, query: exp.Query, block: Block, scope: Scope) -> exp.Expr | None:
+        """The value of a total that equalities correlate: its groups are joined to the block."""
+        select = check_shape(unwrapped(query))
+        if not is_total(select):
+            return None
+        inner = _Binder(self._columns, self._types, self._registry)
+        inner._names = self._names  # both speak of each other's relations
+        rows, inside = inner._rows(select, scope)
+        below = frozenset(rows.relations)
+        apart = [c for c in rows.conjuncts if not relations_in(c) <= below]
+        rows.conjuncts = [c for c in rows.conjuncts if relations_in(c) <= below]
+        found = correlation(apart, below, (inner._kind, self._kind))
+        select = inner.select_of(select, rows, inside)
+        (output,) = select.expressions
+        calls = aggregates_in(output)
+        if found is None or not all(relations_in(c) <= below for c in rows.all_conjuncts()):
+            return None
+        keys = [key for key, _, _ in found.pairs]
+        made = [(f"a{i}", bound(counted(call), inside)) for i, call in enumerate(calls)]
+        made += [(f"k{i}", key.copy()) for i, key in enumerate(keys)]
+        grouping = make_grouping(rows, Groups(keys, made, None))
+        if any(
+            not relations_in(value) <= frozenset(rows.relations) for _, value, _ in rows.outputs
+        ):
+            return None
+        graph = inner._built(Layered(rows, grouping, None, None))
+        groups = self._over(Derived(self._registry.names.take("scalar"), graph), "scalar", query)
+        joined = {name: value for name, value, _ in groups.outputs}
+        on = found.conditions([joined[f"k{i}"] for i in range(len(keys))])
+        groups.outputs = []
+        block.items = [Outer("left", Block(block.items, block.conjuncts), groups, on)]
+        block.conjuncts = []
+        values = [without_rows(call, joined[f"a{i}"]) for i, call in enumerate(calls)]
+        value = value_of(output, calls, values, lambda node: bound(node, inside))
+        return None if relations_in(value) & below else value
+
     def _subquery(
         self,
         kind: str,
@@ -591,9 +631,8 @@ class _Binder:
         if isinstance(query, exp.Subquery):
             query = query.this
         assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
-        query.set("distinct", None)  # a match is a match
         name_outputs(query)
-        inner = self.block(query, outer=scope)
+        inner = self.block(query, outer=scope, distinct=True)  # a match is a match
         below = frozenset(inner.relations)
         on = [c for c in inner.conjuncts if not relations_in(c) <= below]
         inner.conjuncts = [c for c in inner.conjuncts if relations_in(c) <= below]
@@ -633,6 +672,38 @@ class _Binder:
         block.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):
             scope.aliases[name.lower()] = exp.paren(expression.copy())
+
+
+def _membership(conjunct: exp.Expr) -> tuple[str, exp.Expr]:
+    """The join that EXISTS or IN is under its negations, and what stands under them."""
+    kind, node = "semi", conjunct
+    while isinstance(node, (exp.Not, exp.Paren)):
+        kind = ("anti" if kind == "semi" else "semi") if isinstance(node, exp.Not) else kind
+        node = node.this
+    return kind, node
+
+
+def _freed(conjunct: exp.Expr, value: Value) -> exp.Expr:
+    """A conjunct without scalar subqueries; EXISTS and IN as they are.
+
+    All of a condition before any is put into the block: what scalars join stands below it.
+    """
+    node = _membership(conjunct)[1]
+    is_join = isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query"))
+    return conjunct if is_join else without_scalars(conjunct, value)
+
+
+def _compared(query: exp.SetOperation, arms: list[Block], outputs: list[Output]) -> Block:
+    """INTERSECT and EXCEPT: rows of the left side that are, or are not, on the right side."""
+    kind = "semi" if isinstance(query, exp.Intersect) else "anti"
+    on = [exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right)) for o in outputs]
+    shown = [
+        (name, output.left, place)
+        for (name, _, place), output in zip(arms[0].outputs, outputs, strict=True)
+    ]
+    for arm in arms:
+        arm.outputs = []
+    return Block(items=[Outer(kind, arms[0], arms[1], list(on))], outputs=shown)
 
 
 def _columns_of(items: list[Item]) -> Iterator[tuple[Item, str]]:

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.dialect import closed, place
+from deltajoin.sql.fields import name_fields
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
@@ -49,6 +50,7 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
     if any(isinstance(part, exp.Star) for part in node.walk()):
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
+    name_fields(holder)
     for column in list(holder.find_all(exp.Column)):
         column.replace(closed(scope.resolve(column)))
     found: exp.Expr = holder.this
@@ -64,29 +66,27 @@ def flattened(condition: exp.Expr) -> list[exp.Expr]:
     return [condition]
 
 
-def named_columns(
-    outputs: list[tuple[str, exp.Expr]], node: exp.Expr
-) -> dict[str, tuple[str, exp.Expr]]:
-    """The columns of a FROM item by lower-case name, under the aliases that it gives them.
+def item_of(
+    qualifiers: tuple[tuple[str, ...], ...], outputs: list[tuple[str, exp.Expr]], node: exp.Expr
+) -> Item:
+    """A FROM item that gives out these columns, under the aliases that it gives them.
 
     Raises:
-        DeltaJoinError: DUPLICATE_COLUMN, COLUMN_ALIASES.
+        DeltaJoinError: COLUMN_ALIASES.
     """
     alias = node.args.get("alias")
     if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
         outputs = renamed(outputs, alias)
-    named: dict[str, tuple[str, exp.Expr]] = {}
-    for name, expression in outputs:
-        if name.lower() in named:
-            raise DeltaJoinError(
-                "DUPLICATE_COLUMN",
-                f"the subquery has two columns '{name}'",
-                where=place(node),
-                remedy="Give each its own alias.",
-            )
-        if name:
-            named[name.lower()] = (name, expression)
-    return named
+    keys = [name.lower() for name, _ in outputs]
+    columns = {key: column for key, column in zip(keys, outputs, strict=True) if key}
+    several = frozenset(key for key in columns if keys.count(key) > 1)
+    alike = {key for key in several if _is_one([e for name, e in outputs if name.lower() == key])}
+    return Item(qualifiers, columns, set(), several, several - alike, "" in keys)
+
+
+def _is_one(values: list[exp.Expr]) -> bool:
+    """True for one and the same column, given out more than once."""
+    return isinstance(values[0], exp.Column) and all(value == values[0] for value in values)
 
 
 def renamed(

@@ -65,7 +65,7 @@ def _names(node: exp.Expr) -> list[str]:
     alias = node.args.get("alias")
     given = [column.name for column in alias.args.get("columns") or []] if alias else []
     if given or not isinstance(node, exp.Values):
-        is_range = not given and str(node.name).lower() == "range"
+        is_range = not given and str(node.this.this).lower() == "range"
         return given if not is_range else ["id"]
     first = node.expressions[0]
     size = len(first.expressions) if isinstance(first, exp.Tuple) else 1

@@ -109,6 +109,10 @@ def tokens_of(sql: str) -> list[Token]:
 def _statements(sql: str) -> list[exp.Expr]:
     """Parsed statements whose nodes know where they stand in the text."""
     tokens = tokens_of(sql)
+    for token in tokens:
+        if token.token_type is TokenType.VAR and not token.text.isascii():
+            where = f"line {token.line}, column {token.col}"
+            raise Unreadable(f"'{token.text}' must stand in backticks", where)
     found = [s for s in Verbatim().parser().parse(tokens, sql) if s is not None]
     if len(found) == 1:
         name_units(found[0])

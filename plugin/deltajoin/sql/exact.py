@@ -28,11 +28,10 @@ _SUMS = frozenset({"sum", "avg", "mean"})
 Types = Mapping[str, str]
 
 
-def depends_on_order(node: exp.Expr, types: Types, *, ordered: bool = False) -> bool:
+def depends_on_order(node: exp.Expr, types: Types) -> bool:
     """True unless every aggregate in an expression is the same in any order of rows.
 
     Args:
-        ordered: the rows come in an order without ties, as to a window.
         types: column of the grouped rows -> Spark type; "" or anything else that is no type name
             where it is not known.
     """
@@ -41,12 +40,12 @@ def depends_on_order(node: exp.Expr, types: Types, *, ordered: bool = False) -> 
         for part in node.walk()
         if isinstance(part, exp.Anonymous) and str(part.this).lower() in AGGREGATES
     ]
-    return not all(_any_order(call, types, ordered) for call in calls)
+    return not all(_any_order(call, types) for call in calls)
 
 
-def _any_order(call: exp.Anonymous, types: Types, ordered: bool) -> bool:
+def _any_order(call: exp.Anonymous, types: Types) -> bool:
     name = str(call.this).lower()
-    if name in _ANY_ORDER or (ordered and name in ORDER_DEPENDENT):
+    if name in _ANY_ORDER or name in ORDER_DEPENDENT:  # kept only where the order is fixed
         return True
     if name not in _SUMS or len(call.expressions) != 1:
         return False
@@ -89,7 +88,7 @@ def made_outputs(
     if graph.windowing is None:
         return {name: (below.get(name, ""), False) for name in graph.output_names}
     windows = {
-        name: depends_on_order(parse_expression(sql), below, ordered=True)
+        name: depends_on_order(parse_expression(sql), below)
         for name, sql in graph.windowing.windows
     }
     return {

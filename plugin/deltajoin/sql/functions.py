@@ -47,8 +47,8 @@ AGGREGATES = frozenset(
 #: Aggregates whose result depends on the order of the rows, which nothing fixes.
 ORDER_DEPENDENT = frozenset(
     """
-    any_value array_agg collect_list first first_value last last_value listagg max_by min_by mode
-    string_agg
+    any_value array_agg collect_list collect_set first first_value last last_value listagg
+    max_by min_by mode string_agg
     """.split()
 )
 

@@ -1,7 +1,7 @@
 """Where Spark's grammar differs from that of sqlglot's parser.
 
     a | b ^ c & d << e + f || g     binds from right to left, weakest first; `>>>` is one operator
-    array(t.x)[0], map(...)[k]      calls, where a type with a size could stand
+    array(t.x)[0]                   a call and its element, no constructor
     substr(x FROM 2 FOR 3)          as `substring`
     v:a.b[0]::int                   a path into a variant
     SELECT a, FROM t                Spark refuses it, and so must we
@@ -30,6 +30,7 @@ class SparkGrammar:
 
     COLON_IS_VARIANT_EXTRACT: ClassVar[bool] = True
     WINDOW_EXCLUDE_OPTIONS: ClassVar[dict[str, Any]] = {}
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
 
     def _parse_bitwise(self: Any) -> Any:
         return self._parse_levels(exp.BitwiseOr, TokenType.PIPE, self._parse_xor)
@@ -58,11 +59,6 @@ class SparkGrammar:
             else:
                 return this
             this = self.expression(kind(this=this, expression=self._parse_term()))
-
-    def _parse_types(self: Any, check_func: bool = False, **more: Any) -> Any:
-        if check_func and self._next and self._next.token_type is TokenType.L_PAREN:
-            return None
-        return super()._parse_types(check_func=check_func, **more)  # type: ignore[misc]
 
     def _parse_csv(
         self: Any, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA

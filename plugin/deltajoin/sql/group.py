@@ -26,6 +26,7 @@ from deltajoin.sql.group_keys import (
     written_keys,
     written_outputs,
 )
+from deltajoin.sql.grouping_sets import SET, Sets
 from deltajoin.sql.refuse import Unsupported, check_expression
 from deltajoin.sql.scope import Block, Scope
 
@@ -72,32 +73,81 @@ def group_rows(select: exp.Select, block: Block, bind: Bind, scope: Scope) -> Gr
         Unsupported: AGGREGATE for grouping sets and aggregates that depend on row order.
         DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN.
     """
-    return make_grouping(block, bound_groups(select, bind, scope))
+    groups, _ = bound_groups(select, bind, scope)
+    return make_grouping(block, groups)
 
 
 @dataclass(frozen=True)
 class Groups:
-    """A grouped SELECT over relations: keys, outputs as (name, expression), and a condition."""
+    """A grouped SELECT over relations: keys, outputs as (name, expression), and a condition; with
+    sets of keys, the last key is the number of the set."""
 
     keys: list[exp.Expr]
     outputs: list[Named]
     having: exp.Expr | None
+    sets: Sets | None = None
 
 
-def bound_groups(select: exp.Select, bind: Bind, scope: Scope) -> Groups:
-    """What a grouped SELECT says, over relations; see `group_rows`."""
-    outputs = written_outputs(select, scope)
+def bound_groups(
+    select: exp.Select,
+    bind: Bind,
+    scope: Scope,
+    check: Callable[[exp.Expr], None] | None = None,
+    relation: str = "",
+) -> tuple[Groups, Bind]:
+    """What a grouped SELECT says, over relations; how more of it is bound.
+
+    Args:
+        check: `Unsupported` for an output; without it what no group can give out.
+        relation: what gives the numbers of sets.
+    """
 
     def bound(node: exp.Expr) -> exp.Expr:
-        return node if node.meta.get("bound") else bind(_counted(node))
+        found = node if node.meta.get("bound") else bind(counted(node))
+        return _marked(found, keys, sets) if sets else found
 
-    keys = [bound(key) for key in written_keys(select, outputs, scope)]
+    def also(node: exp.Expr) -> exp.Expr:
+        return bound(unaliased(node, outputs, scope))
+
+    sets: Sets | None = None
+    keys: list[exp.Expr] = []
+    outputs = written_outputs(select, scope, check or check_grouped)
+    written, members = written_keys(select, outputs, scope)
+    distinct = {plain(key): key for key in map(bound, written)}
+    order = {key: i for i, key in enumerate(distinct)}
+    if members and (distinct or len(members) > 1):
+        found = tuple(frozenset(order[plain(bound(k))] for k in one) for one in members)
+        sets = Sets(found, exp.column(SET, table=relation, quoted=True))
+        distinct[plain(sets.column)] = sets.column
+    keys = list(distinct.values())
     having = select.args.get("having")
     if having is not None:
-        written = unaliased(having.this, outputs, scope)
-        check_expression(written, grouped=True)
-        having = _as_condition(bound(written))
-    return Groups(keys, [(name, bound(node)) for name, node in outputs], having)
+        check_grouped(having.this)
+        having = _as_condition(also(having.this))
+    return Groups(keys, [(name, bound(node)) for name, node in outputs], having, sets), also
+
+
+def _marked(node: exp.Expr, keys: list[exp.Expr], sets: Sets) -> exp.Expr:
+    """The expression with grouping() and grouping_id() as values of the set."""
+    holder = exp.Paren(this=node.copy())
+    number = {plain(key): i for i, key in enumerate(keys[:-1])}
+    for call in list(holder.find_all(exp.Anonymous)):
+        name = str(call.this).lower()
+        if name not in ("grouping", "grouping_id"):
+            continue
+        of = [number.get(plain(e), -1) for e in call.expressions] or list(range(len(number)))
+        if -1 in of or (name == "grouping" and len(call.expressions) != 1):
+            raise Unsupported("AGGREGATE", f"{name}() of no key", call, REMEDY)
+        if name == "grouping_id" and of != list(range(len(number))):
+            raise Unsupported("AGGREGATE", "grouping_id() of some keys", call, REMEDY)
+        call.replace(sets.mark(of, "tinyint" if name == "grouping" else "bigint"))
+    found: exp.Expr = holder.this
+    return found
+
+
+def check_grouped(node: exp.Expr) -> None:
+    """`Unsupported` for what no expression over groups may hold."""
+    check_expression(node, grouped=True)
 
 
 def make_grouping(block: Block, groups: Groups) -> Grouping:
@@ -107,7 +157,9 @@ def make_grouping(block: Block, groups: Groups) -> Grouping:
     made = [(name, maker.over_input(node), node) for name, node in groups.outputs]
     having = text(maker.over_input(groups.having)) if groups.having is not None else None
     check_names(made)
-    block.outputs = [(f"g{i}", key, key) for i, key in enumerate(keys or [exp.Literal.number(1)])]
+    values = [groups.sets.value(i, key) for i, key in enumerate(keys[:-1])] if groups.sets else []
+    values = [*values, *keys[len(values) :]] or [exp.Literal.number(1)]
+    block.outputs = [(f"g{i}", key, key) for i, key in enumerate(values)]
     block.outputs += [(name, column, column) for name, column in maker.columns()]
     shown = {n.name: name for name, n, _ in reversed(made) if isinstance(n, exp.Column)}
     names = tuple(f"g{i}" for i in range(len(keys)))
@@ -121,7 +173,7 @@ def make_grouping(block: Block, groups: Groups) -> Grouping:
     )
 
 
-def _counted(node: exp.Expr) -> exp.Expr:
+def counted(node: exp.Expr) -> exp.Expr:
     """`count(*)` as `count(1)`."""
     holder = exp.Paren(this=node.copy())
     for call in list(holder.find_all(exp.Anonymous)):

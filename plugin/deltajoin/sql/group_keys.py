@@ -9,18 +9,23 @@ it and not inside aggregates, and a key is no alias that stands for another alia
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from deltajoin.sql import functions
-from deltajoin.sql.refuse import Unsupported, check_expression
+from deltajoin.sql.grouping_sets import has_sets, written_sets
+from deltajoin.sql.refuse import Unsupported, check_expression, downstream
 from deltajoin.sql.scope import Scope
 
 Named = tuple[str, exp.Expr]
-REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the aggregate downstream."
+REMEDY = downstream("the aggregate")
 _LATERAL = "lateral"
 
 
-def written_outputs(select: exp.Select, scope: Scope) -> list[Named]:
+def written_outputs(
+    select: exp.Select, scope: Scope, check: Callable[[exp.Expr], None]
+) -> list[Named]:
     """(name, expression), with aliases that stand before it in the list written out."""
     found: list[Named] = []
     aliases: list[Named] = []
@@ -30,7 +35,7 @@ def written_outputs(select: exp.Select, scope: Scope) -> list[Named]:
                 value.meta["bound"] = True
                 found.append((name, value))
             continue
-        check_expression(node, grouped=True)
+        check(node)
         value = node.this if isinstance(node, exp.Alias) else node
         value = unaliased(value, aliases, scope, within=True)
         name = node.alias if isinstance(node, exp.Alias) else own_name(value)
@@ -40,36 +45,39 @@ def written_outputs(select: exp.Select, scope: Scope) -> list[Named]:
     return found
 
 
-def written_keys(select: exp.Select, outputs: list[Named], scope: Scope) -> list[exp.Expr]:
-    """What the rows are grouped by: nothing for a total, all outputs for DISTINCT.
+def written_keys(
+    select: exp.Select, outputs: list[Named], scope: Scope
+) -> tuple[list[exp.Expr], list[list[exp.Expr]]]:
+    """What the rows are grouped by: nothing for a total, all outputs for DISTINCT; and sets of it.
 
     Raises:
-        Unsupported: AGGREGATE for grouping sets, DISTINCT over groups, a number of no column.
+        Unsupported: AGGREGATE for DISTINCT over groups, a number of no column, keys that are no
+            columns of sets.
     """
+    sets: list[list[exp.Expr]] = []
     group = select.args.get("group")
     if select.args.get("distinct"):
         _check_distinct(select, outputs)
-        return [value for _, value in outputs]
+        return [value for _, value in outputs], []
     if group is None:
-        return []
+        return [], []
     if group.args.get("all"):
         keys = _all_keys(select, outputs, scope)
-    elif _has_sets(group):
-        raise Unsupported("AGGREGATE", "GROUP BY with grouping sets", select, REMEDY)
+    elif has_sets(select):
+        written = written_sets(group)
+        if written is None:
+            raise Unsupported("AGGREGATE", "GROUP BY with so many grouping sets", select, REMEDY)
+        keys = [_key(node, outputs, scope) for node in written[0]]
+        sets = [[_key(node, outputs, scope) for node in keys] for keys in written[1]]
+        if not all(key.find(exp.Column) for key in keys):
+            raise Unsupported("AGGREGATE", "a constant in grouping sets", select, REMEDY)
     else:
         keys = [_key(node, outputs, scope) for node in group.expressions]
     for key in keys:
         check_expression(key)
         if key.meta.get(_LATERAL):
             raise Unsupported("AGGREGATE", "a key over another alias", key, REMEDY)
-    return keys
-
-
-def _has_sets(group: exp.Group) -> bool:
-    known = {"expressions"}
-    return bool({name for name, value in group.args.items() if value} - known) or any(
-        isinstance(e, (exp.Rollup, exp.Cube, exp.GroupingSets)) for e in group.expressions
-    )
+    return keys, sets
 
 
 def _check_distinct(select: exp.Select, outputs: list[Named]) -> None:

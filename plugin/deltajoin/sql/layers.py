@@ -13,8 +13,9 @@ another order is not kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, TypeGuard
 
 from sqlglot import exp
@@ -22,14 +23,22 @@ from sqlglot import exp
 from deltajoin.graph import Grouping
 from deltajoin.layers import Generation, Windowing
 from deltajoin.sql.generators import Named, View, generator_of, make_generation
-from deltajoin.sql.group import check_names, group_rows, is_grouped
+from deltajoin.sql.group import (
+    Bind,
+    Groups,
+    bound_groups,
+    check_names,
+    group_rows,
+    is_grouped,
+    make_grouping,
+)
 from deltajoin.sql.group_keys import own_name
-from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
+from deltajoin.sql.grouping_sets import SET, has_sets
+from deltajoin.sql.over_groups import Above
+from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
 from deltajoin.sql.scope import Block, Item, Scope
 from deltajoin.sql.tables import find_cte
 from deltajoin.sql.windows import call_of, make_windowing, windows_of, with_specs
-
-_REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move {} downstream."
 
 
 class Binder(Protocol):
@@ -46,6 +55,8 @@ class Binder(Protocol):
     def take_name(self, wanted: str) -> str: ...
 
     def select_of(self, select: exp.Select, block: Block, scope: Scope) -> exp.Select: ...
+
+    def below(self, relation: str) -> tuple[Binder, Callable[[Layered], Block]]: ...
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,12 @@ class _Rows:
         self.conditions += [c for c in conjuncts if self.reads_views(c)]
         self.block.conjuncts += [c for c in conjuncts if not self.reads_views(c)]
 
+    def generation(self) -> Generation | None:
+        """What the generators make of the block's outputs, where there are some."""
+        if not self.views:
+            return None
+        return make_generation(self.block, self.views, self.conditions)
+
     def reads_views(self, node: exp.Expr) -> bool:
         """True for an expression over a generator's column."""
         names = {view.relation for view in self.views}
@@ -93,6 +110,8 @@ def is_layered(query: exp.Expr) -> TypeGuard[exp.Select]:
         return True
     if any(windows_of(e) or generator_of(e) is not None for e in query.expressions):
         return True
+    if has_sets(query):
+        return True
     return _nested(query) is not None
 
 
@@ -104,26 +123,84 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
         DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN.
     """
     select = check_shape(query, layered=True)
-    stack = _Stack(binder)
-    grouping = windowing = None
-    if is_grouped(select):
-        if select.args.get("qualify") or any(windows_of(e) for e in select.expressions):
-            raise _window("a window over groups", select)
-        rows = stack.below(select)
-        if stack.windowed_below:
-            raise _window("an aggregate over a window", select)
-        select = binder.select_of(select, rows.block, rows.scope)
-        grouping = group_rows(select, rows.block, lambda e: binder.bound(e, rows.scope), rows.scope)
-    else:
-        rows = stack.level(select)
-        check_names(rows.outputs)
-        rows.block.outputs = rows.outputs
-        if any(windows_of(e) for e in (*(e for _, e, _ in rows.outputs), *rows.after)):
-            windowing, rows.block.outputs = make_windowing(rows.outputs, rows.after, select)
-        else:  # windows below that nothing reads
-            rows.filter(rows.after)
-    generation = make_generation(rows.block, rows.views, rows.conditions) if rows.views else None
-    return Layered(rows.block, grouping, generation, windowing)
+    if not is_grouped(select):
+        return _windowed(_Stack(binder).level(select), select)
+    if any(windows_of(e) for e in select.expressions) or select.args.get("qualify"):
+        if select.args.get("distinct"):
+            return _distinct(select, binder)
+        return _windowed(_over_groups(select, binder), select)
+    rows = _Stack(binder).below(select)
+    select = binder.select_of(select, rows.block, rows.scope)
+    found, _ = _groups(select, rows, binder)
+    grouping = make_grouping(rows.block, found)
+    return Layered(rows.block, grouping, rows.generation(), None)
+
+
+def _groups(
+    select: exp.Select, rows: _Rows, binder: Binder, check: Callable[[exp.Expr], None] | None = None
+) -> tuple[Groups, Bind]:
+    """The groups of rows, which stand once for each set of keys, where there are sets."""
+    relation = binder.take_name("sets") if has_sets(select) else ""
+    bind = partial(binder.bound, scope=rows.scope)
+    found, bound = bound_groups(select, bind, rows.scope, check, relation)
+    if found.sets is not None:
+        numbers = [exp.Literal.number(i) for i in range(len(found.sets.members))]
+        array = exp.Anonymous(this="array", expressions=numbers)
+        call = exp.Anonymous(this="explode", expressions=[array])
+        rows.views.append(View(relation, call, False, (SET,)))
+    return found, bound
+
+
+def _windowed(rows: _Rows, select: exp.Select) -> Layered:
+    """What is made of rows with windows, or generators alone."""
+    windowing = None
+    check_names(rows.outputs)
+    rows.block.outputs = rows.outputs
+    if any(windows_of(e) for e in (*(e for _, e, _ in rows.outputs), *rows.after)):
+        windowing, rows.block.outputs = make_windowing(rows.outputs, rows.after, select)
+    else:  # windows below that nothing reads
+        rows.filter(rows.after)
+    return Layered(rows.block, None, rows.generation(), windowing)
+
+
+def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
+    """The rows of groups, which stand below as a source, with windows among their outputs."""
+    specs = {w.name.lower(): w for w in select.args.get("windows") or []}
+    select.set("expressions", [with_specs(e, specs) for e in select.expressions])
+    check = partial(_check, grouped=True)
+    relation = binder.take_name("groups")
+    inner, put = binder.below(relation)
+    rows = _Stack(inner).below(select)
+    select = inner.select_of(select, rows.block, rows.scope)
+    found, bound = _groups(select, rows, inner, check)
+    above = Above(relation, found)
+    outputs: list[Named] = [(name, above.over(e), e) for name, e in found.outputs]
+    after = []
+    if qualify := select.args.get("qualify"):
+        for part in _split(with_specs(qualify.this, specs)):
+            check(part)
+            after.append(above.over(bound(part)))
+    grouping = make_grouping(rows.block, above.groups())
+    block = put(Layered(rows.block, grouping, rows.generation(), None))
+    return _Rows(block, Scope([]), outputs=outputs, after=after)
+
+
+def _distinct(select: exp.Select, binder: Binder) -> Layered:
+    """DISTINCT rows of windows, which stand below as a source."""
+    relation = binder.take_name("windows")
+    inner, put = binder.below(relation)
+    if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
+        raise _window("DISTINCT ON", select)
+    select.set("distinct", None)
+    made = layered(select, inner)
+    assert made.windowing is not None  # noqa: S101 - the caller's promise
+    names = [output.name for output in made.windowing.outputs]
+    columns = [(name, exp.column(name, table=relation, quoted=True)) for name in names]
+    scope = Scope([binder.given_out(list(columns), select)])
+    block = put(made)
+    every = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
+    grouping = group_rows(every, block, lambda e: binder.bound(e, scope), scope)
+    return Layered(block, grouping, None, None)
 
 
 def _nested(select: exp.Select) -> exp.Select | None:
@@ -146,6 +223,26 @@ def _nested(select: exp.Select) -> exp.Select | None:
     return below if is_layered(below) else None
 
 
+def _stands(below: exp.Select, above: exp.Select) -> bool:
+    """True for windows below that must be made before what stands above: groups, generators, other
+    windows."""
+    if not _has_windows(below):
+        return False
+    qualify = above.args.get("qualify")
+    calls = [*above.expressions, *([qualify.this] if qualify else [])]
+    return (
+        is_grouped(above)
+        or bool(above.args.get("laterals"))
+        or any(windows_of(e) or generator_of(e) is not None for e in calls)
+    )
+
+
+def _has_windows(select: exp.Select) -> bool:
+    own = select.args.get("qualify") or any(windows_of(e) for e in select.expressions)
+    nested = _nested(select)
+    return bool(own) or (nested is not None and _has_windows(nested))
+
+
 class _Stack:
     def __init__(self, binder: Binder) -> None:
         self._binder = binder
@@ -159,9 +256,6 @@ class _Stack:
         for node in select.expressions:
             self._project(node, rows, specs)
         qualify = select.args.get("qualify")
-        own = [w for e in (*select.expressions, qualify) if e is not None for w in windows_of(e)]
-        if own and self.windowed_below and rows.after:
-            raise _window("a window over filtered windows", own[0])
         if qualify is not None:
             rows.after += self._conjuncts(with_specs(qualify.this, specs), rows.scope)
         self.windowed_below = self.windowed_below or rows.windowed
@@ -170,7 +264,7 @@ class _Stack:
     def below(self, select: exp.Select) -> _Rows:
         """FROM, LATERAL VIEW and WHERE."""
         nested = _nested(select)
-        if nested is None:
+        if nested is None or _stands(nested, select):
             rows = _Rows(*self._binder.joined(select))
         else:
             rows = self.level(check_shape(nested, layered=True))
@@ -200,8 +294,6 @@ class _Stack:
         return [self._binder.bound(conjunct, scope) for conjunct in found]
 
     def _lateral(self, node: exp.Lateral, rows: _Rows) -> None:
-        if self.windowed_below:
-            raise _generated("a generator over windows", node)
         call, alias = node.this, node.args.get("alias") or exp.TableAlias()
         names = [c.name for c in alias.args.get("columns") or []]
         if not node.args.get("view") or generator_of(call) is None or not names:
@@ -213,6 +305,8 @@ class _Stack:
     def _view(self, call: exp.Expr, outer: bool, names: list[str], rows: _Rows) -> View:
         for argument in call.expressions:
             check_expression(argument)
+        if len({name.lower() for name in names}) < len(names):
+            raise _generated("a generator with two columns of one name", call)
         bound = self._binder.bound(call, rows.scope)
         view = View(self._binder.take_name("view"), bound, outer, tuple(names))
         rows.views.append(view)
@@ -252,16 +346,16 @@ def _split(condition: exp.Expr) -> list[exp.Expr]:
     return [node]
 
 
-def _check(node: exp.Expr) -> None:
-    """An expression that may hold windows, whose parts are plain."""
+def _check(node: exp.Expr, *, grouped: bool = False) -> None:
+    """An expression that may hold windows, whose parts are plain, or `grouped`."""
     holder = exp.Paren(this=node.copy())
     for window in windows_of(holder):
         beside = [f.expression for f in window.find_all(exp.Filter)]
         for part in (*call_of(window).expressions, *beside, *window.iter_expressions()):
             if part is not window.this:
-                check_expression(part)
+                check_expression(part, grouped)
         window.replace(exp.Null())
-    check_expression(holder.this)
+    check_expression(holder.this, grouped)
 
 
 def _check_star(star: exp.Star | exp.Column, scope: Scope) -> None:
@@ -274,8 +368,8 @@ def _check_star(star: exp.Star | exp.Column, scope: Scope) -> None:
 
 
 def _window(what: str, node: exp.Expr) -> Unsupported:
-    return Unsupported("WINDOW", what, node, _REMEDY.format("the window"))
+    return Unsupported("WINDOW", what, node, downstream("the window"))
 
 
 def _generated(what: str, node: exp.Expr) -> Unsupported:
-    return Unsupported("GENERATOR", what, node, _REMEDY.format("the generator"))
+    return Unsupported("GENERATOR", what, node, downstream("the generator"))

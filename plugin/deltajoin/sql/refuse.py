@@ -14,6 +14,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import place
 from deltajoin.sql.moments import names_a_moment
+from deltajoin.sql.ordered import order_of
 
 
 class Unsupported(Exception):
@@ -134,28 +135,28 @@ def check_shape(select: exp.Query, *, layered: bool = False) -> exp.Select:
     With `layered`, QUALIFY, WINDOW and LATERAL VIEW may stand in it.
     """
     if isinstance(select, exp.SetOperation):
-        raise Unsupported("SET_OPERATION", "set operations", select, _remedy("UNION"))
+        raise Unsupported("SET_OPERATION", "set operations", select, downstream("UNION"))
     if not isinstance(select, exp.Select):
-        raise Unsupported("NOT_A_SELECT", type(select).__name__, select, _remedy("this"))
+        raise Unsupported("NOT_A_SELECT", type(select).__name__, select, downstream("this"))
     for argument, code, what in _CLAUSES:
         if layered and argument in _LAYERS:
             continue
         if value := select.args.get(argument):
             node = value[0] if isinstance(value, list) else value
-            raise Unsupported(code, what, node if place(node) else select, _remedy(what))
+            raise Unsupported(code, what, node if place(node) else select, downstream(what))
     return select
 
 
 def check_union(query: exp.SetOperation) -> None:
-    """`Unsupported` for INTERSECT and EXCEPT, and for what more may be said of a union."""
+    """`Unsupported` for INTERSECT ALL and EXCEPT ALL, and for what more may be said of a set."""
     what = type(query).__name__.upper()
-    if not isinstance(query, exp.Union):
-        raise Unsupported("SET_OPERATION", what, query, _remedy(what))
+    if not isinstance(query, exp.Union) and not query.args.get("distinct"):
+        raise Unsupported("SET_OPERATION", f"{what} ALL", query, downstream(f"{what} ALL"))
     if query.args.get("limit") or query.args.get("offset"):
-        raise Unsupported("LIMIT", "LIMIT", query, _remedy("LIMIT"))
+        raise Unsupported("LIMIT", "LIMIT", query, downstream("LIMIT"))
     known = {"this", "expression", "distinct", "order", "with_"}
     if {name for name, value in query.args.items() if value} - known:
-        raise Unsupported("SET_OPERATION", "UNION with more said", query, "Write UNION ALL alone.")
+        raise Unsupported("SET_OPERATION", f"{what} with more said", query, f"Write {what} alone.")
 
 
 def check_expression(node: exp.Expr, grouped: bool = False) -> None:
@@ -165,29 +166,35 @@ def check_expression(node: exp.Expr, grouped: bool = False) -> None:
     """
     for part in node.walk():
         if isinstance(part, exp.Window):
-            raise Unsupported("WINDOW", "a window function", part, _remedy("the window"))
+            raise Unsupported("WINDOW", "a window function", part, downstream("the window"))
         if isinstance(part, (exp.Query, exp.Exists, exp.Subquery)):
-            raise Unsupported("SUBQUERY", "a subquery expression", part, _remedy("the subquery"))
+            raise Unsupported("SUBQUERY", "a subquery expression", part, downstream("the subquery"))
         if isinstance(part, exp.Anonymous):
             name = str(part.this).lower()
-            if grouped and name in functions.AGGREGATES - functions.ORDER_DEPENDENT:
+            if grouped and name in functions.AGGREGATES:
+                if name in functions.ORDER_DEPENDENT and order_of(part) is None:
+                    raise Unsupported("AGGREGATE", f"{name}() without an order", part, _ORDER)
                 continue
             if name in functions.AGGREGATES or name in functions.WINDOW_ONLY:
-                raise Unsupported("AGGREGATE", f"{name}()", part, _remedy("the aggregate"))
+                raise Unsupported("AGGREGATE", f"{name}()", part, downstream("the aggregate"))
             if name in functions.GENERATORS:
-                raise Unsupported("GENERATOR", f"{name}()", part, _remedy("the generator"))
+                raise Unsupported("GENERATOR", f"{name}()", part, downstream("the generator"))
 
 
 def join_kind(join: exp.Join) -> str:
     """inner, left, right, full, semi or anti; `Unsupported` for any other join."""
     side, kind = (join.side or "").upper(), (join.kind or "").upper()
     if (join.method or "").upper() not in ("", "NATURAL") or kind not in _KINDS:
-        raise Unsupported("JOIN_KIND", f"{join.method} {kind} JOIN", join, _remedy("this join"))
+        raise Unsupported("JOIN_KIND", f"{join.method} {kind} JOIN", join, downstream("this join"))
     if kind in ("SEMI", "ANTI"):
         return kind.lower()
     return side.lower() or "inner"
 
 
+_ORDER = (
+    "Sort what is collected: sort_array(collect_list(...)), or listagg(...) WITHIN GROUP (ORDER BY "
+    "...); else it is rebuilt."
+)
 _KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
 _CLAUSES = (
@@ -201,5 +208,6 @@ _CLAUSES = (
 _LAYERS = ("qualify", "windows", "laterals")
 
 
-def _remedy(what: str) -> str:
-    return f"Use mode 'auto', 'incremental' or 'full' to rebuild, or move {what} downstream."
+def downstream(what: str) -> str:
+    """The remedy for what another model can do with this one's rows."""
+    return f"Move {what} to a model downstream; any mode but 'incremental_strict' rebuilds."

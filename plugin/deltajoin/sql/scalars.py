@@ -2,6 +2,8 @@
 
     (SELECT max(x) FROM t)                  a total is one row, joined with every row
     (SELECT max(x) FROM t HAVING ...)       one or none: a left join on TRUE
+    (SELECT max(x) FROM t WHERE t.k = o.k)  a left join with the groups by t.k; a count without rows
+                                            is 0
     (SELECT 1 + 2)                          the value itself
 
 Above groups of the same SELECT the value is the same for all rows: it stands as `max` of itself.
@@ -11,13 +13,28 @@ Caller: `sql.bind`, which joins the sources; one that may give several rows is n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from sqlglot import exp
 
+from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql import functions
-from deltajoin.sql.group import is_grouped
+from deltajoin.sql.dialect import closed
+from deltajoin.sql.group import Bind, is_grouped
+from deltajoin.sql.group_keys import is_aggregate
+from deltajoin.sql.predicates import relations_in
+from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.union import INTEGERS, TypeOf, kind_of, typed
 
-Value = Callable[[exp.Subquery], exp.Expr]
+#: Gives the value of a subquery; told whether it stands above groups of the SELECT around it.
+Value = Callable[[exp.Subquery, bool], exp.Expr]
+_ZERO = frozenset({"count", "count_if"})
+_NULL = frozenset(
+    """
+    any avg bool_and bool_or every max mean median min some std stddev stddev_pop stddev_samp sum
+    try_avg try_sum var_pop var_samp variance
+    """.split()
+)
 
 
 def scalars_in(node: exp.Expr) -> Iterator[exp.Subquery]:
@@ -37,7 +54,7 @@ def without_scalars(node: exp.Expr, value: Value) -> exp.Expr:
         return node
     holder = exp.Paren(this=node.copy())
     for subquery, place in zip(found, list(scalars_in(holder.this)), strict=True):
-        place.replace(value(subquery))
+        place.replace(value(subquery, False))
     made: exp.Expr = holder.this
     return made
 
@@ -52,8 +69,9 @@ def select_without_scalars(select: exp.Select, value: Value) -> exp.Select:
     made = select.copy()
     places = [subquery for part in _parts(made) for subquery in scalars_in(part)]
     for subquery, place in zip(found, places, strict=True):
-        column = value(subquery)
-        if grouped and not _is_aggregated(place):
+        above = grouped and not _is_aggregated(place)
+        column = value(subquery, above)
+        if above:
             column = exp.Anonymous(this="max", expressions=[column])
         place.replace(exp.Paren(this=column))
     return made
@@ -73,3 +91,108 @@ def _is_aggregated(node: exp.Expr) -> bool:
             return True
         above = above.parent
     return False
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How a total depends on the rows around it.
+
+    `pairs` are (inside, outside) of equalities, each with its kind; `around` are conditions that
+    speak of outside alone.
+    """
+
+    pairs: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]]
+    around: list[exp.Expr]
+
+    def conditions(self, inside: list[exp.Expr]) -> list[exp.Expr]:
+        """The conjuncts of the join with the groups, whose keys are called so."""
+        found = [
+            kind(this=outside.copy(), expression=mine)
+            for mine, (_, outside, kind) in zip(inside, self.pairs, strict=True)
+        ]
+        return [*found, *self.around]
+
+
+def correlation(
+    conjuncts: list[exp.Expr], below: frozenset[str], kinds: tuple[TypeOf, TypeOf]
+) -> Correlation | None:
+    """What conjuncts over relations of both sides say; None where groups can't answer them.
+
+    Both sides of an equality must have one type: values that are equal only once they are cast may
+    stand in several groups.
+
+    Args:
+        below: the relations inside.
+        kinds: the types of columns inside and outside.
+    """
+    pairs: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]] = []
+    around = []
+    for conjunct in conjuncts:
+        if not relations_in(conjunct) & below:
+            around.append(conjunct)
+            continue
+        node = conjunct.unnest()
+        if not isinstance(node, (exp.EQ, exp.NullSafeEQ)):
+            return None
+        sides = [node.this, node.expression]
+        sides.sort(key=lambda side: not relations_in(side) & below)
+        inside, outside = sides
+        types = [kind_of(side, kind) for side, kind in zip(sides, kinds, strict=True)]
+        alike = types[0] == types[1] != "" or set(types) <= set(INTEGERS)
+        if not relations_in(inside) <= below or relations_in(outside) & below or not alike:
+            return None
+        pairs.append((inside, outside, type(node)))
+    return Correlation(pairs, around)
+
+
+def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
+    """The aggregates of an expression, each with its FILTER.
+
+    Raises:
+        Unsupported: SUBQUERY for one of which it isn't known here what it gives without rows.
+    """
+    found: list[exp.Expr] = []
+    for call in node.find_all(exp.Anonymous):
+        if not is_aggregate(call):
+            continue
+        name = str(call.this).lower()
+        outer = call.parent if isinstance(call.parent, exp.Filter) else call
+        if name not in _ZERO | _NULL or isinstance(outer.parent, (exp.WithinGroup, exp.Window)):
+            remedy = "Group in a subquery of FROM and join it."
+            raise Unsupported("SUBQUERY", f"a correlated {name}()", call, remedy)
+        found.append(outer)
+    return found
+
+
+def without_rows(call: exp.Expr, column: exp.Expr) -> exp.Expr:
+    """An aggregate that is joined as a column, where no row was found: NULL, but 0 of a count."""
+    name = str((call.this if isinstance(call, exp.Filter) else call).this).lower()
+    if name in _NULL:
+        return column
+    zero = typed(exp.Literal.number(0), "bigint")
+    return exp.Anonymous(this="coalesce", expressions=[column, zero])
+
+
+def is_total(select: exp.Select) -> bool:
+    """True for a SELECT of one value over all its rows."""
+    said = any(select.args.get(name) for name in ("group", "having", "distinct"))
+    return len(select.expressions) == 1 and not said and is_grouped(select)
+
+
+def value_of(
+    output: exp.Expr, calls: list[exp.Expr], values: list[exp.Expr], bind: Bind
+) -> exp.Expr:
+    """An output with a value for each of its aggregates; other columns are those around."""
+    holder = exp.Paren(this=output.copy())
+    places = aggregates_in(holder.this)
+    assert len(places) == len(calls)  # noqa: S101 - a copy
+    names = {f"{RESERVED_PREFIX}{i}": value for i, value in enumerate(values)}
+    for place, name in zip(places, names, strict=True):
+        place.replace(exp.Literal.string(name))
+    whole = holder.this.this if isinstance(holder.this, exp.Alias) else holder.this
+    made = exp.Paren(this=bind(whole))
+    for literal in list(made.find_all(exp.Literal)):
+        if literal.is_string and literal.this in names:
+            literal.replace(closed(names[literal.this]))
+    found: exp.Expr = made.this
+    return found

@@ -2,7 +2,10 @@
 
 An item is a base table (its columns are themselves) or an inlined subquery (its columns stand for
 expressions over base relations). Resolution follows Spark: case-insensitive; a qualified name wins
-over a struct field; a name that several items have is ambiguous, unless USING merged it.
+over a struct field; a name that several items have is ambiguous. A join with USING puts its columns
+first; those of the other side remain, but only under the name of their table:
+
+    a(x, k) JOIN b(k, y) USING (k)      *: k, x, y      a.*: k, x      b.*: k, y      k: a.k
 """
 
 from __future__ import annotations
@@ -79,11 +82,18 @@ class Union:
 
 @dataclass
 class Item:
-    """One entry of FROM: its qualifiers (longest first) and its columns in order."""
+    """One entry of FROM: its qualifiers (longest first) and its columns in order.
+
+    `hidden` are those that USING took from it, `several` the names that more than one column has,
+    `unlike` those of them that stand for unlike values; `unnamed`: a column has no name of its own.
+    """
 
     qualifiers: tuple[tuple[str, ...], ...]
     columns: dict[str, tuple[str, exp.Expr]]
     hidden: set[str] = field(default_factory=set)
+    several: frozenset[str] = frozenset()
+    unlike: frozenset[str] = frozenset()
+    unnamed: bool = False
 
     def column(self, name: str) -> exp.Expr | None:
         """The expression of a column, None when the item lacks it."""
@@ -91,36 +101,52 @@ class Item:
         return found[1].copy() if found else None
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A column of a star: its name, what it stands for, and the item that it belongs to."""
+
+    name: str
+    value: exp.Expr
+    item: Item | None
+
+
 @dataclass
 class Scope:
-    """The items of one SELECT, and the columns that USING merged."""
+    """The items of one SELECT, and the columns that USING merged, the latest join's first.
+
+    `owners`: merged column -> the item whose column it is, None for one made of both sides.
+    `apart`: columns that only a qualified name reaches, the latest join's first.
+    """
 
     items: list[Item] = field(default_factory=list)
     merged: dict[str, tuple[str, exp.Expr]] = field(default_factory=dict)
     aliases: dict[str, exp.Expr] = field(default_factory=dict)
     outer: Scope | None = None
+    owners: dict[str, Item | None] = field(default_factory=dict)
+    apart: list[tuple[Item, str]] = field(default_factory=list)
 
     def resolve(self, node: exp.Column) -> exp.Expr:
         """The expression over base relations that a column name stands for.
 
         Raises:
             DeltaJoinError: UNKNOWN_COLUMN, AMBIGUOUS_COLUMN.
-            Unsupported: NON_DETERMINISTIC (`current_date` without parentheses).
+            Unsupported: NON_DETERMINISTIC (`current_date` without parentheses), UNNAMED_COLUMN.
         """
         parts = [part.name for part in node.parts]
         for size in range(len(parts) - 1, 0, -1):
-            qualifier = tuple(part.lower() for part in parts[:size])
-            matching = [item for item in self.items if qualifier in item.qualifiers]
-            found = [e for item in matching if (e := item.column(parts[size])) is not None]
-            if found:
+            items = self._qualified(parts[:size])
+            if found := _found(items, parts[size]):
                 return self._single(found, parts[size + 1 :], node)
         return self._unqualified(parts, node)
 
+    def _qualified(self, parts: list[str]) -> list[Item]:
+        qualifier = tuple(part.lower() for part in parts)
+        return [item for item in self.items if qualifier in item.qualifiers]
+
     def _unqualified(self, parts: list[str], node: exp.Column) -> exp.Expr:
         name = parts[0].lower()
-        if name in self.merged:
-            return _with_fields(self.merged[name][1].copy(), parts[1:])
-        found = [e for item in self.items if (e := item.column(name)) is not None]
+        found = [self.merged[name][1].copy()] if name in self.merged else []
+        found += _found([item for item in self.items if name not in item.hidden], name)
         if found:
             return self._single(found, parts[1:], node)
         if len(parts) == 1 and name in functions.BARE:
@@ -132,6 +158,9 @@ class Scope:
         if len(parts) == 1 and name in functions.BARE_NON_DETERMINISTIC and not node.this.quoted:
             raise changing(name, node)
         shown = ".".join(parts)
+        if any(item.unnamed for item in self.items):
+            what = f"'{shown}', perhaps the name that Spark gives a column without a name,"
+            raise Unsupported("UNNAMED_COLUMN", what, node, "Give the column a name.")
         raise DeltaJoinError(
             "UNKNOWN_COLUMN",
             f"no table of this FROM has the column '{shown}'",
@@ -153,29 +182,94 @@ class Scope:
         names = [shown for item in self.items for shown, _ in item.columns.values()]
         return ", ".join(names[:40]) + (" ..." if len(names) > 40 else "")
 
+    def first(self, name: str) -> Shown | None:
+        """The first visible column of a name: the one that USING means."""
+        if name in self.merged:
+            shown, value = self.merged[name]
+            return Shown(shown, value, self.owners.get(name))
+        for item in self.items:
+            if name in item.columns and name not in item.hidden:
+                return Shown(*item.columns[name], item)
+        return None
+
+    def shown(self) -> list[Shown]:
+        """All visible columns in Spark's order."""
+        found = [Shown(n, e, self.owners.get(key)) for key, (n, e) in self.merged.items()]
+        for item in self.items:
+            found += [Shown(*c, item) for key, c in item.columns.items() if key not in item.hidden]
+        return found
+
     def expand_star(self, star: exp.Expr) -> list[tuple[str, exp.Expr]]:
-        """Output columns of `*`, `t.*` and `* EXCEPT (...)`, in Spark's order."""
+        """Output columns of `*`, `t.*` and `* EXCEPT (...)`, in Spark's order.
+
+        Raises:
+            Unsupported: STAR, for fields of structs; UNNAMED_COLUMN, DUPLICATE_COLUMN.
+            DeltaJoinError: UNKNOWN_TABLE.
+        """
         node = star.this if isinstance(star, exp.Column) else star
         if node.args.get("replace") or node.args.get("rename"):
             raise Unsupported("STAR", "* REPLACE", star, "List the columns.")
-        dropped = {e.name.lower() for e in node.args.get("except_") or []}
-        columns: list[tuple[str, exp.Expr]] = []
-        if isinstance(star, exp.Column):
-            qualifier = tuple(part.name.lower() for part in star.parts[:-1])
-            items = [item for item in self.items if qualifier in item.qualifiers]
-            if not items:
-                raise DeltaJoinError(
-                    "UNKNOWN_TABLE",
-                    f"no table '{'.'.join(qualifier)}' in FROM",
-                    where=place(star),
-                    remedy="Use an alias of this FROM.",
-                )
-            columns = [column for item in items for column in item.columns.values()]
-        else:
-            columns = list(self.merged.values())
-            for item in self.items:
-                columns += [c for key, c in item.columns.items() if key not in item.hidden]
-        return [(name, e.copy()) for name, e in columns if name.lower() not in dropped]
+        columns = self._of_table(star) if isinstance(star, exp.Column) else self.shown()
+        items = {id(column.item): column.item for column in columns}.values()
+        if any(item and (item.unnamed or item.several) for item in items):
+            what = "* over columns without a name or with the same"
+            raise Unsupported("UNNAMED_COLUMN", what, star, "Give each column its own name.")
+        dropped = [self._dropped(e, columns, star) for e in node.args.get("except_") or []]
+        return [(c.name, c.value.copy()) for c in columns if not any(c is d for d in dropped)]
+
+    def _of_table(self, star: exp.Column) -> list[Shown]:
+        """The columns of `t.*`: what USING left to the table, what it put first, the rest."""
+        parts = [part.name for part in star.parts[:-1]]
+        found: list[Shown] = []
+        items = self._qualified(parts)
+        for item in items:
+            first = [name for owner, name in self.apart if owner is item]
+            first += [name for name in self.merged if self.owners.get(name) is item]
+            order = [*first, *(name for name in item.columns if name not in first)]
+            found += [Shown(*item.columns[name], item) for name in order]
+        if not items:
+            if self._is_column(parts):
+                what = f"{'.'.join(parts)}.* over a struct"
+                raise Unsupported("STAR", what, star, "List the fields.")
+            raise DeltaJoinError(
+                "UNKNOWN_TABLE",
+                f"no table '{'.'.join(parts)}' in FROM",
+                where=place(star),
+                remedy="Use an alias of this FROM.",
+            )
+        return found
+
+    def _is_column(self, parts: list[str]) -> bool:
+        try:
+            self.resolve(exp.column(*reversed(parts)))
+        except DeltaJoinError as error:
+            return error.code == "AMBIGUOUS_COLUMN"
+        return True
+
+    def _dropped(self, name: exp.Expr, columns: list[Shown], star: exp.Expr) -> Shown:
+        """The one column that an EXCEPT names, whole."""
+        parts = [p.name.lower() for p in (name.parts if isinstance(name, exp.Column) else [name])]
+        *qualifier, last = parts
+        items = self._qualified(qualifier) if qualifier else None
+        named = [
+            column
+            for column in columns
+            if column.name.lower() == last
+            and (items is None or any(column.item is item for item in items))
+        ]
+        if len(named) != 1:
+            what = f"* EXCEPT ({'.'.join(parts)}), which is not one of its columns,"
+            raise Unsupported("STAR", what, star, "List the columns.")
+        return named[0]
+
+
+def _found(items: list[Item], name: str) -> list[exp.Expr]:
+    """The columns of a name, twice what stands for unlike values in one item."""
+    found = []
+    for item in items:
+        if (value := item.column(name)) is not None:
+            found += [value, value] if name.lower() in item.unlike else [value]
+    return found
 
 
 def _with_fields(expression: exp.Expr, fields: list[str]) -> exp.Expr:

@@ -19,7 +19,7 @@ TypeOf = Callable[[exp.Column], str]
 _REMEDY = "CAST the column to one type in each SELECT of the union."
 #: Each is widened to those that follow.
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
-_INTEGERS = _NUMBERS[:4]
+INTEGERS = _NUMBERS[:4]
 _BOOLEANS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In,
     exp.Between, exp.Like, exp.NullSafeEQ, exp.Boolean,
@@ -38,9 +38,9 @@ class Output:
     kind: str
 
 
-def is_distinct_union(query: exp.Query) -> bool:
-    """True for UNION without ALL: rows that are grouped by all columns."""
-    return isinstance(query, exp.Union) and bool(query.args.get("distinct"))
+def is_distinct_set(query: exp.Query) -> bool:
+    """True for UNION, INTERSECT and EXCEPT without ALL: rows that are grouped by all columns."""
+    return isinstance(query, exp.SetOperation) and bool(query.args.get("distinct"))
 
 
 def matched(
@@ -120,9 +120,9 @@ def _number(digits: str) -> str:
 
 
 def _wider(one: str, other: str) -> str:
-    if one not in _INTEGERS[2:] or other not in _INTEGERS[2:]:
+    if one not in INTEGERS[2:] or other not in INTEGERS[2:]:
         return ""
-    return max(one, other, key=_INTEGERS.index)
+    return max(one, other, key=INTEGERS.index)
 
 
 def _one(values: list[exp.Expr | None], type_of: TypeOf) -> str:

@@ -17,10 +17,10 @@ from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import text
 from deltajoin.sql.group import input_column, plain
-from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.refuse import Unsupported, downstream
 
 Named = tuple[str, exp.Expr, exp.Expr]
-_REMEDY = "Use mode 'auto', 'incremental' or 'full' to rebuild, or move the window downstream."
+_REMEDY = downstream("the window")
 
 
 def windows_of(node: exp.Expr) -> list[exp.Window]:
@@ -207,7 +207,7 @@ class _Maker:
     def _rewrite(self, node: exp.Expr, made: bool) -> None:
         if made and isinstance(node, exp.Window):
             node.replace(input_column(self._calls[text(node)]))
-        elif (key := self._keys.get(plain(node))) is not None:
+        elif not isinstance(node, exp.Ordered) and (key := self._keys.get(plain(node))):
             node.replace(input_column(key))
         elif isinstance(node, exp.Column):
             name, _ = self._columns.setdefault(plain(node), (f"c{len(self._columns)}", node.copy()))

@@ -1,0 +1,37 @@
+"""What a rebuild is held against: the query as it was written, run by Spark itself.
+
+Rule: before a rebuild is written, our form of the query must have the columns of the user's own
+text, and where the target is built for the first time after something changed its meaning, its rows
+as well. A query that fails this is run as its own text from then on, until its definition or our
+rules change: what we kept of it would be kept wrong.
+"""
+
+from __future__ import annotations
+
+from deltajoin.delta.history import Record
+from deltajoin.delta.plan import RULES, DeltaPlan
+from deltajoin.delta.strategy import Obstacle
+
+#: Reasons of a rebuild that nothing has vouched for yet.
+_UNPROVEN = ("FIRST_RUN", "HISTORY_LOST", "MODEL_CHANGED", "RULES_CHANGED")
+
+
+def compares_rows(plan: DeltaPlan) -> bool:
+    """True where a rebuild's rows are compared too. Those that may depend on the order in which
+    floats are added can't be: such a query is never kept."""
+    return plan.reason in _UNPROVEN and plan.rebuilt_because is None
+
+
+def found_to_differ(last: Record | None, mark: str) -> Obstacle | None:
+    """What stands against keeping a query whose form of ours was found to differ from its text."""
+    if last is None or last["fingerprint"] != mark or last.get("rules") != RULES:
+        return None
+    found = (last.get("evidence") or {}).get("differs")
+    if not found:
+        return None
+    return Obstacle(
+        "MEANING_DIFFERS",
+        str(found),
+        str(last["model"]),
+        "Report the query: it is rebuilt from its own text until it or deltajoin's rules change.",
+    )

@@ -1,0 +1,154 @@
+"""Which aggregates over ordered rows have one value only, whatever order Spark reads rows in.
+
+Rows of a group that tie in the order must agree in what the value is made of. They do where that is
+
+    the order itself        sort_array(collect_list(x)): values that tie are the same, as of a plain
+                            type (not of floats, where 0.0 ties with -0.0, nor under collations)
+    fixed by it             the order and the group's keys hold a declared key of the relation that
+                            the value is read from, or a column that is equal to it; or this
+                            relation is looked up by key from one that is so fixed
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from deltajoin.delta.identity import Keys, Types
+from deltajoin.delta.strategy import Obstacle
+from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
+from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.numbers import exact_type
+from deltajoin.sql.ordered import Ordered, ordered_calls
+
+_PLAIN = re.compile(
+    r"boolean|tinyint|smallint|int|bigint|date|timestamp|timestamp_ntz|string|binary"
+    r"|(decimal|char|varchar)\([0-9, ]+\)"
+)
+_TEXTS = frozenset(
+    """
+    concat_ws date_format format_string hex initcap left lower lpad ltrim md5 regexp_replace replace
+    right rpad rtrim sha1 sha2 substr substring to_json upper
+    """.split()
+)
+_REMEDY = (
+    "Sort what is collected (sort_array, WITHIN GROUP (ORDER BY ...)) by the value itself or by a "
+    "declared key; cast floats to decimals."
+)
+
+
+def undetermined(graph: JoinGraph, keys: Keys, types: Types) -> Obstacle | None:
+    """What stands against keeping groups with an aggregate whose order leaves values open."""
+    for call in _calls(graph):
+        if not _Rows(graph, keys, types, call).is_fixed:
+            name = str(call.call.this).lower()
+            return Obstacle(
+                "AGGREGATE_ORDER",
+                f"{name}() depends on the order of rows that tie, and is not kept incrementally",
+                text(call.call).replace("`", ""),
+                _REMEDY,
+            )
+    return None
+
+
+def deciding_relations(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
+    """The relations whose keys fix such values, so that they must be unique, NULL included."""
+    found = {name for call in _calls(graph) for name in _Rows(graph, keys, types, call).fixed}
+    return tuple(sorted(found))
+
+
+def _calls(graph: JoinGraph) -> Iterator[Ordered]:
+    grouping = graph.grouping
+    if grouping is None:
+        return
+    for sql in (*(sql for _, sql in grouping.outputs), grouping.having):
+        if sql:
+            yield from ordered_calls(parse_expression(sql))
+
+
+class _Rows:
+    """The rows of a group that tie in an order: what is the same in all of them."""
+
+    def __init__(self, graph: JoinGraph, keys: Keys, types: Types, call: Ordered) -> None:
+        self._graph, self._keys, self._types, self._call = graph, keys, types, call
+        self._below = {name: name for name in graph.row_names}
+        if graph.generation is not None:
+            self._below = {o.name: o.column or "" for o in graph.generation.outputs}
+        grouping = graph.grouping
+        given = [*call.by, *(exp.column(key) for key in (grouping.keys if grouping else ()))]
+        read = (self._read(e) for e in given if isinstance(e, exp.Column) and self._is_plain(e))
+        self.columns = {ref for ref in read if ref is not None}
+        self.fixed: set[str] = set()
+        branches = graph.branches
+        if len(branches) == 1 and not graph.has_union:
+            self._grow(branches[0], branches[0].early)
+
+    @property
+    def is_fixed(self) -> bool:
+        """True when the value of the aggregate is one only."""
+        by = {text(e) for e in self._call.by if self._is_plain(e)}
+        return all(text(value) in by or self._is_known(value) for value in self._call.values)
+
+    def _is_known(self, node: exp.Expr) -> bool:
+        read = [self._read(column) for column in node.find_all(exp.Column)]
+        return all(ref is not None and self._has(ref) for ref in read)
+
+    def _has(self, ref: ColumnRef) -> bool:
+        return ref in self.columns or ref[0] in self.fixed
+
+    def _read(self, column: exp.Column) -> ColumnRef | None:
+        """The relation's column that a column of the rows is."""
+        name = self._below.get(column.name)
+        return next((p.column for p in self._graph.projections if p.name == name), None)
+
+    def _type(self, column: exp.Column) -> str:
+        """The type of a column of the rows, "" where branches differ or it is not known."""
+        name, found = self._below.get(column.name), set()
+        for core in self._graph.branches:
+            ref = next((p.column for p in self._graph.outputs(core) if p.name == name), None)
+            found.add(self._type_of(ref) if ref else "")
+        return found.pop() if len(found) == 1 else ""
+
+    def _type_of(self, ref: ColumnRef) -> str:
+        return self._types.get((self._graph.by_name[ref[0]].source, ref[1]), "")
+
+    def _is_plain(self, node: exp.Expr) -> bool:
+        """True for values of which those that are equal are the same."""
+        node = node.unnest()
+        if isinstance(node, exp.Cast):
+            return _PLAIN.fullmatch(node.to.sql("spark").lower()) is not None
+        if isinstance(node, exp.Column):
+            return _PLAIN.fullmatch(self._type(node)) is not None
+        if exact_type(node, self._type) is not None:
+            return True
+        made = isinstance(node, exp.Anonymous) and str(node.this).lower() in _TEXTS
+        return made and all(_PLAIN.fullmatch(self._type(c)) for c in node.find_all(exp.Column))
+
+    def _grow(self, core: Core, edges: tuple[Predicate, ...]) -> None:
+        """Add what equalities and keys fix in a core, then in what is attached to it."""
+        grew = True
+        while grew:
+            size = len(self.columns) + len(self.fixed)
+            for edge in edges:
+                self._equate(edge)
+            for name in core.relations:
+                key = self._keys.get(self._graph.by_name[name].source)
+                if key and all(self._has((name, column)) for column in key):
+                    self.fixed.add(name)
+            grew = len(self.columns) + len(self.fixed) > size
+        for attachment in core.attachments:
+            inner = frozenset(attachment.core.everything)
+            outer = [ref for p in attachment.on for ref in p.refs if ref[0] not in inner]
+            if attachment.kind == "left" and all(self._has(ref) for ref in outer):
+                self._grow(attachment.core, (*attachment.on, *attachment.core.early))
+
+    def _equate(self, edge: Predicate) -> None:
+        if edge.left is None or edge.right is None:
+            return
+        kind = self._type_of(edge.left)
+        if kind == self._type_of(edge.right) and _PLAIN.fullmatch(kind):
+            for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
+                if self._has(one):
+                    self.columns.add(other)

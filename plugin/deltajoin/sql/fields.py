@@ -1,0 +1,74 @@
+"""Fields that Spark names by the columns written in a call, as fields that are named in the text.
+
+    struct(t.x, u.w + 1)    ->  struct(t.x AS x, u.w + 1)
+    (t.x, u.w)              ->  struct(t.x AS x, u.w AS w), where it is no side of a comparison
+    arrays_zip(t.x, u.w)    ->  transform(arrays_zip(concat(t.x), concat(u.w)),
+                                          e -> named_struct('x', e['0'], 'w', e['1']))
+
+For columns are exchanged later, in a subquery's place, over groups and in what travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from deltajoin.sql.dialect import parse_expression
+
+
+def name_fields(node: exp.Expr) -> None:
+    """Name the fields under a node that has a parent, in place; columns are still as written."""
+    for made in list(_made(node)):
+        if isinstance(made, exp.Tuple):
+            made.replace(_named(exp.Anonymous(this="struct", expressions=made.expressions)))
+        elif str(made.this).lower() == "struct":
+            _named(made)
+        elif any(_written_name(argument) for argument in made.expressions):
+            made.replace(_zipped(made))
+
+
+def _made(node: exp.Expr) -> Iterator[exp.Anonymous | exp.Tuple]:
+    """What makes fields, the innermost first."""
+    for child in node.iter_expressions():
+        yield from _made(child)
+    if isinstance(node, exp.Anonymous) and str(node.this).lower() in ("struct", "arrays_zip"):
+        yield node
+    if isinstance(node, exp.Tuple) and _is_value(node):
+        yield node
+
+
+def _is_value(row: exp.Tuple) -> bool:
+    """True for a row that a function takes or a query gives out."""
+    parent = row.parent
+    while isinstance(parent, exp.Paren):
+        parent = parent.parent
+    return parent is None or isinstance(parent, exp.Anonymous)
+
+
+def _named(call: exp.Anonymous) -> exp.Anonymous:
+    for argument in list(call.expressions):
+        if name := _written_name(argument):
+            argument.replace(exp.alias_(argument.copy(), name, quoted=True))
+    return call
+
+
+def _written_name(node: exp.Expr) -> str:
+    """The name of a column as it is written, brackets around it or not; else empty."""
+    node = node.unnest()
+    return node.name if isinstance(node, exp.Column) else ""
+
+
+def _zipped(call: exp.Anonymous) -> exp.Expr:
+    """An array of structs with named fields, of one whose fields are numbered."""
+    names = [_written_name(argument) or str(i) for i, argument in enumerate(call.expressions)]
+    arrays = [exp.Anonymous(this="concat", expressions=[a.copy()]) for a in call.expressions]
+    fields = ", ".join(f"{_string(name)}, e['{i}']" for i, name in enumerate(names))
+    made = parse_expression(f"transform(rows, e -> named_struct({fields}))")
+    rows = next(c for c in made.find_all(exp.Column) if c.name == "rows")
+    rows.replace(exp.Anonymous(this=call.this, expressions=arrays))
+    return made
+
+
+def _string(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"

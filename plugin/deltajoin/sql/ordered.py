@@ -1,0 +1,104 @@
+"""Aggregates whose value depends on the order of rows -> what may fix it.
+
+    sort_array(collect_list(x))                     x is in order of x
+    listagg(x, ',') WITHIN GROUP (ORDER BY y, z)    x is in order of y, z
+    max_by(x, struct(y, z))                         x is that of the greatest y, z
+    any_value(x)                                    x is in no order
+    size(collect_set(x))                            nothing depends on the order
+
+The value is fixed where rows that tie in the order have one value (`delta.ordered`). Sorting a
+struct is sorting by its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from deltajoin.sql import functions
+
+_BAGS = ("collect_list", "array_agg", "collect_set")
+_TEXTS = ("listagg", "string_agg")
+_OF_EXTREME = ("max_by", "min_by")
+_OF_ANY = ("any_value", "first", "first_value", "last", "last_value", "mode")
+#: What gives the same elements in some order.
+_ELEMENTS = ("array_distinct", "array_compact")
+_SORTED = ("sort_array", "array_sort", "array_max", "array_min")
+_COUNTED = ("size", "cardinality", "array_size", "array_contains")
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """An aggregate's order (`by`) and what its value is made of, as expressions over its rows."""
+
+    call: exp.Anonymous
+    by: tuple[exp.Expr, ...]
+    values: tuple[exp.Expr, ...]
+
+
+def ordered_calls(node: exp.Expr) -> Iterator[Ordered]:
+    """The aggregates of an expression whose value rows that tie could change."""
+    for call in node.find_all(exp.Anonymous):
+        found = order_of(call)
+        if found is not None:
+            yield found
+
+
+def order_of(call: exp.Anonymous) -> Ordered | None:
+    """The order of an aggregate that depends on one; None for another, or where nothing is said."""
+    name, arguments = str(call.this).lower(), call.expressions
+    if not arguments or name not in functions.ORDER_DEPENDENT:
+        return None
+    values = _fields(arguments[0])
+    if name in _BAGS:
+        return _of_array(call, values)
+    if name in _OF_ANY:
+        return Ordered(call, (), values)
+    if name in _OF_EXTREME and len(arguments) == 2:
+        return Ordered(call, _fields(arguments[1]), values)
+    if name in _TEXTS and isinstance(call.parent, exp.WithinGroup):
+        order = call.parent.expression.expressions
+        return Ordered(call, tuple(field for o in order for field in _fields(o.this)), values)
+    return None
+
+
+def _of_array(call: exp.Anonymous, values: tuple[exp.Expr, ...]) -> Ordered | None:
+    """Of an array of values, by what is made of it."""
+    node: exp.Expr = call
+    parent = node.parent
+    while parent is not None and _keeps_elements(parent):
+        node, parent = parent, parent.parent
+    if parent is None or _argument(parent) is not node:
+        return None
+    if _name(parent) in _COUNTED:
+        return Ordered(call, (), ())
+    lambdas = any(isinstance(e, exp.Lambda) for e in parent.expressions)
+    return Ordered(call, values, values) if _name(parent) in _SORTED and not lambdas else None
+
+
+def _keeps_elements(node: exp.Expr) -> bool:
+    return isinstance(node, (exp.Filter, exp.Paren)) or _name(node) in _ELEMENTS
+
+
+def _name(node: exp.Expr | None) -> str:
+    return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+
+
+def _argument(node: exp.Expr) -> exp.Expr | None:
+    """The first argument of a call."""
+    return node.expressions[0] if isinstance(node, exp.Anonymous) and node.expressions else None
+
+
+def _fields(node: exp.Expr) -> tuple[exp.Expr, ...]:
+    """The fields of a struct, at any depth, or the expression itself."""
+    while isinstance(node, (exp.Paren, exp.Alias)):
+        node = node.this
+    if isinstance(node, exp.Distinct):
+        return tuple(field for part in node.expressions for field in _fields(part))
+    if _name(node) == "struct":
+        return tuple(field for part in node.expressions for field in _fields(part))
+    if _name(node) == "named_struct":
+        return tuple(field for part in node.expressions[1::2] for field in _fields(part))
+    return (node,)

@@ -1,0 +1,65 @@
+"""Computed values that Spark can't compare, so that rows with them can't be consolidated.
+
+A variant, and an interval of months and days together, are made by few calls and casts; what takes
+one and gives something else (`variant_get(v, '$.a', 'int')`, a cast, a test for NULL) ends it. What
+else is done with one counts as one.
+
+Example:
+    >>> from deltajoin.sql.dialect import parse_expression
+    >>> gives_ungroupable(parse_expression("coalesce(parse_json(t.j), t.v)"))
+    True
+    >>> gives_ungroupable(parse_expression("parse_json(t.j):a::int + 1"))
+    False
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+_MAKERS = frozenset(
+    "make_interval parse_json to_variant_object try_make_interval try_parse_json".split()
+)
+_READERS = frozenset({"variant_get", "try_variant_get"})
+_TAKERS = frozenset(
+    "hash is_variant_null isnotnull isnull schema_of_variant to_json typeof xxhash64".split()
+)
+
+
+def gives_ungroupable(node: exp.Expr) -> bool:
+    """True unless every such value inside an expression is made into another."""
+    return any(_is_made(part) and not _is_taken(part) for part in node.walk())
+
+
+def _is_made(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Cast):
+        return node.to.this in (exp.DType.VARIANT, exp.DType.INTERVAL)
+    if isinstance(node, exp.Anonymous) and _name(node) in _READERS:
+        return not _reads_plain(node)
+    return isinstance(node, exp.JSONExtract) or (
+        isinstance(node, exp.Anonymous) and _name(node) in _MAKERS
+    )
+
+
+def _is_taken(node: exp.Expr) -> bool:
+    while (parent := node.parent) is not None:
+        if isinstance(parent, exp.Cast) and not _is_made(parent):
+            return True
+        if isinstance(parent, (exp.Is, exp.Predicate)):
+            return True
+        if isinstance(parent, exp.Anonymous) and (
+            _name(parent) in _TAKERS or (_name(parent) in _READERS and _reads_plain(parent))
+        ):
+            return True
+        node = parent
+    return False
+
+
+def _reads_plain(call: exp.Anonymous) -> bool:
+    kind = call.expressions[2] if len(call.expressions) > 2 else None
+    if not isinstance(kind, exp.Literal) or not kind.is_string:
+        return False
+    return not any(word in str(kind.this).lower() for word in ("variant", "interval"))
+
+
+def _name(call: exp.Anonymous) -> str:
+    return str(call.this).lower()
