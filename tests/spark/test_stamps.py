@@ -170,7 +170,7 @@ def test_a_literal_that_is_rendered_anew(spark: Any, tmp_path: Path) -> None:
         assert record.strategy == ("incremental" if day else "full"), record.detail
         assert (record.stamps, record.clock) == ({"loaded_at": at}, None)
         found = dict(target_rows(spark, model))
-        assert Counter(found) == rows_of(spark, shop, without(plain))
+        assert Counter(list(found)) == rows_of(spark, shop, without(plain))
         assert found == {row: seen.get(row, at) for row in found}
         seen = found
     assert len(set(seen.values())) > 2
