@@ -168,7 +168,8 @@ class _Layers(_Trees):
         sets = [self.random.sample(keys, self.random.randint(0, len(keys))) for _ in range(3)]
         ways = [f"ROLLUP ({', '.join(keys)})", f"CUBE ({', '.join(keys[:2])})"]
         ways += [f"{keys[0]}, ROLLUP ({', '.join(keys[1:] or keys)})"]
-        ways += [f"GROUPING SETS ({', '.join(f'({", ".join(one)})' for one in [keys, *sets])})"]
+        listed = ", ".join("(" + ", ".join(one) + ")" for one in [keys, *sets])
+        ways += [f"GROUPING SETS ({listed})"]
         way = self.random.choice(ways)
         used = keys[:2] if "CUBE" in way else keys
         shown = [f"{name} AS o{i}" for i, name in enumerate(used) if self.chance(0.8)]

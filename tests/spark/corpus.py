@@ -294,7 +294,9 @@ def compare(results: Sequence[Result]) -> None:
     """Read the rows of both sides of some queries in one job; one by one where that fails."""
     open_ones = [r for r in results if r.wanted is not None and r.found is not None]
     try:
-        rows = _read([side for r in open_ones for side in (r.wanted, r.found) if side is not None])
+        rows = read_texts(
+            [side for r in open_ones for side in (r.wanted, r.found) if side is not None]
+        )
     except Exception:
         for result in open_ones:
             _compare_alone(result)
@@ -308,7 +310,7 @@ def _compare_alone(result: Result) -> None:
     errors = []
     for side in (result.wanted, result.found):
         try:
-            rows |= _read([side] if side is not None else [])
+            rows |= read_texts([side] if side is not None else [])
             errors.append("")
         except Exception as error:
             errors.append(_first_line(error))
@@ -327,7 +329,7 @@ def _judge(result: Result, rows: dict[str, Counter[tuple[Any, ...]]]) -> None:
         result.problem = f"rows: {missing} missing, {more} too many"
 
 
-def _read(sides: Sequence[DataFrame]) -> dict[str, Counter[tuple[Any, ...]]]:
+def read_texts(sides: Sequence[DataFrame]) -> dict[str, Counter[tuple[Any, ...]]]:
     rows: dict[str, Counter[tuple[Any, ...]]] = {}
     if sides:
         for label, number, values in reduce(lambda a, b: a.unionAll(b), sides).collect():

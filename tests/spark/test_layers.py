@@ -173,8 +173,9 @@ QUERIES = {
         "keyed",
     ),
     "rollup": (
-        "SELECT t.region, s.day, count(*) AS n, sum(s.id) AS s, grouping(s.day) AS g, grouping_id() "
-        f"AS i {JOIN} GROUP BY ROLLUP (t.region, s.day) HAVING grouping_id() <> 0 OR count(*) > 1",
+        "SELECT t.region, s.day, count(*) AS n, sum(s.id) AS s, grouping(s.day) AS g, "
+        f"grouping_id() AS i {JOIN} GROUP BY ROLLUP (t.region, s.day) "
+        "HAVING grouping_id() <> 0 OR count(*) > 1",
         "grouped",
     ),
     "sets": (

@@ -250,19 +250,28 @@ def test_settings_of_the_full_build_hold_for_later_runs(spark: Any, tmp_path: Pa
     tokyo.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     tokyo.conf.set("spark.sql.ansi.enabled", "false")
     first = deltajoin.run(model, tokyo)
-    assert dict(first.settings) == {
-        "spark.sql.ansi.enabled": "false",
-        "spark.sql.session.timeZone": "Asia/Tokyo",
-    }
+    assert first.settings["spark.sql.ansi.enabled"] == "false"
+    assert first.settings["spark.sql.session.timeZone"] == "Asia/Tokyo"
+    assert "session differs" not in str(first.warnings)
     lima = spark.newSession()
     lima.conf.set("spark.sql.session.timeZone", "America/Lima")
     lima.conf.set("spark.sql.ansi.enabled", "true")
+    lima.conf.set("spark.sql.legacy.sizeOfNull", "false")
     shop.append("orders", (100, 1, 0))
     second = deltajoin.run(model, lima)
     assert (second.strategy, second.settings) == ("incremental", first.settings)
     (row,) = (row for row in rows_at(shop.path("target")) if row[0] == 100)
     assert row == (100, "09:00", None)
     assert lima.conf.get("spark.sql.session.timeZone") == "America/Lima"
+    told = [warning for warning in second.warnings if warning.startswith("session differs: ")]
+    assert [text.split(";")[0].removeprefix("session differs: ") for text in told] == [
+        "spark.sql.ansi.enabled false -> true",
+        "spark.sql.legacy.sizeOfNull true -> false",
+        "spark.sql.session.timeZone Asia/Tokyo -> America/Lima",
+    ]
+    rebuilt = deltajoin.run(shop.model(sql=sql.replace("CAST", "try_cast"), mode="full"), lima)
+    assert rebuilt.settings["spark.sql.session.timeZone"] == "America/Lima"
+    assert "session differs" not in str(rebuilt.warnings)
 
 
 def test_catalog_names(spark: Any, tmp_path: Path) -> None:

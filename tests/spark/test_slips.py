@@ -1,7 +1,7 @@
 """Slips of meaning, each made on purpose: a query of the corpus finds every one of them.
 
 A slip alters what the parser gives us, or one of our own functions. It is caught when the query
-that was kept and right no longer is: other rows, other columns, an error, or run as written.
+that was right is wrong: other rows, other columns, an error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,7 +37,7 @@ class Slip:
 
 
 def parsed(alter: Alter) -> Patch:
-    """The parser gives another tree."""
+    """The parser gives another tree, and nobody finds that words of the text are missing in it."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         def altered(sql: str) -> exp.Query:
@@ -47,6 +46,7 @@ def parsed(alter: Alter) -> Patch:
             return query
 
         monkeypatch.setattr(bind, "parse", altered)
+        monkeypatch.setattr(bind, "check_known", lambda query, sql: None)
 
     return patch
 
@@ -119,15 +119,12 @@ def _plain_number(cast: exp.Cast) -> exp.Expr:
     return number if isinstance(number, exp.Literal) else cast
 
 
-def _slots_exchanged(node: exp.Expr, write: Callable[[exp.Expr], str]) -> str | None:
+def _first_twice(node: exp.Expr, write: Callable[[exp.Expr], str]) -> str | None:
     span = spans.span_of(node)
     if span is None or len(span.slots) != 2:
         return WRITTEN(node, write)
-    return WRITTEN(node, lambda part: write(next(c for c in _direct(node, span) if c is not part)))
-
-
-def _direct(node: exp.Expr, span: spans.Span) -> list[exp.Expr]:
-    return [spans._at(node, way) for way, _, _ in span.slots]
+    first = spans._at(node, span.slots[0][0])
+    return WRITTEN(node, lambda _: write(first))
 
 
 def _cut(node: exp.Expr, write: Callable[[exp.Expr], str]) -> str | None:
@@ -170,10 +167,14 @@ SLIPS = (
         changed(exp.Anonymous, _without_distinct),
     ),
     Slip("FILTER is lost", "count(*) FILTER (WHERE b) AS n", unwrapped(exp.Filter)),
-    Slip("HAVING is lost", "GROUP BY k HAVING count(*) > 1", lost(exp.Select, "having")),
+    Slip(
+        "HAVING is lost",
+        "count(*) AS n FROM t GROUP BY k HAVING count(*) > 1",
+        lost(exp.Select, "having"),
+    ),
     Slip(
         "a group key is lost",
-        "GROUP BY bin, dt",
+        "SELECT k, count(*) AS n FROM t GROUP BY k, b;",
         changed(exp.Group, lambda n: n.set("expressions", n.expressions[:1])),
     ),
     Slip(
@@ -241,7 +242,7 @@ SLIPS = (
         changed(exp.In, lambda n: n.set("expressions", n.expressions[:-1])),
     ),
     Slip("ESCAPE is lost", "ESCAPE '!'", unwrapped(exp.Escape)),
-    Slip("EXCEPT is lost", "SELECT * EXCEPT (js, bin) FROM t", lost(exp.Star, "except_")),
+    Slip("EXCEPT is lost", "SELECT t.id, u.* EXCEPT (tags)", lost(exp.Star, "except_")),
     Slip("OUTER of a view is lost", "LATERAL VIEW OUTER explode(a)", lost(exp.Lateral, "outer")),
     Slip(
         ">>> becomes >>",
@@ -262,7 +263,7 @@ SLIPS = (
         "t.ts - INTERVAL 1 DAY 12 HOURS AS",
         replaced(spans, "written", lambda *_: None),
     ),
-    Slip("slots are exchanged", "t.m - 0.01", replaced(spans, "written", _slots_exchanged)),
+    Slip("one slot is filled twice", "t.k - t.id AS", replaced(spans, "written", _first_twice)),
     Slip("the end of a span is lost", "t.g LIKE 'a%' AS", replaced(spans, "written", _cut)),
     Slip(
         "a string is indented",
@@ -337,8 +338,7 @@ def test_a_slip_is_caught(slip: Slip, database: Database, monkeypatch: pytest.Mo
     assert not right.problem
     slip.patch(monkeypatch)
     _forget()
-    wrong = _judged(database, sql)
-    assert wrong.problem or wrong.how != right.how
+    assert _judged(database, sql).problem
 
 
 def _judged(database: Database, sql: str) -> Result:

@@ -120,7 +120,6 @@ def test_units_of_date_functions_are_keywords() -> None:
             "SELECT f.id FROM f LEFT JOIN (SELECT k, coalesce(y, 0) AS z FROM w) v ON f.k < v.k",
             "OUTER_JOIN",
         ),
-        ("SELECT id, sum(x) AS s FROM f GROUP BY ROLLUP (id)", "AGGREGATE"),
         ("SELECT row_number() OVER (ORDER BY id) AS n FROM f", "WINDOW"),
         ("SELECT id FROM f WHERE k = (SELECT k FROM w)", "SUBQUERY"),
         ("SELECT id FROM f EXCEPT ALL SELECT k FROM w", "SET_OPERATION"),

@@ -97,7 +97,7 @@ def test_every_row_stands_once_for_each_set_of_keys(by: str, sets: list[str]) ->
         kept = [str(i) for i, one in enumerate(sets) if letter in one]
         column = "`input`.`r" if len(kept) == len(sets) else f"IN ({', '.join(kept)}) THEN `input`"
         if found.grouping.outputs[0 if letter == "k" else 1][1] == f"`input`.`{key}`":
-            assert column in made[key]
+            assert column in made[key].replace("(`input`.`r0`)", "`input`.`r0`")
     assert made["g2"] == "`v0`.`v0_0`"
     assert found.grouping.key_outputs[2] == "__deltajoin_key_2"
 

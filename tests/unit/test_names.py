@@ -79,8 +79,8 @@ def test_columns_that_nobody_reads_need_no_name(sql: str) -> None:
 
 
 def test_fields_keep_their_names() -> None:
-    graph = bound("SELECT struct(z.N, k, 1, z.n + 1, x AS y) AS s, (z.n, k) AS r, "
-                  "z.n IN (1, 2) AS i FROM (SELECT k, x, x + k AS n FROM a) AS z").graph  # fmt: skip
+    fields = "struct(z.N, k, 1, z.n + 1, x AS y) AS s, (z.n, k) AS r, z.n IN (1, 2) AS i"
+    graph = bound(f"SELECT {fields} FROM (SELECT k, x, x + k AS n FROM a) AS z").graph
     assert graph is not None
     shown = [p.sql.replace("`a`.", "").replace("`", "") for p in graph.projections]
     assert shown == [

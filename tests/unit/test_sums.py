@@ -176,7 +176,7 @@ def test_a_predicate_over_a_union_becomes_an_edge_of_each_branch() -> None:
         ("SELECT k FROM a UNION ALL SELECT s FROM b", "SET_OPERATION"),
         ("SELECT k FROM a UNION ALL SELECT k, s FROM b", "SET_OPERATION"),
         ("SELECT k FROM a UNION ALL SELECT k / 2 FROM b", "SET_OPERATION"),
-        ("SELECT k FROM a INTERSECT SELECT k FROM b", "SET_OPERATION"),
+        ("SELECT k FROM a INTERSECT ALL SELECT k FROM b", "SET_OPERATION"),
         ("SELECT k FROM a UNION BY NAME SELECT k FROM b", "SET_OPERATION"),
         ("SELECT k FROM a UNION ALL SELECT k FROM b LIMIT 3", "LIMIT"),
         ("SELECT k FROM a UNION ALL (SELECT k FROM b LIMIT 3)", "LIMIT"),

@@ -89,11 +89,12 @@ def read_settings(spark: SparkSession) -> dict[str, str]:
 
 
 def value_of(spark: SparkSession, key: str) -> str | None:
-    """A setting of a session; None where this Spark knows no such setting."""
+    """A setting of a session; None where it has no value, or this Spark knows no such setting."""
     try:
-        return str(spark.conf.get(key))
+        value = spark.conf.get(key)
     except Exception:
         return None
+    return None if value in (None, "<undefined>") else str(value)
 
 
 def drift(caller: SparkSession, recorded: dict[str, str] | None) -> list[str]:

@@ -538,8 +538,7 @@ class _Binder:
         def value(subquery: exp.Subquery, above_groups: bool) -> exp.Expr:
             name = self._names.take(f"{RESERVED_PREFIX}scalar")
             around = None if above_groups else scope
-            found = closed(self._scalar(subquery.this, block, around))
-            scope.items.append(Item((), {name: (name, found)}, {name}))
+            scope.aliases[name] = closed(self._scalar(subquery.this, block, around))
             return exp.column(name, quoted=True)
 
         return value
