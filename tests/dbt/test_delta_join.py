@@ -220,12 +220,16 @@ def test_explain_prints_the_lookup_paths(story: dict[str, Any]) -> None:
 
 def test_refusals_show_code_and_remedy(story: dict[str, Any]) -> None:
     odd = story["odd"]["results"]
-    assert {odd[name]["status"] for name in ("random", "misspelt", "taken")} == {"error"}
-    assert "NON_DETERMINISTIC" in odd["random"]["message"]
+    assert {odd[name]["status"] for name in ("misspelt", "taken")} == {"error"}
     assert "UNKNOWN_OPTION: 'mdoe'" in odd["misspelt"]["message"]
     assert "Did you mean 'mode'?" in odd["misspelt"]["message"]
     assert "TARGET_NOT_OURS" in odd["taken"]["message"]
     assert "--full-refresh" in odd["taken"]["message"]
+
+
+def test_a_model_that_changes_by_itself_is_built_and_warns(story: dict[str, Any]) -> None:
+    assert story["odd"]["results"]["random"]["status"] == "success"
+    assert "warning: rand(), which gives another result at each run" in story["odd"]["output"]
 
 
 def test_full_refresh_replaces_a_foreign_table(story: dict[str, Any]) -> None:

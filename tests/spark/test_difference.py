@@ -13,6 +13,7 @@ import pytest
 import deltajoin
 from deltajoin.audit.verify import verify
 from deltajoin.catalog import load_target
+from deltajoin.emit import job as jobs
 from tests.spark.shop import KEYS, SQL, Shop, epochs, never, open_shop, records
 
 Rows = Counter[tuple[Any, ...]]
@@ -325,3 +326,31 @@ def test_a_key_that_is_none(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(deltajoin.DeltaJoinError, match="KEY_VIOLATED"):
         deltajoin.run(model(shop, case), spark)
     assert epochs(shop.target()) == [1]
+
+
+def test_rows_of_the_own_text_are_written_over(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where our form of a kept query has another type, its text is run; the statements of the
+    difference are for targets with a key, and what is written has none."""
+    case, shop = CASES["keyed"], open_shop(tmp_path)
+    deltajoin.run(model(shop, case), spark)
+    right = jobs.describe_job
+
+    def wrong(plan: Any) -> dict[str, Any]:
+        job = right(plan)
+        full = job["program"]["full"]
+        job["program"]["full"] = (
+            f"SELECT order_id, CAST(amount AS int) AS amount, name FROM ({full})"
+        )
+        return job
+
+    tables = {table: shop.path(table) for table in KEYS}
+    for reason, how in (("CHANGE_TOO_LARGE", "overwrite"), ("MEANING_DIFFERS", "difference")):
+        with monkeypatch.context() as patch:
+            if how == "overwrite":
+                patch.setattr(jobs, "describe_job", wrong)
+            shop.update("orders", "true", amount="amount + 10")
+            record = deltajoin.run(model(shop, case), spark)
+        assert (record.reason, record.kind, record.written) == (reason, "plain", how)
+        assert stored(spark, shop) == by_spark(spark, case.sql, tables)

@@ -15,8 +15,9 @@ BELOW = "FROM (SELECT k, x + 1 AS more, rows FROM f) AS q JOIN w ON w.k = q.k"
     [
         (
             "struct(q.More, (w.y), w.y + 1)",
-            "struct((`f`.`x` + 1) AS `More`, (`w`.`y`) AS `y`, `w`.`y` + 1)",
+            "struct((`f`.`x` + 1) AS `More`, (`w`.`y`) AS `y`, `w`.`y` + 1 AS `col3`)",
         ),
+        ("(q.more, w.y).more", "struct((`f`.`x` + 1) AS `more`, `w`.`y` AS `y`).more"),
         ("struct(q.more AS z, 1)", "struct((`f`.`x` + 1) AS z, 1)"),
         ("to_json((w.y, w.rows.a))", "to_json(struct(`w`.`y` AS `y`, `w`.`rows`.`a` AS `a`))"),
         ("(w.y, q.more) IN ((1, 2))", "(`w`.`y`, (`f`.`x` + 1)) IN ((1, 2))"),

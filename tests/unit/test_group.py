@@ -54,6 +54,14 @@ def test_an_alias_of_an_alias_is_no_key(by: str) -> None:
     assert bound.reason.code == "AGGREGATE"
 
 
+def test_having_takes_an_alias_before_a_column_that_is_no_key() -> None:
+    sql = f"SELECT f.k + 1 AS id, max(f.x) AS x {JOIN} GROUP BY f.id, f.k HAVING"
+    assert grouping(f"{sql} x > 1").having == "(max(`input`.`c0`)) > 1"
+    assert grouping(f"{sql} max(x) > 1").having == "max(`input`.`c0`) > 1"
+    assert grouping(f"{sql} id > 1").having == "`input`.`g0` > 1"
+    assert bind(f"{sql} f.x > 1", COLUMNS).reason is not None
+
+
 def test_a_condition_is_a_boolean() -> None:
     sql = f"SELECT f.k, sum(y) AS s {JOIN} GROUP BY f.k HAVING"
     assert grouping(f"{sql} sum(y) + 1").having == "CAST(sum(`input`.`c0`) + 1 AS BOOLEAN)"

@@ -55,6 +55,12 @@ def test_every_version_is_opened_once_and_the_job_says_the_same(keys: dict[str, 
     assert program.shadow.scans[-1].view == "target_before"
     assert program.shadow.scans[-1].version == 4
 
+    (seen,) = program.shadow.comparisons
+    written = seen.sql
+    for one in plan.sources:
+        written = written.replace(f"`{one.source}_v{one.version}`", one.source)
+    assert written == plan.sql
+
     source = job_source(plan)
     job = json.loads(json.dumps(describe_job(plan)))
     assert job_values(source) == {

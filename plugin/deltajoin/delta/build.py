@@ -41,6 +41,7 @@ from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
+from deltajoin.delta.told_apart import told_apart
 from deltajoin.delta.untraced import untraced
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
@@ -98,7 +99,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     last = before.record
     if differs := found_to_differ(last, mark):
         graph, operator, state = None, differs, None
-        target = replace(target, kind="plain", key=(), hidden=(), columns=())
+        target = replace(target, kind="plain", key=(), hidden=(), exactly=(), columns=())
     _check_kind(target, inputs)
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
@@ -315,6 +316,7 @@ def _target(
         key=key,
         hidden=hidden,
         stamps=graph.stamps if graph else (),
+        exactly=told_apart(graph, described.types, key) if graph else (),
     )
 
 

@@ -70,6 +70,7 @@ class Target:
     key: tuple[str, ...]
     hidden: tuple[str, ...] = ()
     stamps: tuple[Stamp, ...] = ()
+    exactly: tuple[str, ...] = ()
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -84,10 +85,9 @@ class Target:
     def to_dict(self) -> dict[str, Any]:
         """The target as plain values; `hidden` and stamps only where there are some."""
         plain = asdict(self)
-        if not self.hidden:
-            del plain["hidden"]
-        if not self.stamps:
-            del plain["stamps"]
+        for seldom in ("hidden", "exactly", "stamps"):
+            if not plain[seldom]:
+                del plain[seldom]
         return plain | ({"visible": self.visible} if self.stamps else {})
 
 
@@ -122,7 +122,7 @@ class DeltaPlan:
     `graph` is None for a query that is only rebuilt; `settings` are None before the first epoch,
     when the session's are taken over; `shadow` is None but for an incremental run in that mode,
     `state` but for groups to which a change can be added, `rebuild` but for a full one; `regroup`
-    is empty where `state` is.
+    is empty where there is a `state`.
     `find_full_query` makes the order of the whole query when it is first asked for; a run that has
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
     earlier orders that were given up. `differs` says how our form of the query was found to differ

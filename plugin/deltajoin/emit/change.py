@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.delta.epochs import SourceVersion
+from deltajoin.delta.told_apart import holds_floats
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
+from deltajoin.emit.write import by_rows
 from deltajoin.graph import JoinGraph
 from deltajoin.names import COUNT, WEIGHT, quote
 from deltajoin.sql.dialect import cast
@@ -57,10 +59,12 @@ class Feed:
 def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[str, str]) -> Feed:
     """The change of a source under `view`; `versions` are the views of its two versions."""
     used = graph.used_columns(source.source)
+    types = dict(source.columns)
+    exactly = tuple(name for name in used if holds_floats(types[name]))
     raw_view, reads = "", _file_reads(source, used, view)
     if source.method == "feed":
         raw_view = f"{view}_feed"
-        sql = consolidated(used, table(raw_view), _times(_sign_of_event(), source.bag))
+        sql = consolidated(used, table(raw_view), _times(_sign_of_event(), source.bag), exactly)
     else:
         by_version = {source.previous: versions[0], source.version: versions[1]}
         if source.method == "files":
@@ -74,7 +78,7 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
             for version, sign in signs.items()
             if version in by_version
         ]
-        sql = consolidated(used, union_all(*sides).subquery("sides"), column(WEIGHT))
+        sql = consolidated(used, union_all(*sides).subquery("sides"), column(WEIGHT), exactly)
     return Feed(
         view=view,
         raw_view=raw_view,
@@ -88,13 +92,17 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
     )
 
 
-def consolidated(used: tuple[str, ...], rows: exp.Expr, sign: exp.Expr) -> str:
-    """Distinct rows with the sum of a sign as their weight; those of weight 0 are left out."""
+def consolidated(
+    used: tuple[str, ...], rows: exp.Expr, sign: exp.Expr, exactly: tuple[str, ...] = ()
+) -> str:
+    """Distinct rows with the sum of a sign as their weight; those of weight 0 are left out.
+
+    Columns in `exactly` may hold -0.0, which GROUP BY calls 0.0.
+    """
     weight = call("sum", sign)
     return pretty(
-        exp.select(*_columns(used), named(weight, WEIGHT))
-        .from_(rows)
-        .group_by(*_columns(used))
+        by_rows(used, exactly, rows)
+        .select(named(weight, WEIGHT))
         .having(exp.NEQ(this=weight.copy(), expression=number(0)))
     )
 

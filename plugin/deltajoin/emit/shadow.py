@@ -84,7 +84,8 @@ def _weighted(target: Target, view: str) -> exp.Query:
     def rows(weight: exp.Expr, name: str) -> exp.Select:
         return exp.select(*[c.copy() for c in columns], named(weight, WEIGHT)).from_(table(name))
 
-    queried = rows(exp.Neg(this=number(1)), view)
+    counted = target.kind == "bag" and view == SHADOW_STATE
+    queried = rows(exp.Neg(this=column(COUNT) if counted else number(1)), view)
     if target.kind == "bag":
         return union_all(
             rows(column(COUNT), TARGET_BEFORE), rows(column(WEIGHT), TO_WRITE), queried

@@ -111,7 +111,7 @@ def build_program(plan: DeltaPlan) -> Program:
         paths=paths,
         shared=shared,
         fold=_fold(plan, plan.graph),
-        merge=merge_sql(plan.target),
+        merge=merge_sql(plan.target, () if plan.target.key else plan.target.exactly),
         full=None,
         key_check=None,
         touched=_touched(plan, plan.graph),

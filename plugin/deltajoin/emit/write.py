@@ -28,14 +28,22 @@ from deltajoin.names import COUNT, OPERATION, SHOWN, WEIGHT
 PATH_ROWS, TO_WRITE = "path_rows", "to_write"
 
 
+def by_rows(names: tuple[str, ...], exactly: tuple[str, ...], rows: exp.Expr) -> exp.Select:
+    """Columns grouped by themselves; those in `exactly` by their text too and given out as they
+    are, where GROUP BY would give 0.0 for -0.0."""
+    outputs = (
+        named(call("any_value", column(name)), name) if name in exactly else column(name)
+        for name in names
+    )
+    keys = [column(name) for name in names]
+    texts = [as_text(column(name)) for name in exactly]
+    return exp.select(*outputs).from_(rows).group_by(*keys, *texts)
+
+
 def count_select(select: exp.Query, target: Target) -> exp.Select:
     """Distinct rows of a query with their multiplicity."""
-    columns = [column(name) for name in target.stored]
-    return (
-        exp.select(*columns, named(call("count", number(1)), COUNT))
-        .from_(select.subquery("query"))
-        .group_by(*[c.copy() for c in columns])
-    )
+    rows = by_rows(target.stored, target.exactly, select.subquery("query"))
+    return rows.select(named(call("count", number(1)), COUNT))
 
 
 def stamped(rows: exp.Query, target: Target) -> exp.Query:
@@ -57,14 +65,14 @@ def stamps_sql(target: Target) -> str | None:
     return pretty(exp.select(*(named(value, name) for value, name in values)))
 
 
-def net(names: tuple[str, ...], rows: exp.Expr | None = None) -> exp.Select:
+def net(
+    names: tuple[str, ...], rows: exp.Expr | None = None, exactly: tuple[str, ...] = ()
+) -> exp.Select:
     """Rows, those of the paths by default, with weights summed by full row, zeros dropped."""
-    columns = [column(name) for name in names]
     weight = call("sum", column(WEIGHT))
     return (
-        exp.select(*columns, named(weight, WEIGHT))
-        .from_(rows or table(PATH_ROWS))
-        .group_by(*[c.copy() for c in columns])
+        by_rows(names, exactly, rows or table(PATH_ROWS))
+        .select(named(weight, WEIGHT))
         .having(exp.NEQ(this=weight.copy(), expression=number(0)))
     )
 
@@ -72,7 +80,7 @@ def net(names: tuple[str, ...], rows: exp.Expr | None = None) -> exp.Select:
 def fold_sql(target: Target, rows: exp.Expr | None = None) -> str:
     """Weighted rows, those of the paths by default -> rows to write: per key with an operation, or
     per distinct row with a weight."""
-    netted = net(target.stored, rows)
+    netted = net(target.stored, rows, target.exactly)
     return pretty(netted if target.kind == "bag" else fold_to_keys(target, netted))
 
 

@@ -123,7 +123,7 @@ class _Run:
         open_scans(self.spark, self.program["scans"])
         self._check_keys()
         self.sketches = self._counted()
-        rows = self._queried()
+        rows = targets.without_char(self._queried())
         if not self.target["columns"]:
             self.target["columns"] = list(rows.columns)
         if not self.target["exists"]:
@@ -154,8 +154,12 @@ class _Run:
     def _is_by_difference(self, rows: DataFrame) -> bool:
         """True where the plan says so and the rows are still such as the target holds."""
         rebuild = self.plan["rebuild"]
+        if self.proof is not None and "differs" in self.proof.report:
+            rebuild = {"written": "overwrite", "because": self.proof.report["differs"]}
         if rebuild["written"] == "difference":
             because = why_overwrite(rows, targets.read_stored(self.spark, self.target))
+            if self.target["kind"] != self.plan["target"]["kind"]:
+                because = "its rows are those of the query's own text"
             rebuild = {"written": "overwrite" if because else "difference", "because": because}
         self.written = {"written": rebuild["written"], "written_because": rebuild["because"]}
         return bool(rebuild["written"] == "difference")

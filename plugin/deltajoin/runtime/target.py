@@ -20,6 +20,7 @@ COUNT = "__deltajoin_count"
 SHOWN = "__deltajoin_shown"
 UNDER_A_VIEW = ("bag", "grouped")
 FORMAT = 1
+_CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _SPECIAL = set(" ,;{}()\n\t=")
 
 
@@ -49,6 +50,21 @@ def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, 
         for key, value in properties.items():
             writer = writer.tableProperty(key, value)
         writer.create()
+
+
+def without_char(rows: DataFrame) -> DataFrame:
+    """The same rows with CHAR and VARCHAR as the strings that they are read as: a MERGE that
+    matches such a column fails in Spark's padding of it."""
+    from pyspark.sql import functions
+
+    for field in rows.schema.fields:
+        if _CHAR in field.metadata:
+            plain = {key: value for key, value in field.metadata.items() if key != _CHAR}
+            name = quoted(field.name)
+            rows = rows.withColumn(
+                field.name, functions.col(name).alias(field.name, metadata=plain)
+            )
+    return rows
 
 
 def backing_name(target: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Fields that Spark names by the columns written in a call, as fields that are named in the text.
 
-    struct(t.x, u.w + 1)    ->  struct(t.x AS x, u.w + 1)
+    struct(t.x, u.w + 1)    ->  struct(t.x AS x, u.w + 1 AS col2)
     (t.x, u.w)              ->  struct(t.x AS x, u.w AS w), where it is no side of a comparison
     arrays_zip(t.x, u.w)    ->  transform(arrays_zip(concat(t.x), concat(u.w)),
                                           e -> named_struct('x', e['0'], 'w', e['1']))
@@ -43,14 +43,20 @@ def _is_value(row: exp.Tuple) -> bool:
     parent = row.parent
     while isinstance(parent, exp.Paren):
         parent = parent.parent
-    return parent is None or isinstance(parent, exp.Anonymous)
+    return parent is None or isinstance(parent, (exp.Anonymous, exp.Dot))
 
 
 def _named(call: exp.Anonymous) -> exp.Anonymous:
-    for argument in list(call.expressions):
-        if name := _written_name(argument):
+    for number, argument in enumerate(list(call.expressions), start=1):
+        if name := _written_name(argument) or _number_name(argument, number):
             argument.replace(exp.alias_(argument.copy(), name, quoted=True))
     return call
+
+
+def _number_name(node: exp.Expr, number: int) -> str:
+    """The name of an expression, which may be exchanged for a column as a whole; else empty."""
+    named = (exp.Alias, exp.Dot, exp.Identifier, exp.Literal, exp.Star)
+    return "" if isinstance(node, named) else f"col{number}"
 
 
 def _written_name(node: exp.Expr) -> str:

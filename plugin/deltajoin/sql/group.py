@@ -109,6 +109,9 @@ def bound_groups(
     def also(node: exp.Expr) -> exp.Expr:
         return bound(unaliased(node, outputs, scope))
 
+    def is_key(column: exp.Column) -> bool:
+        return plain(bind(column)) in map(plain, keys)
+
     sets: Sets | None = None
     keys: list[exp.Expr] = []
     outputs = written_outputs(select, scope, check or check_grouped)
@@ -123,7 +126,8 @@ def bound_groups(
     having = select.args.get("having")
     if having is not None:
         check_grouped(having.this)
-        having = _as_condition(also(having.this))
+        written_out = unaliased(having.this, outputs, scope, is_key=is_key)
+        having = _as_condition(bound(written_out))
     return Groups(keys, [(name, bound(node)) for name, node in outputs], having, sets), also
 
 

@@ -111,12 +111,18 @@ def _names(scope: Scope) -> set[str]:
 
 
 def unaliased(
-    node: exp.Expr, outputs: list[Named], scope: Scope, *, within: bool = False
+    node: exp.Expr,
+    outputs: list[Named],
+    scope: Scope,
+    *,
+    within: bool = False,
+    is_key: Callable[[exp.Column], bool] | None = None,
 ) -> exp.Expr:
     """The expression with aliases of the SELECT list written out, where no column has the name.
 
     Args:
         within: it stands in the list itself; then aggregates are of columns alone.
+        is_key: it stands in HAVING, where an alias goes before columns that are not grouped by.
     """
     known = _names(scope)
     aliases = {name.lower(): value for name, value in reversed(outputs) if name}
@@ -124,7 +130,9 @@ def unaliased(
     lateral = False
     for column in list(holder.find_all(exp.Column)):
         name = column.name.lower()
-        if column.table or name in known or name not in aliases:
+        if column.table or name not in aliases:
+            continue
+        if name in known and (is_key is None or _is_inside(column) or is_key(column)):
             continue
         if not (within and _is_inside(column)):
             column.replace(exp.paren(aliases[name].copy()))

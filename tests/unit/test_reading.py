@@ -1,0 +1,38 @@
+"""What in a text depends on how a session reads it, and which columns may hold -0.0."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltajoin.runtime.settings import PARSING, SETTINGS
+from deltajoin.sql.reading import depends_on_session
+
+QUOTES = "spark.sql.ansi.doubleQuotedIdentifiers"
+ESCAPES = "spark.sql.parser.escapedStringLiterals"
+BESIDE = "spark.sql.legacy.consecutiveStringLiterals.enabled"
+NAMES = "spark.sql.parser.quotedRegexColumnNames"
+
+
+@pytest.mark.parametrize(
+    ("sql", "settings"),
+    [
+        ("SELECT 'a', 1 FROM t", []),
+        ('SELECT "a" FROM t', [QUOTES]),
+        ('SELECT \'"\' FROM t -- "a"', []),
+        (r"SELECT '\n' FROM t", [ESCAPES]),
+        ("SELECT 'a' 'b' FROM t", [BESIDE]),
+        ("SELECT 'it''s' FROM t", [BESIDE]),
+        ("SELECT '' FROM t", []),
+        ("SELECT `a` FROM t", [NAMES]),
+        (r"""SELECT "\"" "b", `c` FROM t""", [QUOTES, BESIDE, ESCAPES, NAMES]),
+    ],
+)
+def test_settings_that_a_text_depends_on(sql: str, settings: list[str]) -> None:
+    assert sorted(depends_on_session(sql)) == sorted(settings)
+
+
+def test_every_such_setting_has_its_default_and_is_not_recorded() -> None:
+    found = set(depends_on_session(r"""SELECT "\"" "b", `c` FROM t"""))
+    assert found == set(PARSING)
+    assert not found & set(SETTINGS)
+    assert len(SETTINGS) == len(set(SETTINGS))
