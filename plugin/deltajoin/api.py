@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.audit.explain import explanation
@@ -45,7 +46,11 @@ OnStep = Callable[[str, dict[str, Any]], None]
 
 
 def plan(
-    model: Model, *, locate: Locate | None = None, at: Frontier | Mapping[str, Any] | None = None
+    model: Model,
+    *,
+    locate: Locate | None = None,
+    at: Frontier | Mapping[str, Any] | None = None,
+    clock: datetime | None = None,
 ) -> DeltaPlan:
     """Plan a run of the model as of now, or over a frontier, from the Delta logs, without Spark.
 
@@ -53,6 +58,8 @@ def plan(
         locate: catalog name (parts in backticks) -> Delta folder, or None if there is no table.
         at: the versions that all models of a run read, also as {folder: version}; by default each
             table's newest.
+        clock: the moment, with a time zone, that the query's `current_timestamp()` and the like
+            mean; by default now.
 
     Raises:
         DeltaJoinError: whatever rules the model or its tables out; with `at` also NOT_IN_FRONTIER,
@@ -65,7 +72,8 @@ def plan(
     location, state, backing = _load_target(model, locate)
     if at is not None:
         refuse_behind(tables, state)
-    planned = build_plan(model, Inputs(tables, location, state, backing))
+    now = datetime.now(UTC) if clock is None else clock.astimezone(UTC)
+    planned = build_plan(model, Inputs(tables, location, state, backing, now))
     return with_shadow(planned, state)
 
 
@@ -119,6 +127,7 @@ def run(
     on_step: OnStep | None = None,
     plan: DeltaPlan | None = None,
     at: Frontier | Mapping[str, Any] | None = None,
+    clock: datetime | None = None,
 ) -> AuditRecord:
     """Bring the target to its query over the sources as they are now, or at a frontier.
 
@@ -129,13 +138,14 @@ def run(
             audit_written.
         plan: a plan made just before, instead of planning anew.
         at: the versions that all models of a run read; `at.produced` is left to the caller.
+        clock: as for `plan`.
 
     Raises:
         DeltaJoinError: with nothing committed, except COMMIT_MISSING.
     """
     step = on_step or (lambda name, info: None)
     sessions = Sessions(spark)
-    planned = plan or _plan(model, sessions, at)
+    planned = plan or _plan(model, sessions, at, clock)
     step("planned", {"strategy": planned.strategy, "reason": planned.reason})
     if planned.strategy == "noop":
         return _noop(planned)
@@ -160,8 +170,13 @@ def run(
     return record
 
 
-def _plan(model: Model, sessions: Sessions, at: Frontier | Mapping[str, Any] | None) -> DeltaPlan:
-    return plan(model, locate=sessions.locate, at=at)
+def _plan(
+    model: Model,
+    sessions: Sessions,
+    at: Frontier | Mapping[str, Any] | None,
+    clock: datetime | None,
+) -> DeltaPlan:
+    return plan(model, locate=sessions.locate, at=at, clock=clock)
 
 
 def _noop(planned: DeltaPlan) -> AuditRecord:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.api import run
@@ -112,6 +113,7 @@ def run_all(
         _freeze(listed[i], places[i], frozenset[str]().union(*written), frontier, sessions)
     frontier.close()
     done: dict[int, ModelRun] = {}
+    clock = datetime.now(UTC)
     for i in ordered:
         waits_for = [done[j] for j in sorted(upstream[i]) if done[j].status != "ran"]
         if waits_for:
@@ -119,15 +121,15 @@ def run_all(
         elif (broken := places[i].broken) is not None:
             done[i] = _not_run(listed[i], "failed", broken)
         else:
-            done[i] = _run(listed[i], sessions, frontier)
+            done[i] = _run(listed[i], sessions, frontier, clock)
         if on_run:
             on_run(done[i])
     return RunSummary(tuple(done[i] for i in ordered), frontier.to_dict())
 
 
-def _run(model: Model, sessions: Sessions, frontier: Frontier) -> ModelRun:
+def _run(model: Model, sessions: Sessions, frontier: Frontier, clock: datetime) -> ModelRun:
     try:
-        record = run(model, sessions.get, at=frontier)
+        record = run(model, sessions.get, at=frontier, clock=clock)
         if record.location is None or record.target_version is None:
             raise AssertionError("a record without its commit")
         frontier.produced(record.location, record.target_version)

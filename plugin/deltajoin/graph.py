@@ -72,6 +72,18 @@ class Projection:
 
 
 @dataclass(frozen=True)
+class Stamp:
+    """An output column without columns in it that moves with the clock or the run.
+
+    `position` is its place among all outputs. It is no part of the rows that are kept.
+    """
+
+    name: str
+    sql: str
+    position: int
+
+
+@dataclass(frozen=True)
 class Join:
     """A join that is not inner: `kind` is left, full, semi or anti; a right join is turned round.
 
@@ -197,6 +209,8 @@ class Derived:
 
     One that reads no table has a `text` instead, which gives those rows, their `types` (empty where
     not certain) and about how many `rows`; its graph says no more than the names of its columns.
+
+    One that is `clocked` is a relation under conditions on the clock.
     """
 
     name: str
@@ -204,6 +218,7 @@ class Derived:
     text: str = ""
     types: tuple[tuple[str, str], ...] = ()
     rows: int = 0
+    clocked: bool = False
 
     @property
     def exactly_one_row(self) -> bool:
@@ -227,7 +242,8 @@ class JoinGraph:
     normal form. Both are empty when every join is inner, and then `predicates` are all there is.
     `derived` are those of its sources that are queries, `copies` further occurrences, where a core
     holds one relation more than once. In `joins` a union has no name any more, and what is said of
-    its columns is left out; `projections` are then those of the first branch.
+    its columns is left out; `projections` are then those of the first branch. `stamps` stand beside
+    what all others give out.
     """
 
     relations: tuple[Relation, ...]
@@ -240,6 +256,7 @@ class JoinGraph:
     generation: Generation | None = None
     windowing: Windowing | None = None
     copies: tuple[Relation, ...] = ()
+    stamps: tuple[Stamp, ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -254,6 +271,11 @@ class JoinGraph:
             return tuple(name for name, _ in self.grouping.outputs)
         made = self.windowing or self.generation
         return tuple(p.name for p in (made.outputs if made else self.projections))
+
+    @property
+    def visible_names(self) -> tuple[str, ...]:
+        """Names of all output columns as the query gives them out, stamps among them."""
+        return with_stamps(self.output_names, self.stamps)
 
     @property
     def row_names(self) -> tuple[str, ...]:
@@ -416,6 +438,19 @@ def components(
             groups = [group for group in groups if not group & link]
             groups.append(set().union(*together))
     return tuple(sorted(tuple(sorted(group)) for group in groups))
+
+
+def with_stamps(names: tuple[str, ...], stamps: tuple[Stamp, ...]) -> tuple[str, ...]:
+    """Output columns with stamps in their places.
+
+    Example:
+        >>> with_stamps(("a", "b"), (Stamp("now", "now()", 1),))
+        ('a', 'now', 'b')
+    """
+    found = list(names)
+    for stamp in stamps:
+        found.insert(stamp.position, stamp.name)
+    return tuple(found)
 
 
 def refs_of(columns: Iterable[ColumnRef]) -> tuple[ColumnRef, ...]:

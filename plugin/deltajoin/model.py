@@ -40,6 +40,8 @@ class Model:
             model that calls others is rebuilt whenever a source changes.
         sketches: True counts, at every rebuild, the distinct values of the columns that joins and
             filters speak of: one more aggregate over each source (HyperLogLog, 5 % off).
+        stamps: output columns that are rendered anew at each run, as a literal of its start: a row
+            keeps its own until it is written again. `current_timestamp()` needs no mention.
         lines: where each line of the sql was written, where it was put together; for messages.
 
     Raises:
@@ -59,6 +61,7 @@ class Model:
     order: Sequence[str] = ()
     sketches: bool = False
     functions: Mapping[str, str] = field(default_factory=dict)
+    stamps: Sequence[str] = ()
     lines: Sequence[str] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -89,6 +92,8 @@ class Model:
     def _check_planning(self) -> None:
         if isinstance(self.order, str) or not all(isinstance(name, str) for name in self.order):
             raise _invalid("'order' is a list of relations")
+        if isinstance(self.stamps, str) or not all(isinstance(n, str) for n in self.stamps):
+            raise _invalid("'stamps' is a list of output columns")
         for name in ("reorder", "sketches"):
             if not isinstance(getattr(self, name), bool):
                 raise _invalid(f"'{name}' is on or off")
@@ -117,6 +122,7 @@ class Model:
             "order": list(self.order),
             "sketches": self.sketches,
             "functions": dict(sorted(self.functions.items())),
+            "stamps": list(self.stamps),
         }
 
 
@@ -130,14 +136,23 @@ def is_path(place: str) -> bool:
     return "/" in place or "\\" in place or place.startswith(".")
 
 
-_PLANNING = ("references", "hints", "strategy", "reorder", "order", "sketches", "functions")
+_PLANNING = (
+    "references",
+    "hints",
+    "strategy",
+    "reorder",
+    "order",
+    "sketches",
+    "functions",
+    "stamps",
+)
 
 
 def load_model(path: str | Path) -> Model:
     """Read a model from YAML; relative paths in it are relative to the file.
 
     Keys: name (default: the file's stem), sql or sql_file, sources, target, keys, mode, references,
-    hints, strategy, reorder, order, sketches, functions.
+    hints, strategy, reorder, order, sketches, functions, stamps.
 
     Raises:
         DeltaJoinError: MODEL_FILE (missing, not YAML), INVALID_MODEL (unknown or missing keys).

@@ -60,6 +60,7 @@ _MODEL_OPTIONS = (
         "--function", "functions", multiple=True, help="NAME of a function of yours: deterministic."
     ),
     click.option("--sketches", is_flag=True, help="Count distinct values at every rebuild."),
+    click.option("--stamp", "stamps", multiple=True, help="COL: rendered anew at each run."),
     click.option("--name", help="Name of the model; default: the SQL file's stem."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
@@ -107,7 +108,8 @@ def _planning(options: dict[str, Any]) -> dict[str, Any]:
     order = options.pop("order")
     given: dict[str, Any] = {"reorder": False} if options.pop("no_reorder") else {}
     given |= {"sketches": True} if options.pop("sketches") else {}
-    functions = options.pop("functions")
+    functions, stamps = options.pop("functions"), options.pop("stamps")
+    given |= {"stamps": stamps} if stamps else {}
     given |= {"functions": dict.fromkeys(functions, DETERMINISTIC)} if functions else {}
     given |= {"references": references} if references else {}
     given |= {"strategy": strategy} if strategy else {}

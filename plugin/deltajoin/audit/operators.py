@@ -53,6 +53,8 @@ _AGGREGATES = {
     "groups": "affected groups",
 }
 
+_CROSSING = "as a source: rows that cross between two clocks enter and leave"
+_STAMP = "beside the row: written when its row is"
 _EACH = "row by row: each changed row gives its own"
 _DERIVED = "as a source: what a change reaches is computed before and after it"
 
@@ -79,12 +81,17 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
     for derived in planned.graph.all_derived:
         below = [*_crossed(orders.get(derived.name)), *_operators(derived.graph, _DERIVED)]
         found += [{**one, "within": derived.name} for one in below]
+        if derived.clocked:
+            over = " AND ".join(predicate.sql for predicate in derived.graph.predicates)
+            found.append({"operator": "clock", "over": over, "kept": _CROSSING})
     found += _crossed(planned.full_query)
     found += _operators(planned.graph, _GROUPS if planned.state is None else _STATE)
     if planned.graph.grouping is not None:
         aggregates = _aggregates(planned, planned.graph)
         found[-1] |= {"aggregates": aggregates}
         found[-1]["kept"] += _held_back(aggregates) if planned.state is None else ""
+    stamps = planned.graph.stamps
+    found += [{"operator": "stamp", "over": stamp.name, "kept": _STAMP} for stamp in stamps]
     for operator in found:
         if stop is not None and _is_at(operator, stop.where):
             operator |= {"kept": "rebuilt", "refused": refused}

@@ -28,7 +28,8 @@ class AuditRecord:
     rules by which it ran, None before they had one. `written` tells how a rebuild was written, by
     "difference" or "overwrite", `written_because` why it was overwritten where the reason doesn't
     say; None for other strategies. `evidence` tells in what a rebuild was compared with the user's
-    own text, or how it `differs`, so that the text itself was run.
+    own text, or how it `differs`, so that the text itself was run. `clock`
+    is the moment that the query's clock showed, `stamps` what the rows got that were written.
     """
 
     model: str
@@ -60,6 +61,8 @@ class AuditRecord:
     shadow: Mapping[str, Any] | None = None
     derived: tuple[Mapping[str, Any], ...] = ()
     hidden: tuple[str, ...] | None = None
+    clock: str | None = None
+    stamps: Mapping[str, Any] | None = None
     written: str | None = None
     written_because: str | None = None
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache, partial
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
+from deltajoin.delta.clock import at_clock, clock_moved, moment_of, reads_clock
 from deltajoin.delta.derived import (
     Described,
     Known,
@@ -31,6 +33,7 @@ from deltajoin.delta.knowledge import (
     last_sketches,
 )
 from deltajoin.delta.partition import ambiguous_order, row_key
+from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import RULES, UNDER_A_VIEW, DeltaPlan, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
@@ -61,13 +64,14 @@ _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a plan is made from: source states, where the target is, its state, and whether it is a
-    backing table under a view."""
+    """What a plan is made from: source states, where the target is, its state, whether it is a
+    backing table under a view, and the moment that the epoch's clock shows."""
 
     tables: Mapping[str, TableState]
     location: str | None
     target: TargetState | None
     backing: bool
+    clock: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
@@ -80,7 +84,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     types = _types(tables)
     columns = {name: readable(table) for name, table in tables.items()}
     with at_origin(model.lines):
-        query = bind(model.sql, columns, types, model.functions)
+        query = bind(model.sql, columns, types, model.functions, model.stamps)
     keys = resolve_keys(model, tables)
     graph, operator = _groupable(query, tables, model.lines)
     described = describe(graph, keys, types)
@@ -104,7 +108,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     pins = Pins.of(runs, last_order(inputs.target, mark))
     strategy = parse_strategy(model.strategy)
     within = earlier_within(inputs.target, mark)
-    known = Known(described, statistics, {s.source: s for s in sources}, within)
+    moved = clock_moved(query.clock, inputs.clock, last)
+    moment = moment_of(inputs.clock, last, moved) if query.clock else None
+    known = Known(described, statistics, {s.source: s for s in sources}, within, moment)
     derived, known = plan_derived(graph, known, strategy, Choice(model.reorder))
     statistics, versions = known.statistics, known.versions
     order, note = (
@@ -118,17 +124,19 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         Situation(
             mode=model.mode,
             first_run=last is None,
-            changed_meaning=_changed_meaning(last, mark, model, target.columns),
+            changed_meaning=_changed_meaning(last, mark, model, target.visible),
             operator=against,
             sources=obstacles,
-            changed=tuple(told(s) for s in sources if s.changed),
+            changed=_changed(sources, moved if graph else None),
             share=share(sources),
             dear=dear(sources),
             untraced=whole,
             lost=before.lost,
+            clock=None if graph else moved,
         )
     )
     against = against or (whole if decision.reason == "NO_SCOPE" else None)
+    clock = inputs.clock if decision.strategy != "noop" and reads_clock(query, target) else None
     live = graph is not None and decision.strategy == "incremental"
     full_query = cache(partial(_full_query, graph, statistics, described, model, pins.order))
     if model.order or decision.strategy != "noop":
@@ -142,7 +150,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         reason=decision.reason,
         detail=decision.detail,
         epoch=before.number + (decision.strategy != "noop"),
-        target=target,
+        target=at_clock(target, clock),
         sources=tuple(with_files(s, tables[s.source]) for s in sources) if live else sources,
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
@@ -157,10 +165,16 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         warnings=_warnings(tables, statistics, graph, against),
         statistics=statistics,
         rebuilt_because=against,
+        clock=clock,
         differs=differs.message if differs else "",
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
         rebuild=plan_rebuild(decision, target, inputs.target, sources, mark),
     )
+
+
+def _changed(sources: tuple[SourceVersion, ...], clock: str | None) -> tuple[str, ...]:
+    """What changed, for people."""
+    return (*(told(s) for s in sources if s.changed), *([f"the clock ({clock})"] if clock else ()))
 
 
 def _declared(model: Model) -> Declared:
@@ -301,6 +315,7 @@ def _target(
         columns=graph.output_names if graph else (),
         key=key,
         hidden=hidden,
+        stamps=graph.stamps if graph else (),
         exactly=told_apart(graph, described.types, key) if graph else (),
     )
 

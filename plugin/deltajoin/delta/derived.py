@@ -1,5 +1,8 @@
 """Derived sources: subqueries with groups, windows or generators, as sources among the others.
 
+A table under a condition on the clock is one too: a version of it has also the clock of its epoch,
+and its change has also the rows that cross between the two clocks.
+
     versions     1 is the subquery over this epoch's tables, 0 over those of the previous epoch
     change       groups or partitions that the subquery's own lookup paths touch: computed anew over
                  both epochs, one subtracted from the other; of generators what the paths give
@@ -30,6 +33,7 @@ from deltajoin.graph import ColumnRef, Core, Derived, JoinGraph, Predicate
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import COST, Strategy
 from deltajoin.planner.statistics import Statistics, measured_steps
+from deltajoin.sql.clocked import at_moment
 from deltajoin.sql.exact import derived_outputs
 
 Pinned = frozenset[tuple[str, int]]
@@ -48,14 +52,24 @@ class Described:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """The clock of this epoch and of the last, in microseconds, and whether that decides rows."""
+
+    now: int
+    before: int | None
+    moved: bool
+
+
+@dataclass(frozen=True)
 class Known:
     """What planning knows of all sources; `within`: derived source -> its lookup paths in earlier
-    epochs, newest first."""
+    epochs, newest first; `moment` is None for a query that doesn't read the clock."""
 
     described: Described
     statistics: Statistics
     versions: Mapping[str, SourceVersion]
     within: Mapping[str, Sequence[Paths]] = field(default_factory=dict)
+    moment: Moment | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,8 @@ class DerivedPlan:
 
     `after` and `before`: from touched groups to their rows at either epoch, for each branch.
     `replanned`: old and new cost where its epoch order is given up. One of literals is its `text`.
+    `earlier` is the query by the last epoch's clock, where that decides rows otherwise than this
+    one's.
     """
 
     source: SourceVersion
@@ -76,18 +92,25 @@ class DerivedPlan:
     before: tuple[tuple[LookupStep, ...], ...]
     untraced: Obstacle | None = None
     replanned: str = ""
+    earlier: tuple[JoinGraph, FullQuery] | None = None
     text: str = ""
 
     @property
     def at_rest(self) -> DerivedPlan:
         """The same without what finds its change."""
-        return replace(self, paths=(), after=(), before=())
+        return replace(self, paths=(), after=(), before=(), earlier=None)
+
+    def query(self, version: int) -> tuple[JoinGraph, FullQuery | None]:
+        """The query that a version is made by."""
+        now = (self.graph, self.full_query)
+        return now if version == self.source.version else self.earlier or now
 
     @property
     def reads(self) -> Pinned:
         """What finding its change reads, as (source, version)."""
         chains = (*(path.steps for path in self.paths), *self.after, *self.before)
-        return frozenset(pinned for steps in chains for pinned in reads(steps))
+        found = frozenset(pinned for steps in chains for pinned in reads(steps))
+        return found | (self.below(0) if self.earlier else frozenset())
 
     def below(self, version: int) -> Pinned:
         """What one of its versions reads, as (source, version)."""
@@ -104,6 +127,7 @@ class DerivedPlan:
             "paths": [path.to_dict() for path in self.paths],
             "after": [[step.to_dict() for step in steps] for steps in self.after],
             "before": [[step.to_dict() for step in steps] for steps in self.before],
+            **({"crossing": True} if self.earlier else {}),
         }
 
 
@@ -167,6 +191,9 @@ def _plan(
     derived: Derived, used: tuple[str, ...], known: Known, strategy: Strategy, choice: Choice | None
 ) -> DerivedPlan:
     graph, versions, described = derived.graph, known.versions, known.described
+    moment = known.moment if derived.clocked else None
+    if moment is not None:
+        graph = at_moment(graph, moment.now)
     runs = known.within.get(derived.name, ())
     statistics, pins = replace(known.statistics, measured=measured_steps(runs)), Pins.of(runs)
     order, note = chosen_epoch_order(graph, statistics, versions, strategy, pins)
@@ -174,7 +201,12 @@ def _plan(
     below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
     rows = _rows(graph, statistics, sum(branch.plan.rows for branch in full.arms))
     paths = routes(graph, statistics, order, versions, strategy, pins)
-    changed = bool(paths)  # what changed may stand only in branches that can't have rows
+    earlier = None
+    if moment is not None and moment.before is not None and moment.moved:
+        before = at_moment(derived.graph, moment.before)
+        earlier = (before, plan_full_query(before, statistics, described.types, choice))
+    # What changed may stand only in branches that can't have rows.
+    changed = bool(paths) or earlier is not None
     source = SourceVersion(
         source=derived.name,
         location="",
@@ -197,6 +229,7 @@ def _plan(
         before=regroup(graph, statistics, order, versions, before=True) if changed else (),
         untraced=untraced(graph, paths, statistics),
         replanned=f"{derived.name}, {note}" if note else "",
+        earlier=earlier,
     )
 
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -17,10 +18,11 @@ from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.state import GroupState
 from deltajoin.delta.strategy import Obstacle
-from deltajoin.graph import Core, JoinGraph, Predicate
+from deltajoin.graph import Core, JoinGraph, Predicate, Stamp, with_stamps
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.planner.statistics import Sketches, Statistics
 from deltajoin.sql.dialect import spelled
+from deltajoin.sql.stamps import masked
 
 FORMAT = 1
 #: Version of the rules that decide which rows a query has. One that is mended so that rows may
@@ -55,6 +57,8 @@ class Target:
     `name_parts` are empty for a path. `kind`: keyed (one row per key), bag (distinct rows with a
     multiplicity), plain (rebuilt only; columns are known to Spark alone), grouped (one row per key,
     with `hidden` columns that a user does not see, as may be whole rows). A bag may have such too.
+    `stamps` stand among the columns and are none of the row: they are written with it, by the clock
+    of the epoch.
     """
 
     place: str
@@ -65,20 +69,26 @@ class Target:
     columns: tuple[str, ...]
     key: tuple[str, ...]
     hidden: tuple[str, ...] = ()
+    stamps: tuple[Stamp, ...] = ()
     exactly: tuple[str, ...] = ()
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """Columns of the table; a bag's multiplicity apart."""
+        """Columns of the table; a bag's multiplicity and stamps apart."""
         return (*self.columns, *self.hidden)
 
+    @property
+    def visible(self) -> tuple[str, ...]:
+        """Columns that a user sees, in order."""
+        return with_stamps(self.columns, self.stamps)
+
     def to_dict(self) -> dict[str, Any]:
-        """The target as plain values; `hidden` only where there is some."""
+        """The target as plain values; `hidden` and stamps only where there are some."""
         plain = asdict(self)
-        for seldom in ("hidden", "exactly"):
+        for seldom in ("hidden", "exactly", "stamps"):
             if not plain[seldom]:
                 del plain[seldom]
-        return plain
+        return plain | ({"visible": self.visible} if self.stamps else {})
 
 
 @dataclass(frozen=True)
@@ -116,9 +126,9 @@ class DeltaPlan:
     `find_full_query` makes the order of the whole query when it is first asked for; a run that has
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
     earlier orders that were given up. `differs` says how our form of the query was found to differ
-    from its text, by which it is run therefore. `statistics` and `rebuilt_because` (what stands
-    against keeping the query incrementally) are for explain; they are no part of the plan's
-    identity.
+    from its text, by which it is run therefore. `clock` is the moment that the query's clock shows,
+    None for a query without. `statistics` and `rebuilt_because` (what stands against keeping the
+    query incrementally) are for explain; they are no part of the plan's identity.
     """
 
     model: str
@@ -145,6 +155,7 @@ class DeltaPlan:
     sketches: Sketches = field(default_factory=dict)
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
+    clock: datetime | None = None
     differs: str = ""
     replanned: tuple[str, ...] = ()
     rebuild: Rebuild | None = None
@@ -203,6 +214,8 @@ class DeltaPlan:
             content["shadow"] = asdict(self.shadow)
         if self.sketches:
             content["sketches"] = self.sketches
+        if self.clock is not None:
+            content["clock"] = self.clock.isoformat()
         if self.differs:
             content["differs"] = self.differs
         if self.replanned:
@@ -251,6 +264,7 @@ def _hashed(content: dict[str, Any]) -> dict[str, Any]:
 
 #: Fields of a graph that say something of few queries; left out where they are empty.
 _SELDOM = (
+    "clocked",
     "copies",
     "derived",
     "generation",
@@ -258,6 +272,7 @@ _SELDOM = (
     "name",
     "outputs",
     "projections",
+    "stamps",
     "windowing",
 )
 
@@ -295,6 +310,8 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
     for name in ("grouping", "generation", "windowing"):
         if made := getattr(graph, name):
             meaning[name] = _spelled(asdict(made))
+    if graph.stamps:
+        meaning["stamps"] = [(s.name, s.position, spelled(masked(s.sql))) for s in graph.stamps]
     if graph.derived:
         meaning["derived"] = [
             (derived.name, spelled(derived.text) if derived.text else _meaning(derived.graph))

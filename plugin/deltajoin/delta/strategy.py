@@ -8,6 +8,7 @@ The first rule that applies wins, in this order:
     the model's definition changed      full         MODEL_CHANGED        strict: refused
     mode full                           full         FULL_REQUESTED
     a source can't give its change      full         the source's code    strict: refused
+    the clock decides rows, and moved   full         CLOCK_MOVED
     no source changed                   noop         NO_CHANGE
     an operator is not kept             full         the operator's code  strict: refused
     mode auto, over 20 % of rows        full         CHANGE_TOO_LARGE
@@ -52,7 +53,8 @@ class Decision:
 class Situation:
     """What the decision depends on; `dear` tells why finding the change costs more than all,
     `untraced` why following it does, `lost` why nobody knows what the last epoch consumed.
-    `changed_meaning`: other rules of ours or another definition than the last epoch's."""
+    `changed_meaning`: other rules of ours or another definition than the last epoch's. `clock`
+    tells how the clock moved that decides rows."""
 
     mode: str
     first_run: bool
@@ -64,6 +66,7 @@ class Situation:
     dear: str | None = None
     untraced: Obstacle | None = None
     lost: Obstacle | None = None
+    clock: str | None = None
 
 
 def decide(now: Situation) -> Decision:
@@ -87,12 +90,18 @@ def decide(now: Situation) -> Decision:
     if now.sources:
         return Decision("full", now.sources[0].code, now.sources[0].message)
     if not now.changed:
-        return Decision("noop", "NO_CHANGE", "no source changed since the last epoch")
+        return _unchanged(now)
     if now.operator:
         return Decision("full", now.operator.code, f"{now.operator.message} ({now.operator.where})")
     if now.mode == "auto" and (rebuild := _cheaper(now)):
         return rebuild
     return Decision("incremental", "CHANGES", "changed: " + ", ".join(now.changed))
+
+
+def _unchanged(now: Situation) -> Decision:
+    if now.clock:
+        return Decision("full", "CLOCK_MOVED", now.clock)
+    return Decision("noop", "NO_CHANGE", "no source changed since the last epoch")
 
 
 def _cheaper(now: Situation) -> Decision | None:

@@ -9,6 +9,12 @@
 What generators alone make needs no look at other rows: its change is the net of the paths. A source
 of literals is its text, and has no change.
 
+Nor does a table under a condition on the clock look at others. Its change has also the rows of the
+last epoch that cross between clocks:
+
+    by the new clock +1     those that meet the condition now, and not before
+    by the old clock -1     those that met it before, and not now
+
 Caller: base tables and their changes are open; derived sources below this one have been put up.
 """
 
@@ -20,7 +26,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from deltajoin.delta.derived import DerivedPlan
-from deltajoin.emit.ast import column, named, number, pretty
+from deltajoin.emit.ast import column, expression, named, number, pretty, table, union_all
 from deltajoin.emit.change import consolidated
 from deltajoin.emit.group import touched_sql
 from deltajoin.emit.layers import net_change, touched_parts
@@ -28,6 +34,7 @@ from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_sta
 from deltajoin.emit.query import query_rows
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.views import Views
+from deltajoin.graph import JoinGraph
 from deltajoin.names import WEIGHT
 
 
@@ -36,7 +43,7 @@ class DerivedProgram:
     """The statements of a derived source; without a change, its rows alone.
 
     `rows` is the view of all path rows, `regroup` what leads from touched keys to rows; `touched`
-    is None where rows stand for themselves.
+    is None where rows stand for themselves. `crossing` is the change where no path has rows.
     """
 
     source: str
@@ -47,6 +54,7 @@ class DerivedProgram:
     touched: Statement | None = None
     regroup: tuple[Statement, ...] = ()
     change: Statement | None = None
+    crossing: Statement | None = None
 
     def statements(self) -> Iterator[Statement]:
         """All of them, in order."""
@@ -68,8 +76,7 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
     program = replace(program, paths=paths, shared=shared, rows=inner.path_rows)
     net = net_change(graph, inner.path_rows)
     if graph.grouping is None and graph.windowing is None:
-        change = Statement(views.changes(name), _net(plan, net, column(WEIGHT)))
-        return replace(program, change=change)
+        return _by_rows(plan, views, program, net)
     before, after = inner.named("before"), inner.named("after")
     return replace(
         program,
@@ -82,11 +89,49 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
     )
 
 
+def _by_rows(
+    plan: DerivedPlan, views: Views, program: DerivedProgram, net: exp.Select
+) -> DerivedProgram:
+    view = views.changes(plan.source.source)
+    rows: exp.Query = net
+    crossing = _crossing(plan, views)
+    if crossing is not None:
+        statement = Statement(view, _net(plan, crossing, column(WEIGHT)))
+        program = replace(program, crossing=statement)
+        if not plan.paths:
+            return replace(program, change=statement)
+        rows = union_all(net, crossing.copy())
+    return replace(program, change=Statement(view, _net(plan, rows, column(WEIGHT))))
+
+
+def _crossing(plan: DerivedPlan, views: Views) -> exp.Query | None:
+    """The rows of the last epoch that one clock takes and the other doesn't, as weighted rows."""
+    if plan.earlier is None:
+        return None
+    (relation,), (version,) = plan.graph.relations, plan.versions
+    place = table(views.scan(version.source, version.at("previous")).view, relation.name)
+    now, before = (_condition(graph) for graph in (plan.graph, plan.earlier[0]))
+    names = [p.name for p in plan.graph.projections]
+    arms = []
+    for weight, one, other in ((1, now, before), (-1, before, now)):
+        missing = exp.Is(this=other.copy(), expression=exp.Null())
+        fails = exp.paren(exp.or_(exp.not_(other.copy()), missing))
+        select = exp.select(*(column(name, relation.name) for name in names))
+        select = select.select(named(number(weight), WEIGHT)).from_(place.copy())
+        arms.append(select.where(one.copy(), fails))
+    return union_all(*arms)
+
+
+def _condition(graph: JoinGraph) -> exp.Expr:
+    return exp.paren(exp.and_(*(exp.paren(expression(p.sql)) for p in graph.predicates)))
+
+
 def _scan(plan: DerivedPlan, views: Views, version: int) -> Statement:
     view = views.scan(plan.source.source, version).view
-    if plan.full_query is None:
+    graph, full_query = plan.query(version)
+    if full_query is None:
         return Statement(view, plan.text)
-    rows = query_rows(plan.graph, plan.full_query, views, dict(plan.below(version)))
+    rows = query_rows(graph, full_query, views, dict(plan.below(version)))
     return Statement(view, pretty(rows))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from deltajoin.delta.clock import micros
 from deltajoin.delta.evidence import compares_rows
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
@@ -17,13 +18,14 @@ from deltajoin.emit.nesting import Arms, add_from
 from deltajoin.emit.route import null_columns
 from deltajoin.emit.state import grouped
 from deltajoin.emit.views import Views
-from deltajoin.emit.write import count_select
+from deltajoin.emit.write import count_select, stamped
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, SHOWN
 from deltajoin.planner.arms import arm
 from deltajoin.planner.full_query import FullQuery
+from deltajoin.sql.clock import frozen_query
 from deltajoin.sql.dialect import parse
 from deltajoin.sql.opaque import over_views
 from deltajoin.sql.tables import replace_tables
@@ -80,26 +82,30 @@ def evidence_of(plan: DeltaPlan, views: Views) -> Evidence | None:
         return None
     graph = plan.graph
     rounded = bool(graph.grouping or graph.windowing or graph.derived)
-    return Evidence(own_text(plan, views), compares_rows(plan), rounded)
+    rows = compares_rows(plan) and at_clock(plan) is not None
+    return Evidence(own_text(plan, views), rows, rounded)
 
 
 def own_text(plan: DeltaPlan, views: Views) -> str:
-    """The query as the user wrote it, over this epoch's versions."""
+    """The query as the user wrote it, over this epoch's versions and by its clock."""
     places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
     if plan.is_unreadable:
         return over_views(plan.sql, _nothing_hidden(plan, places))
     selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
-    return replace_tables(plan.sql, places, selects)
+    return replace_tables(at_clock(plan) or plan.sql, places, selects)
 
 
-def full_sql(plan: DeltaPlan, views: Views) -> str:
-    """The whole query over this epoch's versions; derived sources stand before it by name."""
+def full_sql(plan: DeltaPlan, views: Views, *, stamps: bool = True) -> str:
+    """The whole query over this epoch's versions, by its clock; derived sources stand before it by
+    name. Without `stamps`: its rows alone."""
     if plan.graph is None or plan.full_query is None:
         return own_text(plan, views)
     versions = {s.source: s.version for s in plan.all_sources}
     rows = query_rows(plan.graph, plan.full_query, views, versions, plan.state)
     if plan.target.kind == "bag":
         rows = count_select(rows, plan.target)
+    if stamps:
+        rows = stamped(rows, plan.target)
     for derived in plan.derived:
         name = views.scan(derived.source.source, derived.source.version).view
         below = (
@@ -119,6 +125,14 @@ def _nothing_hidden(plan: DeltaPlan, places: Mapping[str, str]) -> Mapping[str, 
         message = f"{why.message}, and {', '.join(hidden)} has hidden columns"
         raise DeltaJoinError(why.code, message, where=why.where, remedy=why.remedy)
     return places
+
+
+def at_clock(plan: DeltaPlan) -> str | None:
+    """The query's own text by the epoch's clock; None where the clock can't be told from others."""
+    if plan.clock is None:
+        return plan.sql
+    columns = {name.lower() for source in plan.sources for name, _ in source.columns}
+    return frozen_query(plan.sql, micros(plan.clock), columns)
 
 
 def _hides(source: SourceVersion) -> bool:

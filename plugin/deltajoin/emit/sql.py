@@ -28,12 +28,12 @@ from deltajoin.emit.difference import rebuild_statements
 from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
 from deltajoin.emit.layers import PARTITION_ROWS, made_rows, net_change, partition_statement
 from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
-from deltajoin.emit.query import Evidence, evidence_of, full_sql, own_text
+from deltajoin.emit.query import Evidence, at_clock, evidence_of, full_sql, own_text
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, comparisons
 from deltajoin.emit.state import add_sql, change_sql
 from deltajoin.emit.views import Scan, Views
-from deltajoin.emit.write import fold_sql, merge_sql
+from deltajoin.emit.write import fold_sql, merge_sql, stamps_sql
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
 from deltajoin.sql.reading import depends_on_session
@@ -57,6 +57,7 @@ class Program:
     shadow: ShadowProgram | None = None
     derived: tuple[DerivedProgram, ...] = ()
     sketch: str | None = None
+    stamps: str | None = None
     evidence: Evidence | None = None
     syntax: dict[str, str] = field(default_factory=dict)
 
@@ -84,6 +85,7 @@ def build_program(plan: DeltaPlan) -> Program:
         return Program(
             *(scans, (), (), (), fold, merge, full_sql(plan, views), _key_check(plan, views)),
             sketch=_sketch(plan, views),
+            stamps=stamps_sql(plan.target),
             evidence=evidence_of(plan, views),
             syntax=_syntax(plan),
         )
@@ -116,6 +118,7 @@ def build_program(plan: DeltaPlan) -> Program:
         regroup=_regroup(plan, plan.graph, views),
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
+        stamps=stamps_sql(plan.target),
         syntax=_syntax(plan),
     )
 
@@ -168,7 +171,10 @@ def _shadow(
     return ShadowProgram(
         scans=(*(scan for scan in scans if scan not in known), before),
         comparisons=comparisons(
-            plan.target, plan.shadow, own_text(plan, views), full_sql(plan, views)
+            plan.target,
+            plan.shadow,
+            own_text(plan, views) if at_clock(plan) else full_sql(plan, views, stamps=False),
+            full_sql(plan, views, stamps=False),
         ),
     )
 
@@ -188,7 +194,11 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     types = {(s.source, name): kind for s in plan.all_sources for name, kind in s.columns}
     keys = dict(plan.keys) | {derived.source.source: derived.key for derived in plan.derived}
     relations = identifying_relations(graph, keys, types, plan.target.kind != "bag")
-    return frozenset(graph.by_name[name].source for name in relations)
+    found = {graph.by_name[name].source for name in relations}
+    for derived in reversed(graph.all_derived):
+        if derived.clocked and derived.name in found:
+            found |= {relation.source for relation in derived.graph.relations}
+    return frozenset(found)
 
 
 def _sketch(plan: DeltaPlan, views: Views) -> str | None:

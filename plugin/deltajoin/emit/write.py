@@ -12,8 +12,18 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deltajoin.delta.plan import Target
-from deltajoin.emit.ast import call, column, fail, named, number, pretty, string, table
-from deltajoin.names import COUNT, OPERATION, WEIGHT
+from deltajoin.emit.ast import (
+    call,
+    column,
+    expression,
+    fail,
+    named,
+    number,
+    pretty,
+    string,
+    table,
+)
+from deltajoin.names import COUNT, OPERATION, SHOWN, WEIGHT
 
 PATH_ROWS, TO_WRITE = "path_rows", "to_write"
 
@@ -34,6 +44,25 @@ def count_select(select: exp.Query, target: Target) -> exp.Select:
     """Distinct rows of a query with their multiplicity."""
     rows = by_rows(target.stored, target.exactly, select.subquery("query"))
     return rows.select(named(call("count", number(1)), COUNT))
+
+
+def stamped(rows: exp.Query, target: Target) -> exp.Query:
+    """Rows as they are stored, with their stamps in their places."""
+    if not target.stamps:
+        return rows
+    stamps = {stamp.name: named(expression(stamp.sql), stamp.name) for stamp in target.stamps}
+    names = (*target.visible, *target.hidden, *((COUNT,) if target.kind == "bag" else ()))
+    return exp.select(*(stamps.get(name) or column(name) for name in names)).from_(
+        rows.subquery("query")
+    )
+
+
+def stamps_sql(target: Target) -> str | None:
+    """The stamps of the epoch as text, for its record."""
+    if not target.stamps:
+        return None
+    values = ((exp.cast(expression(s.sql), "string"), s.name) for s in target.stamps)
+    return pretty(exp.select(*(named(value, name) for value, name in values)))
 
 
 def net(
@@ -114,6 +143,7 @@ def merge_sql(target: Target, exactly: tuple[str, ...] = ()) -> str:
 
 def _keyed_whens(target: Target) -> list[exp.When]:
     rest = [name for name in target.stored if name not in target.key]
+    stamps = [(stamp.name, expression(stamp.sql)) for stamp in target.stamps]
     watched = rest[0] if rest else target.key[0]
     stop = exp.Update(expressions=[_set(watched, fail("KEY_VIOLATED"))])
     whens = [
@@ -121,7 +151,9 @@ def _keyed_whens(target: Target) -> list[exp.When]:
         _when(True, _operation("delete"), exp.Var(this="DELETE")),
     ]
     if rest:
-        update = exp.Update(expressions=[_set(name, column(name, "s")) for name in rest])
+        values: list[tuple[str, exp.Expr]] = [(name, column(name, "s")) for name in rest]
+        values += [(name, _shown_anew(target, name, value)) for name, value in stamps]
+        update = exp.Update(expressions=[_set(*pair) for pair in values])
         whens.append(_when(True, None, update))
     drift = exp.Insert(
         this=exp.Tuple(expressions=[column(target.key[0])]),
@@ -129,23 +161,34 @@ def _keyed_whens(target: Target) -> list[exp.When]:
     )
     not_insert = exp.NEQ(this=column(OPERATION, "s"), expression=string("insert"))
     whens.append(_when(False, not_insert, drift))
-    whens.append(_when(False, None, _insert(target.stored, target.stored)))
+    whens.append(_when(False, None, _insert(target.stored, target.stored, stamps)))
     return whens
+
+
+def _shown_anew(target: Target, name: str, value: exp.Expr) -> exp.Expr:
+    """A stamp for a row that a user sees changed: hidden columns may change alone."""
+    if not target.hidden:
+        return value
+    seen = (*target.columns, *(n for n in target.hidden if n == SHOWN))
+    same = (exp.NullSafeEQ(this=column(n, "t"), expression=column(n, "s")) for n in seen)
+    return exp.case().when(exp.and_(*same), column(name, "t")).else_(value)
 
 
 def _bag_whens(target: Target) -> list[exp.When]:
     after = exp.Add(this=column(COUNT, "t"), expression=column(WEIGHT, "s"))
     drift = fail("TARGET_DRIFT")
     inserted = exp.GT(this=column(WEIGHT, "s"), expression=number(0))
+    stamps = [(stamp.name, expression(stamp.sql)) for stamp in target.stamps]
+    there, counted = exp.GT(this=after.copy(), expression=number(0)), _set(COUNT, after.copy())
+    whens = [_when(True, exp.EQ(this=after, expression=number(0)), exp.Var(this="DELETE"))]
+    if stamps:  # copies that came give all of them their stamp, copies that went leave it
+        anew = exp.Update(expressions=[counted.copy(), *(_set(*pair) for pair in stamps)])
+        whens.append(_when(True, exp.and_(there.copy(), inserted.copy()), anew))
     return [
-        _when(True, exp.EQ(this=after, expression=number(0)), exp.Var(this="DELETE")),
-        _when(
-            True,
-            exp.GT(this=after.copy(), expression=number(0)),
-            exp.Update(expressions=[_set(COUNT, after.copy())]),
-        ),
+        *whens,
+        _when(True, there, exp.Update(expressions=[counted])),
         _when(True, None, exp.Update(expressions=[_set(COUNT, drift)])),
-        _when(False, inserted, _insert((*target.stored, COUNT), (*target.stored, WEIGHT))),
+        _when(False, inserted, _insert((*target.stored, COUNT), (*target.stored, WEIGHT), stamps)),
         _when(
             False,
             None,
@@ -166,7 +209,7 @@ def _plain_whens(target: Target) -> list[exp.When]:
     comes = exp.GTE(this=column(WEIGHT, "s"), expression=number(0))
     return [
         _when(True, None, exp.Var(this="DELETE")),
-        _when(False, comes, _insert(target.columns, target.columns)),
+        _when(False, comes, _insert(target.columns, target.columns, [])),
         _when(False, None, drift),
     ]
 
@@ -184,10 +227,14 @@ def _set(name: str, value: exp.Expr) -> exp.EQ:
     return exp.EQ(this=column(name), expression=value)
 
 
-def _insert(into: tuple[str, ...], values: tuple[str, ...]) -> exp.Insert:
+def _insert(
+    into: tuple[str, ...], values: tuple[str, ...], stamps: list[tuple[str, exp.Expr]]
+) -> exp.Insert:
+    names = [column(name) for name in (*into, *(name for name, _ in stamps))]
+    rows = [column(name, "s") for name in values]
     return exp.Insert(
-        this=exp.Tuple(expressions=[column(name) for name in into]),
-        expression=exp.Tuple(expressions=[column(name, "s") for name in values]),
+        this=exp.Tuple(expressions=names),
+        expression=exp.Tuple(expressions=[*rows, *(value.copy() for _, value in stamps)]),
     )
 
 

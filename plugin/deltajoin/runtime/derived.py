@@ -42,7 +42,9 @@ def _change(
     touched: int | None = 0
     change_rows[view] = 0
     rows = lookups.union()
-    if rows is not None:
+    if rows is None and program.get("crossing") is not None:
+        touched, change_rows[view] = None, _rows(spark, program["crossing"])
+    elif rows is not None:
         rows.createOrReplaceTempView(quoted(program["rows"]))
         keyed = program["touched"] is not None
         touched = _rows(spark, program["touched"]) if keyed else None

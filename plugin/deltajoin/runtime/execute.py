@@ -290,7 +290,7 @@ class _Run:
             "order": _order_record(plan),
             "kind": self.target["kind"],
             "key": self.target["key"],
-            "columns": self.target["columns"],
+            "columns": targets.visible(self.target),
             "rows": counts,
             "settings": plan["settings"] or read_settings(self.spark),
             "warnings": [
@@ -313,12 +313,22 @@ class _Run:
             record["hidden"] = self.target["hidden"]
         if self.shadow is not None:
             record["shadow"] = self.shadow
+        record |= self._clock()
         if self.proof is not None:
             record["evidence"] = self.proof.report
             record["warnings"] += self.proof.warnings
         elif plan.get("differs"):
             record["evidence"] = {"differs": plan["differs"]}
         return json.dumps({METADATA_KEY: record}, sort_keys=True, ensure_ascii=False)
+
+    def _clock(self) -> dict[str, Any]:
+        """The clock of the epoch, and the stamps of the rows that it writes."""
+        found = {"clock": self.plan["clock"]} if "clock" in self.plan else {}
+        if self.program.get("stamps") is None:
+            return found
+        with explained(f"stamps of {self.plan['model']}"):
+            (row,) = self.spark.sql(self.program["stamps"]).collect()
+        return {**found, "stamps": row.asDict()}
 
     def _derived_record(self, derived: dict[str, Any]) -> dict[str, Any]:
         found = self.derived.get(derived["source"], {})

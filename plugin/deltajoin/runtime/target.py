@@ -87,7 +87,7 @@ def show(spark: SparkSession, target: dict[str, Any]) -> None:
 
 def _shown_sql(target: dict[str, Any], table: str) -> str:
     """The rows that a user sees of a backing table."""
-    columns = ", ".join(quoted(column) for column in target["columns"])
+    columns = ", ".join(quoted(column) for column in visible(target))
     shown = f"SELECT {columns} FROM {table}"
     if target["kind"] == "bag":
         return shown + (
@@ -95,6 +95,11 @@ def _shown_sql(target: dict[str, Any], table: str) -> str:
             "`__deltajoin_copies` AS `__deltajoin_copy`"
         )
     return shown + (f" WHERE {quoted(SHOWN)}" if SHOWN in target.get("hidden", ()) else "")
+
+
+def visible(target: dict[str, Any]) -> list[str]:
+    """The columns that a user sees, stamps among them."""
+    return list(target.get("visible") or target["columns"])
 
 
 def read_target(spark: SparkSession, target: dict[str, Any]) -> DataFrame:

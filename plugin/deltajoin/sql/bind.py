@@ -25,6 +25,8 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, Grouping, JoinGraph
 from deltajoin.names import RESERVED_PREFIX, SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
+from deltajoin.sql.clock import names_clock
+from deltajoin.sql.clocked import clock_of_sources, with_clocked_sources
 from deltajoin.sql.columns import (
     bound,
     flattened,
@@ -70,6 +72,14 @@ from deltajoin.sql.scalars import (
     without_scalars,
 )
 from deltajoin.sql.scope import Block, Item, Outer, Scope, Union
+from deltajoin.sql.stamps import (
+    check_clock,
+    check_declared,
+    clock_of_rows,
+    spelled_without,
+    visible,
+    without_stamps,
+)
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
 from deltajoin.sql.union import Output, is_distinct_set, matched
 from deltajoin.sql.using import joined_names, without_right
@@ -93,13 +103,19 @@ class Reason:
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """A query on known tables: a join graph, or the reason why there is none."""
+    """A query on known tables: a join graph, or the reason why there is none.
+
+    `clock`: what of it decides the rows: "", "day" or "instant"; `reads_clock` is true also where
+    only stamps of a query without graph do.
+    """
 
     sql: str
     tables: tuple[str, ...]
     graph: JoinGraph | None
     reason: Reason | None
     canonical: str
+    clock: str = ""
+    reads_clock: bool = False
 
 
 def bind(
@@ -107,6 +123,7 @@ def bind(
     columns: Columns,
     types: Types | None = None,
     functions: Collection[str] = (),
+    stamps: Collection[str] = (),
 ) -> BoundQuery:
     """Bind a query to its source tables.
 
@@ -115,10 +132,11 @@ def bind(
             holds for the rows that the source has.
         types: (source, column) -> type; a union is kept where types are known.
         functions: those of the user's own that are declared deterministic.
+        stamps: outputs that are declared to move from run to run.
 
     Raises:
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
-            AMBIGUOUS_COLUMN, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME.
+            AMBIGUOUS_COLUMN, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME, NOT_A_STAMP.
     """
     try:
         query = parse(sql)
@@ -126,21 +144,25 @@ def bind(
         if not may_be_a_query(sql):
             raise
         unread = Reason(error.code, error.message, error.where or "the SQL", str(error.remedy))
-        return BoundQuery(sql, tuple(sorted(columns)), None, unread, spelled(sql))
+        clock = "instant" if names_clock(sql) else ""
+        return BoundQuery(sql, tuple(sorted(columns)), None, unread, spelled(sql), clock)
     tables = resolve_tables(query, columns)
-    graph: JoinGraph | None = None
-    reason: Reason | None = None
+    declared = frozenset(name.lower() for name in stamps)
     try:
         check_known(query, sql)
         check_deterministic(query, {name.lower() for name in functions})
-        found = _Binder(columns, types or {}, _Registry(UniqueNames(tuple(columns)))).graph(query)
-        if not found.sources:
+        registry = _Registry(UniqueNames(tuple(columns)), declared)
+        graph = _Binder(columns, types or {}, registry).graph(query)
+        if not graph.sources:
             remedy = "Select from a table."
             raise Unsupported("NO_FROM", "a query without a table", query, remedy)
-        graph = found
+        check_clock(graph, query)
     except Unsupported as stop:
-        reason = _why(query, stop)
-    return BoundQuery(sql, tables, graph, reason, spelled(sql))
+        clock, read = clock_of_rows(sql, declared)
+        mark = spelled_without(sql, declared)
+        return BoundQuery(sql, tables, None, _why(query, stop), mark, clock, read)
+    check_declared(graph, stamps)
+    return BoundQuery(sql, tables, graph, None, spelled(sql), clock_of_sources(graph))
 
 
 def _why(query: exp.Query, stop: Unsupported) -> Reason:
@@ -156,9 +178,10 @@ def _why(query: exp.Query, stop: Unsupported) -> Reason:
 @dataclass(frozen=True)
 class _Registry:
     """The derived sources of a whole query, by the SELECT that each comes from, or by a negative
-    number; their names."""
+    number; their names; the stamps that are declared."""
 
     names: UniqueNames
+    stamps: frozenset[str] = frozenset()
     derived: dict[int, Derived] = field(default_factory=dict)
 
 
@@ -188,14 +211,16 @@ class _Binder:
             block, grouping = self.grouped(select)
         else:
             block = self.block(query)
-        return self._built(Layered(block, grouping, generation, windowing))
+        graph = self._built(Layered(block, grouping, generation, windowing))
+        return without_stamps(graph, self._registry.stamps)
 
     def _built(self, made: Layered) -> JoinGraph:
         self._fill(made.block)
         derived = tuple(self._derived[name] for name in sorted(self._derived))
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
         layers = (made.grouping, derived, made.generation, made.windowing)
-        return build_graph(self.relations, made.block, columns, *layers)
+        graph = build_graph(self.relations, made.block, columns, *layers)
+        return with_clocked_sources(graph, self._registry.names)
 
     def below(self, relation: str) -> tuple[_Binder, Callable[[Layered], Block]]:
         """A binder for a source of its own below, and what puts a relation over what it made."""
@@ -266,11 +291,11 @@ class _Binder:
         self._derived[derived.name] = derived
         relation = self._names.take(name)
         self.relations.append((relation, derived.name))
-        outputs = [
-            (output, exp.column(output, table=relation, quoted=True), origin)
-            for output in derived.graph.output_names
+        outputs: list[tuple[str, exp.Expr, exp.Expr]] = [
+            (output, stamp or exp.column(output, table=relation, quoted=True), origin)
+            for output, stamp in visible(derived.graph)
         ]
-        return Block(items=[relation], outputs=list(outputs))
+        return Block(items=[relation], outputs=outputs)
 
     def grouped(self, select: exp.Select) -> tuple[Block, Grouping]:
         """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""

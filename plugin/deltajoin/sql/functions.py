@@ -2,28 +2,28 @@
 
 The names are those of Spark 4.2's function registry. A scalar that is not listed is a user-defined
 function: nothing proves it deterministic, so a model that calls one is refused.
-`unix_timestamp()` without arguments is the current time; `sql/refuse.py` looks at its arguments.
+`unix_timestamp()` without arguments is the clock; `sql/clock.py` looks at its arguments.
 """
 
 from __future__ import annotations
 
 NON_DETERMINISTIC = frozenset(
     """
-    aes_encrypt curdate current_catalog current_database current_date current_path
-    current_schema current_time current_timestamp current_timezone current_user
+    aes_encrypt current_catalog current_database current_path current_schema current_time
     input_file_block_length input_file_block_start input_file_name java_method
-    localtimestamp monotonically_increasing_id now rand randn random randstr reflect
-    session_user shuffle spark_partition_id try_aes_encrypt try_reflect uniform user uuid
-    version
+    monotonically_increasing_id rand randn random randstr reflect shuffle spark_partition_id
+    try_aes_encrypt try_reflect uniform uuid
     """.split()
 )
 
-#: Literal functions that Spark also accepts without parentheses.
-BARE_NON_DETERMINISTIC = frozenset(
-    """
-    current_date current_time current_timestamp current_user localtimestamp session_user user
-    """.split()
-)
+#: The time of the run, the same for all rows: `sql/clock.py` fixes it for an epoch.
+CLOCK = frozenset("curdate current_date current_timestamp localtimestamp now".split())
+#: Who or what runs, the same for all rows.
+RUN = frozenset("current_timezone current_user session_user user version".split())
+
+#: What Spark also takes without parentheses, where no table has a column of that name.
+BARE = frozenset("current_date current_timestamp current_user session_user user".split())
+BARE_NON_DETERMINISTIC = frozenset(("current_time",))
 
 AGGREGATES = frozenset(
     """

@@ -63,15 +63,15 @@ def _check_call(call: exp.Anonymous, declared: Collection[str]) -> None:
     if name in declared:
         return
     qualified, plain = "." in name, name.rsplit(".", 1)[-1]
-    if plain in functions.NON_DETERMINISTIC or (
-        plain in ("unix_timestamp", "to_unix_timestamp") and not call.expressions
-    ):
+    if plain in functions.NON_DETERMINISTIC:
         raise changing(f"{name}()", call)
     known = (
         functions.SCALARS
         | functions.AGGREGATES
         | functions.WINDOW_ONLY
         | functions.GENERATORS
+        | functions.CLOCK
+        | functions.RUN
         | {"range"}
     )
     if qualified or name not in known:

@@ -149,6 +149,8 @@ class Scope:
         found += _found([item for item in self.items if name not in item.hidden], name)
         if found:
             return self._single(found, parts[1:], node)
+        if len(parts) == 1 and name in functions.BARE:
+            return exp.Anonymous(this=name)
         if name in self.aliases:
             return _with_fields(self.aliases[name].copy(), parts[1:])
         if self.outer is not None:

@@ -63,6 +63,7 @@ class DeltaJoinOperator(BaseOperator):
     :param sources: table name as the SQL writes it -> Delta path or catalog name.
     :param target: Delta path of the target.
     :param keys: table name -> columns that are unique in it.
+    :param stamps: output columns that are rendered anew at each run, as a literal of its start.
     :param mode: `auto`, `incremental`, `incremental_strict`, `full` or `shadow`.
     :param model_name: name of the epochs in the target; the last part of `target` by default.
     :param submit: `in_process` runs Spark in the task; `spark_submit` plans in the task, without a
@@ -93,6 +94,7 @@ class DeltaJoinOperator(BaseOperator):
         sources: Mapping[str, str] | None = None,
         target: str | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
+        stamps: Sequence[str] | None = None,
         mode: str | None = None,
         model_name: str | None = None,
         submit: str = "in_process",
@@ -109,6 +111,7 @@ class DeltaJoinOperator(BaseOperator):
         self.sources = sources
         self.target = target
         self.keys = keys
+        self.stamps = stamps
         self.mode = mode
         self.model_name = model_name
         self.submit = submit
@@ -182,6 +185,7 @@ class DeltaJoinOperator(BaseOperator):
             target=target,
             keys=dict(self.keys or {}),
             mode=self.mode or "auto",
+            stamps=tuple(self.stamps or ()),
         )
 
     def _beside_dag(self, file: str | Path) -> Path:
@@ -201,6 +205,7 @@ class DeltaJoinOperator(BaseOperator):
             "sources": self.sources,
             "target": self.target,
             "keys": self.keys,
+            "stamps": self.stamps,
             "mode": self.mode,
             "model_name": self.model_name,
         }

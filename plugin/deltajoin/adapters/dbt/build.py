@@ -125,6 +125,7 @@ def model_of(
         reorder=options.reorder,
         sketches=options.sketches,
         functions=options.functions,
+        stamps=options.stamps,
         order=options.order,
     )
 

@@ -28,6 +28,7 @@ _KNOWN = (
     "order",
     "sketches",
     "functions",
+    "stamps",
 )
 
 
@@ -44,6 +45,7 @@ class Options:
     order: tuple[str, ...] = ()
     sketches: bool = False
     functions: Mapping[str, str] = field(default_factory=dict)
+    stamps: tuple[str, ...] = ()
 
 
 def read_options(config: Any, where: str) -> Options:
@@ -55,7 +57,7 @@ def read_options(config: Any, where: str) -> Options:
         >>> read_options({"mdoe": "full"}, "model m")
         Traceback (most recent call last):
         ...
-        deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode, references, hints, strategy, reorder, order, sketches, functions.
+        deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode, references, hints, strategy, reorder, order, sketches, functions, stamps.
     """  # noqa: E501
     if config is None or config == "":
         return Options()
@@ -86,6 +88,7 @@ def read_options(config: Any, where: str) -> Options:
         "order": _read_order,
         "sketches": partial(_read_switch, "sketches"),
         "functions": _read_functions,
+        "stamps": _read_stamps,
     }
     return Options(**{name: read[name](value, where) for name, value in given.items()})
 
@@ -147,6 +150,14 @@ def _read_switch(name: str, value: Any, where: str) -> bool:
     if not isinstance(value, bool):
         raise _invalid(f"{name} is {value!r}", where, "Use true or false.")
     return value
+
+
+def _read_stamps(stamps: Any, where: str) -> tuple[str, ...]:
+    names = [stamps] if isinstance(stamps, str) else stamps
+    if not _are_names(names):
+        remedy = "Write stamps as [column, ...]."
+        raise _invalid(f"stamps is {stamps!r}, not a list of output columns", where, remedy)
+    return tuple(names)
 
 
 def _read_functions(functions: Any, where: str) -> Mapping[str, str]:

@@ -1,0 +1,82 @@
+"""The clock of an epoch: one moment for the whole run, named in its record.
+
+A stamp takes it for the rows that are written. Where the clock decides rows, a moved clock is work
+even if no source changed; a query that speaks of days alone sees it move at midnight, in the time
+zone that the epochs keep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+from deltajoin.delta.derived import Moment
+from deltajoin.delta.history import Record
+from deltajoin.delta.plan import Target
+from deltajoin.sql.bind import BoundQuery
+from deltajoin.sql.clock import frozen, moves
+from deltajoin.sql.dialect import parse_expression
+
+_ZONE = "spark.sql.session.timeZone"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def micros(clock: datetime) -> int:
+    """Microseconds since 1970 in UTC.
+
+    Example:
+        >>> micros(datetime(1970, 1, 2, tzinfo=UTC))
+        86400000000
+    """
+    since = clock - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def reads_clock(query: BoundQuery, target: Target) -> bool:
+    """True where the clock decides rows, or is in a stamp."""
+    if query.clock or query.reads_clock:
+        return True
+    return any(moves(parse_expression(s.sql)) for s in target.stamps)
+
+
+def at_clock(target: Target, clock: datetime | None) -> Target:
+    """The target with its stamps as of a moment."""
+    if clock is None:
+        return target
+    moment = micros(clock)
+    return replace(
+        target, stamps=tuple(replace(s, sql=frozen(s.sql, moment)) for s in target.stamps)
+    )
+
+
+def moment_of(now: datetime, last: Record | None, moved: str | None) -> Moment:
+    """The clock of this epoch and the last."""
+    before = micros(datetime.fromisoformat(last["clock"])) if last and "clock" in last else None
+    return Moment(micros(now), before, moved is not None)
+
+
+def clock_moved(kind: str, now: datetime, last: Record | None) -> str | None:
+    """How the clock moved that decides rows, since the last epoch; None where it did not.
+
+    Args:
+        kind: "day" where only the date decides, "instant", or "" where nothing does.
+    """
+    if not kind or last is None:
+        return None
+    if "clock" not in last:
+        return "the last epoch names no clock"
+    before = datetime.fromisoformat(last["clock"])
+    zone = _zone(str(last["settings"].get(_ZONE, "")))
+    if kind == "day" and zone is not None:
+        days = [moment.astimezone(zone).date() for moment in (before, now)]
+        return None if days[0] == days[1] else f"the date went from {days[0]} to {days[1]}"
+    return None if before == now else f"the clock went from {before} to {now}"
+
+
+def _zone(name: str) -> tzinfo | None:
+    """A time zone of Python's for one of Spark's; None where there is none of that name."""
+    try:
+        return ZoneInfo(name)
+    except (ValueError, KeyError, OSError):
+        return None

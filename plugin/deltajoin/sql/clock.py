@@ -1,0 +1,135 @@
+"""The clock in a query: who reads it, and the query with the clock at one moment.
+
+Spark's `current_timestamp()` is one moment for a whole statement. Here it is one for a whole epoch:
+a call is exchanged, in the text, for an expression over that moment with the type that the call has
+
+    current_timestamp(), now()      timestamp_micros(n)
+    current_date(), curdate()       CAST(timestamp_micros(n) AS DATE)
+    localtimestamp()                CAST(timestamp_micros(n) AS TIMESTAMP_NTZ)
+    unix_timestamp()                seconds
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from sqlglot import exp
+
+from deltajoin.sql import functions
+from deltajoin.sql.dialect import parse, parse_expression
+from deltajoin.sql.spans import span_of
+
+_SECONDS = ("unix_timestamp",)
+_LONG = ("day", "dd", "week", "month", "mm", "mon", "quarter", "year", "yy", "yyyy")
+_DAYS = ("curdate", "current_date")
+
+
+def called(node: exp.Expr) -> str:
+    """The name of the clock's or the run's function that a bound node calls, else nothing."""
+    if not isinstance(node, exp.Anonymous):
+        return ""
+    name = str(node.this).lower()
+    if name in _SECONDS and not node.expressions:
+        return name
+    return name if name in functions.CLOCK | functions.RUN else ""
+
+
+def moves(node: exp.Expr) -> bool:
+    """True for an expression that reads the clock or the run.
+
+    Example:
+        >>> from deltajoin.sql.dialect import parse_expression
+        >>> [moves(parse_expression(sql)) for sql in ("now() - interval 1 day", "to_date('x')")]
+        [True, False]
+    """
+    return any(called(part) for part in node.walk())
+
+
+def clock_calls(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """Calls of the clock in a query or expression; those without parentheses too."""
+    for node in tree.walk():
+        bare = isinstance(node, exp.Column) and len(node.parts) == 1
+        name = node.name.lower() if bare else called(node)
+        if name in (functions.BARE - functions.RUN if bare else {*functions.CLOCK, *_SECONDS}):
+            yield node
+
+
+def names_clock(sql: str) -> bool:
+    """True for a text that can't be read and has a word of the clock in it."""
+    words = {word.lower() for word in re.findall(r"\w+", sql)}
+    return bool(words & {*functions.CLOCK, *_SECONDS})
+
+
+def is_daily(node: exp.Expr) -> bool:
+    """True for a call of the clock that gives the same all day."""
+    name = node.name.lower() if isinstance(node, exp.Column) else called(node)
+    while isinstance(node.parent, exp.Paren):
+        node = node.parent
+    around = node.parent
+    if isinstance(around, (exp.Cast, exp.TryCast)) and around.to.is_type("date"):
+        return True
+    if isinstance(around, exp.Anonymous) and name not in _DAYS:
+        first, outer = around.expressions[0], str(around.this).lower()
+        units = outer == "date_trunc" and isinstance(first, exp.Literal)
+        return outer in ("date", "to_date") or (units and first.name.lower() in _LONG)
+    return name in _DAYS
+
+
+def frozen(sql: str, micros: int) -> str:
+    """An expression of a graph with the clock at a moment, in microseconds since 1970 in UTC.
+
+    Example:
+        >>> frozen("date_add(current_date(), 1)", 5)
+        'date_add(CAST(timestamp_micros(5) AS DATE), 1)'
+    """
+    return _exchanged(sql, parse_expression(sql), micros) or sql
+
+
+def frozen_query(sql: str, micros: int, columns: Collection[str]) -> str | None:
+    """A whole text with the clock at a moment; None where something may not be the clock, or where
+    a column has no name but that of the call.
+
+    Args:
+        columns: those of the tables, in lower case.
+    """
+    tree = parse(sql)
+    names = {*columns, *(alias.alias.lower() for alias in tree.find_all(exp.Alias))}
+    for alias in tree.find_all(exp.TableAlias):
+        names |= {column.name.lower() for column in alias.args.get("columns") or []}
+    for call in clock_calls(tree):
+        if isinstance(call, exp.Column) and call.name.lower() in names:
+            return None
+    for select in tree.find_all(exp.Select):
+        for output in select.expressions:
+            if not isinstance(output, exp.Alias) and next(clock_calls(output), None) is not None:
+                return None
+    return _exchanged(sql, tree, micros)
+
+
+def _exchanged(sql: str, tree: exp.Expr, micros: int) -> str | None:
+    edits = []
+    for call in clock_calls(tree):
+        name = call.name.lower() if isinstance(call, exp.Column) else called(call)
+        span = span_of(call)
+        if (
+            span is None
+            or isinstance(call.parent, exp.Dot)
+            or not re.fullmatch(
+                rf"`?{name}`?(\s*\(\s*\))?", sql[span.start : span.end], re.IGNORECASE
+            )
+        ):
+            return None
+        edits.append((span.start, span.end, _at(name, micros)))
+    for start, end, value in sorted(edits, reverse=True):
+        sql = sql[:start] + value + sql[end:]
+    return sql
+
+
+def _at(name: str, micros: int) -> str:
+    moment = f"timestamp_micros({micros})"
+    if name in _DAYS:
+        return f"CAST({moment} AS DATE)"
+    if name == "localtimestamp":
+        return f"CAST({moment} AS TIMESTAMP_NTZ)"
+    return f"{micros // 1_000_000}L" if name in _SECONDS else moment

@@ -1,0 +1,154 @@
+"""A table under a condition on the clock, as a source of its own.
+
+    FROM orders o JOIN customers c ... WHERE o.day >= current_date() - 7
+    FROM (SELECT ... FROM orders WHERE day >= current_date() - 7) o JOIN customers c ...
+
+So the condition stands in one place, and the source's change is that of the table by the new clock
+and the rows that cross between the old clock and the new (`emit/derived.py`). It may be a condition
+of a WHERE, of an inner join, or of an outer, semi or anti join on its far side, over one relation.
+Any other condition on the clock stays where it is: then the query is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from deltajoin.graph import (
+    Block,
+    Core,
+    Derived,
+    Join,
+    JoinGraph,
+    Predicate,
+    Projection,
+    Relation,
+)
+from deltajoin.names import UniqueNames
+from deltajoin.sql.clock import clock_calls, frozen, is_daily
+from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.group import input_column
+
+
+def with_clocked_sources(graph: JoinGraph, names: UniqueNames) -> JoinGraph:
+    """The graph with conditions on the clock moved into sources.
+
+    Args:
+        names: those of all sources; new ones are taken from it.
+    """
+    if graph.has_union or len(graph.branches) != 1 or graph.copies:
+        return graph
+    (core,) = graph.branches
+    moved = dict.fromkeys(p for p in _movable(core) if reads_clock(p))
+    if not moved:
+        return graph
+    graph = _without(graph, frozenset(moved))
+    read = set(_read(graph))
+    for relation in graph.relations:
+        own = tuple(p for p in moved if p.relations == {relation.name})
+        if own:
+            graph = _clocked(graph, relation, own, read, names)
+    return graph
+
+
+def reads_clock(predicate: Predicate) -> bool:
+    """True for a condition on the clock."""
+    return "(" in predicate.sql and any(clock_calls(parse_expression(predicate.sql)))
+
+
+def at_moment(graph: JoinGraph, micros: int) -> JoinGraph:
+    """The graph of a clocked source with the clock at a moment."""
+    predicates = tuple(replace(p, sql=frozen(p.sql, micros)) for p in graph.predicates)
+    return replace(graph, predicates=predicates)
+
+
+def clock_of_sources(graph: JoinGraph) -> str:
+    """What of the clock decides rows of clocked sources: "", "day" or "instant"."""
+    calls = [
+        is_daily(call)
+        for derived in graph.all_derived
+        if derived.clocked
+        for predicate in derived.graph.predicates
+        for call in clock_calls(parse_expression(predicate.sql))
+    ]
+    return "" if not calls else "day" if all(calls) else "instant"
+
+
+def _movable(core: Core) -> Iterator[Predicate]:
+    """Conditions that filter a relation before all joins."""
+    yield from (p for p in core.predicates if len(p.relations) == 1 and p.relations <= core.inner)
+    for attachment in core.attachments:
+        inner = attachment.core.inner
+        yield from (p for p in attachment.on if len(p.relations) == 1 and p.relations <= inner)
+        yield from _movable(attachment.core)
+
+
+def _clocked(
+    graph: JoinGraph,
+    relation: Relation,
+    own: tuple[Predicate, ...],
+    read: set[tuple[str, str]],
+    names: UniqueNames,
+) -> JoinGraph:
+    name = names.take(f"{relation.name}_by_clock")
+    columns = tuple(c for c in relation.columns if (relation.name, c) in read)
+    columns = columns or relation.columns[:1]
+    below = tuple(d for d in graph.derived if d.name == relation.source)
+    rows = JoinGraph((relation,), own, tuple(_column(relation, c) for c in columns), derived=below)
+    others = tuple(replace(r, source=name, columns=columns) if r is relation else r
+                   for r in graph.relations)  # fmt: skip
+    used = {r.source for r in others}
+    derived = [*(d for d in graph.derived if d.name in used), Derived(name, rows, clocked=True)]
+    return replace(
+        graph, relations=others, derived=tuple(sorted(derived, key=lambda one: one.name))
+    )
+
+
+def _column(relation: Relation, name: str) -> Projection:
+    node = input_column(name)
+    node.set("table", input_column(relation.name).this)
+    return Projection(name, text(node), ((relation.name, name),), (relation.name, name))
+
+
+def _read(graph: JoinGraph) -> Iterator[tuple[str, str]]:
+    """The columns that anything but the moved conditions reads."""
+    (core,) = graph.branches
+    for predicate in (*core.all_predicates(), *_written(graph.root)):
+        yield from predicate.refs
+    for projection in graph.outputs(core):
+        yield from projection.refs
+
+
+def _written(block: Block) -> Iterator[Predicate]:
+    yield from block.predicates
+    for item in block.items:
+        if isinstance(item, Join):
+            yield from (*item.on, *_written(item.left), *_written(item.right))
+
+
+def _without(graph: JoinGraph, gone: frozenset[Predicate]) -> JoinGraph:
+    """The graph without some conditions, in its normal form and as it was written."""
+
+    def left(predicates: tuple[Predicate, ...]) -> tuple[Predicate, ...]:
+        return tuple(p for p in predicates if p not in gone)
+
+    def of_core(core: Core) -> Core:
+        attachments = tuple(
+            replace(a, core=of_core(a.core), on=left(a.on)) for a in core.attachments
+        )
+        return replace(core, predicates=left(core.predicates), attachments=attachments)
+
+    def of_block(block: Block) -> Block:
+        items = tuple(i if isinstance(i, str) else of_join(i) for i in block.items)
+        return Block(items, left(block.predicates))
+
+    def of_join(join: Join) -> Join:
+        one, other = of_block(join.left), of_block(join.right)
+        return replace(join, left=one, right=other, on=left(join.on))
+
+    return replace(
+        graph,
+        predicates=left(graph.predicates),
+        joins=tuple(map(of_join, graph.joins)),
+        cores=tuple(map(of_core, graph.cores)),
+    )

@@ -1,0 +1,371 @@
+"""Output columns that are the same in all rows and move with the clock or the run: stamps.
+
+    SELECT o.id, c.name, current_timestamp() AS loaded_at FROM o JOIN c ...
+
+What the query gives out splits into rows, which are kept, and stamps, which a row gets when it is
+written. A stamp reads no column, through all layers and in every arm of a union alike; that it
+moves is seen from its functions, or declared, for a literal that is rendered anew at each run. The
+clock anywhere else decides rows: such a query is not kept.
+
+Caller: gives finished graphs, derived ones first; takes `stamps` for expressions where a derived
+graph is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.graph import Core, Grouping, JoinGraph, Projection, Stamp
+from deltajoin.layers import INPUT
+from deltajoin.sql import functions
+from deltajoin.sql.clock import clock_calls, is_daily, moves
+from deltajoin.sql.dialect import parse, parse_expression, place, spelled, text, unwrapped
+from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.spans import span_of
+from deltajoin.sql.tables import find_cte
+
+Constants = Mapping[str, str]
+_NEVER = (exp.Column, exp.Query, exp.Window, exp.Star, exp.Exists, exp.Placeholder, exp.Parameter)
+_REMEDY = "Filter in a subquery of one table; else the query is rebuilt when the clock moves."
+
+
+def is_constant(node: exp.Expr) -> bool:
+    """True for an expression over literals, scalar functions, the clock and the run alone.
+
+    Example:
+        >>> [is_constant(parse_expression(sql)) for sql in ("now() - interval 1 day", "count(1)")]
+        [True, False]
+    """
+    known = functions.SCALARS | functions.CLOCK | functions.RUN
+    return all(
+        not isinstance(part, _NEVER)
+        and (not isinstance(part, exp.Anonymous) or str(part.this).lower() in known)
+        for part in node.walk()
+    )
+
+
+def without_stamps(graph: JoinGraph, declared: Collection[str] = ()) -> JoinGraph:
+    """The graph with its stamps apart from its rows.
+
+    Args:
+        declared: names of outputs, in lower case, that are stamps where they are constant.
+
+    Raises:
+        Unsupported: CLOCK where no other output, or no other group key, is left.
+    """
+    rows = _joined(graph)
+    below = _over(_made(graph), rows) if graph.generation else rows
+    layered = graph.grouping or graph.windowing
+    outputs = _over(_outputs(graph), below) if layered else below
+    stamps = tuple(
+        Stamp(name, outputs[name], place)
+        for place, name in enumerate(graph.output_names)
+        if name in outputs and (name.lower() in declared or moves(parse_expression(outputs[name])))
+    )
+    if not stamps:
+        return graph
+    if len(stamps) == len(graph.output_names):
+        raise Unsupported("CLOCK", "a query of stamps alone", None, "Select a column too.")
+    gone = {stamp.name for stamp in stamps}
+    moved = {stamp.sql for stamp in stamps}
+    graph = replace(_without_outputs(graph, gone, below, moved), stamps=stamps)
+    return _pruned(graph, {name for name, sql in rows.items() if sql in moved})
+
+
+def visible(graph: JoinGraph) -> list[tuple[str, exp.Expr | None]]:
+    """All outputs as the query gives them out, with the expression of each that is a stamp."""
+    found: list[tuple[str, exp.Expr | None]] = [(name, None) for name in graph.output_names]
+    for stamp in graph.stamps:
+        found.insert(stamp.position, (stamp.name, parse_expression(stamp.sql)))
+    return found
+
+
+def check_clock(graph: JoinGraph, query: exp.Query) -> None:
+    """`Unsupported` where the clock or the run decides rows, at any depth.
+
+    Args:
+        query: as it was parsed, for the line.
+    """
+    clocked = [derived.graph for derived in graph.all_derived if derived.clocked]
+    for part in (part for part in graph.parts if part not in clocked):
+        for sql in _texts(part):
+            found = next((n for n in parse_expression(sql).walk() if moves(n)), None)
+            if found is None:
+                continue
+            if next(clock_calls(found), None) is None:
+                what = f"{sql}, which gives another result at each run,"
+                raise Unsupported("NON_DETERMINISTIC", what, _line(query), _REMEDY)
+            raise Unsupported("CLOCK", "the clock inside a row", _line(query), _REMEDY)
+
+
+def check_declared(graph: JoinGraph, declared: Collection[str]) -> None:
+    """Refuse a declared stamp that is none.
+
+    Raises:
+        DeltaJoinError: NOT_A_STAMP.
+    """
+    found = {stamp.name.lower() for stamp in graph.stamps}
+    for name in declared:
+        if name.lower() not in found:
+            raise DeltaJoinError(
+                "NOT_A_STAMP",
+                f"stamps: '{name}' is no output column that is the same in all rows",
+                where=name,
+                remedy="Declare literals and expressions of literals alone.",
+            )
+
+
+# A query that is rebuilt: by its text ------------------------------------------------------------
+
+
+def stamp_outputs(query: exp.Query, declared: Collection[str] = ()) -> list[exp.Expr]:
+    """The stamps of a query, also through CTEs and subqueries whose columns are all passed on, as
+    nodes of its tree; one that anything else in the query may read is none."""
+    found = _stamps_of(query, declared)
+    inside = {id(node) for _, _, value in found for node in value.walk()}
+    read = {c.name.lower() for c in query.find_all(exp.Column) if id(c) not in inside}
+    return [value for name, _, value in found if name not in read]
+
+
+def _stamps_of(query: exp.Expr, declared: Collection[str]) -> list[tuple[str, int, exp.Expr]]:
+    """Name, position and expression of each output that may be a stamp."""
+    select = _innermost(query)
+    if isinstance(select, exp.SetOperation):
+        left, right = (_stamps_of(arm, declared) for arm in (select.this, select.expression))
+        same = {(position, spelled(text(value))) for _, position, value in left} & {
+            (position, spelled(text(value))) for _, position, value in right
+        }
+        both = (*left, *((name, position, value) for name, position, value in right))
+        return [one for one in both if (one[1], spelled(text(one[2]))) in same]
+    found = []
+    outputs = select.expressions if isinstance(select, exp.Select) else []
+    for position, node in enumerate(outputs):
+        value = node.this if isinstance(node, exp.Alias) else node
+        bare = isinstance(value, exp.Column) and next(clock_calls(value), None) is not None
+        moving = node.alias_or_name.lower() in declared or bare or moves(value)
+        if moving and (bare or is_constant(value)):
+            found.append((node.alias_or_name.lower(), position, value))
+    return found
+
+
+def clock_of_rows(sql: str, declared: Collection[str] = ()) -> tuple[str, bool]:
+    """What of the clock decides the rows of a text: "", "day" or "instant"; and whether it is read
+    at all."""
+    query = parse(sql)
+    stamped = {id(n) for stamp in stamp_outputs(query, declared) for n in stamp.walk()}
+    calls = list(clock_calls(query))
+    deciding = [is_daily(call) for call in calls if id(call) not in stamped]
+    kind = "" if not deciding else "day" if all(deciding) else "instant"
+    return kind, bool(calls)
+
+
+def masked_text(sql: str, declared: Collection[str]) -> str:
+    """A text with the literals of its stamps masked: what stays the same from run to run."""
+    edits = []
+    for stamp in stamp_outputs(parse(sql), declared):
+        if span := span_of(stamp):
+            edits.append((span.start, span.end, masked(sql[span.start : span.end])))
+    for start, end, value in sorted(edits, reverse=True):
+        sql = sql[:start] + value + sql[end:]
+    return sql
+
+
+def masked(sql: str) -> str:
+    """An expression with its literals masked, so that its type is still seen.
+
+    Example:
+        >>> masked("CAST('2026-01-03 04:05' AS TIMESTAMP)"), masked("20260103"), masked("1.25")
+        ("CAST('?' AS TIMESTAMP)", '0', '0.00')
+    """
+    sql = re.sub(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"", "'?'", sql)
+    sql = re.sub(r"(?<![\w.])\d{1,9}(?![\w.])", "0", sql)
+    return re.sub(r"\d", "0", sql)
+
+
+def _innermost(query: exp.Expr) -> exp.Expr:
+    """The query below those that give out all columns of it, and nothing else."""
+    while True:
+        query = unwrapped(query) if isinstance(query, exp.Query) else query
+        source = query.args.get("from_") if isinstance(query, exp.Select) else None
+        if source is None or not _passes_on(query):
+            return query
+        node = source.this
+        if node.args.get("joins") or node.args.get("pivots"):
+            return query
+        cte = find_cte(node) if isinstance(node, exp.Table) else None
+        below = cte.this if cte is not None else node.this
+        if not isinstance(below, exp.Query) or (cte is not None and _is_read_again(node, cte)):
+            return query
+        query = below
+
+
+def _is_read_again(table: exp.Expr, cte: exp.CTE) -> bool:
+    others = table.root().find_all(exp.Table)
+    return any(other is not table and find_cte(other) is cte for other in others)
+
+
+def _passes_on(select: exp.Expr) -> bool:
+    """True for `SELECT * FROM x`, cut off at most."""
+    known = {"kind", "expressions", "from_", "with_", "limit"}
+    if {name for name, value in select.args.items() if value} - known:
+        return False
+    star, *more = select.expressions
+    return not more and isinstance(star, exp.Star) and not any(star.args.values())
+
+
+# Levels of a graph -------------------------------------------------------------------------------
+
+
+def _joined(graph: JoinGraph) -> dict[str, str]:
+    """The constants among the joined rows' columns, alike in all branches."""
+    found: dict[str, str] = {}
+    for projection in graph.projections:
+        values = {_by_name(graph.outputs(core))[projection.name].sql for core in graph.branches}
+        sql = projection.sql
+        if values == {sql} and not projection.refs and is_constant(parse_expression(sql)):
+            found[projection.name] = sql
+    return found
+
+
+def _by_name(projections: Iterable[Projection]) -> dict[str, Projection]:
+    return {projection.name: projection for projection in projections}
+
+
+def _made(graph: JoinGraph) -> list[tuple[str, str]]:
+    return [(o.name, o.sql) for o in graph.generation.outputs] if graph.generation else []
+
+
+def _outputs(graph: JoinGraph) -> list[tuple[str, str]]:
+    if graph.grouping is not None:
+        return list(graph.grouping.outputs)
+    return [(o.name, o.sql) for o in graph.windowing.outputs] if graph.windowing else []
+
+
+def _over(outputs: list[tuple[str, str]], below: Constants) -> dict[str, str]:
+    """The constants among outputs, with those of the level below written out."""
+    found = {}
+    for name, sql in outputs:
+        holder = exp.Paren(this=parse_expression(sql))
+        for column in list(holder.find_all(exp.Column)):
+            if column.table == INPUT and column.name in below:
+                column.replace(parse_expression(below[column.name]))
+        if is_constant(holder.this):
+            found[name] = text(holder.this)
+    return found
+
+
+def _without_outputs(
+    graph: JoinGraph, gone: set[str], below: Constants, moved: set[str]
+) -> JoinGraph:
+    if graph.grouping is not None:
+        return replace(graph, grouping=_ungrouped(graph.grouping, gone, below, moved))
+    if made := graph.windowing:
+        kept = tuple(o for o in made.outputs if o.name not in gone)
+        return replace(graph, windowing=replace(made, outputs=kept))
+    if generated := graph.generation:
+        kept = tuple(o for o in generated.outputs if o.name not in gone)
+        return replace(graph, generation=replace(generated, outputs=kept))
+    return _without_columns(graph, gone)
+
+
+def _ungrouped(grouping: Grouping, gone: set[str], below: Constants, moved: set[str]) -> Grouping:
+    """Groups without the keys that are stamps, which are the same in all of them."""
+    pairs = [
+        (key, output)
+        for key, output in zip(grouping.keys, grouping.key_outputs, strict=False)
+        if below.get(key) not in moved
+    ]
+    if grouping.keys and not pairs:
+        raise Unsupported("CLOCK", "a GROUP BY of stamps alone", None, "Group by a column too.")
+    return replace(
+        grouping,
+        keys=tuple(key for key, _ in pairs),
+        outputs=tuple(o for o in grouping.outputs if o[0] not in gone),
+        key_outputs=tuple(output for _, output in pairs) or grouping.key_outputs,
+    )
+
+
+def _without_columns(graph: JoinGraph, gone: set[str]) -> JoinGraph:
+    def kept(projections: tuple[Projection, ...]) -> tuple[Projection, ...]:
+        left = tuple(p for p in projections if p.name not in gone)
+        return left or (Projection(projections[0].name, "TRUE", ()),) if projections else ()
+
+    def cut(core: Core) -> Core:
+        return replace(core, projections=kept(core.projections))
+
+    cores = tuple(map(cut, graph.cores))
+    return replace(graph, projections=kept(graph.projections), cores=cores)
+
+
+def _pruned(graph: JoinGraph, spare: set[str]) -> JoinGraph:
+    """The graph without columns of the joined rows that were for stamps alone."""
+    if graph.generation is not None and (graph.grouping or graph.windowing):
+        read = _read(_above(graph))
+        kept = tuple(o for o in graph.generation.outputs if o.column not in spare or o.name in read)
+        graph = replace(graph, generation=replace(graph.generation, outputs=kept))
+    if graph.generation is not None or graph.grouping or graph.windowing:
+        graph = _without_columns(graph, spare - _read(_layer(graph)))
+    return graph
+
+
+def _read(texts: Iterable[str]) -> set[str]:
+    return {
+        column.name
+        for sql in texts
+        for column in parse_expression(sql).find_all(exp.Column)
+        if column.table == INPUT
+    }
+
+
+def _layer(graph: JoinGraph) -> Iterator[str]:
+    """The texts that read the joined rows."""
+    if made := graph.generation:
+        yield from (o.sql for o in made.outputs)
+        yield from (generator.call for generator in made.generators)
+        yield from made.conditions
+    else:
+        yield from _above(graph)
+
+
+def _above(graph: JoinGraph) -> Iterator[str]:
+    """The texts of groups or windows."""
+    if grouping := graph.grouping:
+        yield from (sql for _, sql in grouping.outputs)
+        yield from (f"`{INPUT}`.`{key}`" for key in grouping.keys)
+        yield from [grouping.having] if grouping.having else []
+    if made := graph.windowing:
+        yield from (o.sql for o in made.outputs)
+        yield from (sql for _, sql in made.windows)
+        yield from (order.peers for order in made.orders)
+        yield from (f"`{INPUT}`.`{key}`" for key in made.keys)
+        yield from made.conditions
+
+
+def _texts(graph: JoinGraph) -> Iterator[str]:
+    """Every expression of a graph that decides its rows, each once."""
+    found: dict[str, None] = {}
+    for core in graph.branches:
+        found |= dict.fromkeys(p.sql for p in core.all_predicates())
+        found |= dict.fromkeys(p.sql for p in graph.outputs(core))
+    found |= dict.fromkeys(p.sql for p in graph.predicates)
+    found |= dict.fromkeys([*_layer(graph), *_above(graph)])
+    found |= dict.fromkeys(f"({derived.text})" for derived in graph.derived if derived.text)
+    yield from (sql for sql in found if "(" in sql)
+
+
+def _line(query: exp.Query) -> exp.Expr | None:
+    """The first call of the clock or the run, or the nearest around it whose line is known."""
+    for node in query.walk():
+        if moves(node) and node is not query and not node.find(exp.Query):
+            return node if place(node) else node.parent
+    return next((c for c in clock_calls(query) if place(c)), query)
+
+
+def spelled_without(sql: str, declared: Collection[str]) -> str:
+    """What tells a text that is rebuilt from others: its words, but for its stamps' literals."""
+    return spelled(masked_text(sql, declared))

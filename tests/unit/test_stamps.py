@@ -1,0 +1,216 @@
+"""Which outputs are stamps, what the fingerprint holds, when the clock is work; without Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import deltajoin
+from deltajoin.delta.clock import clock_moved
+from deltajoin.errors import DeltaJoinError
+from deltajoin.graph import JoinGraph
+from deltajoin.sql.bind import BoundQuery, bind
+from deltajoin.sql.clock import frozen, frozen_query
+from deltajoin.sql.stamps import masked
+from tests.spark.shop import KEYS, Shop, open_shop
+
+COLUMNS = {"f": ("id", "k", "x", "day"), "w": ("k", "y")}
+TYPES = {(table, name): "bigint" for table, names in COLUMNS.items() for name in names}
+JOIN = "FROM f JOIN w ON f.k = w.k"
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def bound(sql: str, *stamps: str) -> BoundQuery:
+    return bind(sql, COLUMNS, TYPES, stamps=stamps)
+
+
+def graph(sql: str, *stamps: str) -> JoinGraph:
+    found = bound(sql, *stamps)
+    assert found.graph is not None, found.reason
+    return found.graph
+
+
+STAMPS = [
+    "current_timestamp()",
+    "current_timestamp",
+    "CURRENT_DATE",
+    "`current_date`",
+    "now() - INTERVAL 1 DAY 12 HOURS",
+    "CAST(current_timestamp() AS DATE)",
+    "current_date()::STRING",
+    "date_format(localtimestamp(), 'yyyy')",
+    "unix_timestamp()",
+    "curdate()",
+    "current_user",
+    "concat(session_user(), ' at ', now())",
+    "CASE WHEN hour(now()) < 12 THEN 'early' ELSE 'late' END",
+]
+
+
+@pytest.mark.parametrize("stamp", STAMPS)
+def test_a_column_of_the_clock_or_the_run_alone_is_a_stamp(stamp: str) -> None:
+    for sql in (
+        f"SELECT f.id, {stamp} AS at, w.y {JOIN}",
+        f"SELECT f.k AS id, {stamp} AS at, count(*) AS y {JOIN} GROUP BY f.k",
+        f"SELECT f.k AS id, {stamp} AS at, sum(f.x) AS y {JOIN} GROUP BY 1, 2",
+        f"SELECT DISTINCT f.k AS id, {stamp} AS at, w.y {JOIN}",
+        f"SELECT f.k AS id, {stamp} AS at, rank() OVER (PARTITION BY f.k ORDER BY f.x) AS y {JOIN}",
+        f"SELECT f.id, {stamp} AS at, e AS y {JOIN} LATERAL VIEW explode(array(1, f.x)) AS e",
+        f"SELECT id, {stamp} AS at, x AS y FROM f UNION ALL SELECT k, {stamp}, y FROM w",
+        f"SELECT id, {stamp} AS at, x AS y FROM f UNION SELECT k, {stamp}, y FROM w",
+        f"WITH a AS (SELECT f.id, {stamp} AS at, w.y {JOIN}) SELECT * FROM a",
+        f"WITH a AS (SELECT k, {stamp} AS at, count(*) AS n FROM f GROUP BY k) "
+        "SELECT a.k AS id, a.at, w.y FROM a JOIN w ON a.k = w.k",
+        f"SELECT z.id, z.at, z.y FROM (SELECT f.id, w.y, {stamp} AS at {JOIN}) z",
+    ):
+        found = graph(sql)
+        assert found.output_names == ("id", "y"), sql
+        assert [(s.name, s.position) for s in found.stamps] == [("at", 1)], sql
+        assert found.visible_names == ("id", "at", "y")
+
+
+def test_a_stamp_of_a_stamp_is_one() -> None:
+    found = graph(f"SELECT f.id, now() AS at, date_add(at, 1) AS tomorrow {JOIN}")
+    assert [stamp.name for stamp in found.stamps] == ["at", "tomorrow"]
+
+
+KEPT = {
+    f"SELECT f.id {JOIN} WHERE f.day >= current_date() - 7": "day",
+    f"SELECT f.id {JOIN} WHERE f.day >= CAST(now() AS DATE) AND f.x > 1": "day",
+    f"SELECT f.id {JOIN} WHERE f.day >= date_trunc('MONTH', current_timestamp())": "day",
+    f"SELECT f.id {JOIN} WHERE f.day >= now() - INTERVAL 7 DAYS": "instant",
+    f"SELECT f.id {JOIN} AND f.day >= current_timestamp": "instant",
+    f"SELECT f.id, now() AS at {JOIN} WHERE f.day < current_date()": "day",
+    "SELECT f.id, w.y FROM f LEFT JOIN w ON f.k = w.k AND w.y > day(current_date())": "day",
+    "SELECT f.id FROM f WHERE NOT EXISTS (SELECT 1 FROM w WHERE w.k = f.k AND w.y > now())": (
+        "instant"
+    ),
+}
+
+
+@pytest.mark.parametrize("sql", KEPT)
+def test_a_condition_on_the_clock_over_one_relation_makes_a_source(sql: str) -> None:
+    found = bound(sql)
+    assert found.graph is not None, found.reason
+    assert found.clock == KEPT[sql]
+    (derived,) = found.graph.derived
+    assert derived.clocked
+    (relation,) = derived.graph.relations
+    assert found.graph.by_name[relation.name].source == derived.name
+    assert not any("current" in p.sql or "now" in p.sql for p in found.graph.predicates)
+
+
+DECIDING = {
+    f"SELECT f.id, datediff(current_date, f.day) AS age {JOIN}": "day",
+    f"SELECT f.id {JOIN} WHERE current_date() > DATE '2026-01-01'": "day",
+    f"SELECT f.id {JOIN} WHERE f.x + w.y > unix_timestamp()": "instant",
+    "SELECT f.id FROM f FULL JOIN w ON f.k = w.k AND f.day > now()": "instant",
+    "SELECT k FROM f WHERE day > now() UNION ALL SELECT k FROM w": "instant",
+    "SELECT f.id FROM f LEFT JOIN w ON f.k = w.k WHERE coalesce(w.y, 1) < day(now())": "instant",
+    f"SELECT f.k, max(datediff(now(), f.day)) AS age {JOIN} GROUP BY f.k": "instant",
+    f"SELECT f.k, count(*) AS n {JOIN} GROUP BY f.k HAVING max(f.day) > now()": "instant",
+    "SELECT f.k, z.at FROM f LEFT JOIN (SELECT k, now() AS at FROM w) z ON f.k = z.k": "instant",
+    "SELECT k, current_date AS at FROM f UNION ALL SELECT k, date_sub(now(), 1) FROM w": "instant",
+    "WITH a AS (SELECT k, now() AS at FROM f) SELECT * FROM a WHERE at > '2026-01-01'": "instant",
+    "SELECT id, now() AS at, CASE WHEN at > f.day THEN 1 END AS late FROM f LIMIT 3": "instant",
+    "WITH a AS (SELECT k, now() AS at FROM f LIMIT 3) SELECT a.k FROM a JOIN f ON f.day < at": (
+        "instant"
+    ),
+    # These move no row: what stands in the target stays until a source changes.
+    "SELECT id, now() AS at FROM f LIMIT 3": "",
+    "WITH a AS (SELECT id, current_date AS at FROM f LIMIT 3) SELECT * FROM a": "",
+    "SELECT id, now() AS at FROM f INTERSECT SELECT k, now() FROM w": "",
+    "SELECT current_date AS at FROM f": "",
+    "SELECT current_date AS at, count(*) AS n FROM f GROUP BY 1": "",
+}
+
+
+@pytest.mark.parametrize("sql", DECIDING)
+def test_the_clock_that_decides_rows_is_rebuilt(sql: str) -> None:
+    found = bound(sql)
+    assert found.graph is None
+    assert found.reason is not None
+    assert found.clock == DECIDING[sql]
+    if found.clock and not any(word in sql for word in ("LIMIT", "UNION", "FULL")):
+        assert found.reason.code == "CLOCK"
+        assert found.reason.where == "line 1"
+
+
+def test_a_declared_literal_is_a_stamp_where_it_is_constant() -> None:
+    sql = f"SELECT f.id, CAST('2026-03-01' AS DATE) AS Loaded, w.y {JOIN}"
+    assert graph(sql).output_names == ("id", "Loaded", "y")
+    assert graph(sql, "loaded").output_names == ("id", "y")
+    grouped = f"WITH a AS (SELECT f.k, 'run 7' AS loaded, count(*) AS n {JOIN} GROUP BY f.k) "
+    assert graph(grouped + "SELECT * FROM a", "LOADED").output_names == ("k", "n")
+    for wrong in ("y", "nothing"):
+        with pytest.raises(DeltaJoinError, match="NOT_A_STAMP"):
+            bound(sql, wrong)
+
+
+def test_literals_of_stamps_are_masked() -> None:
+    assert masked("TIMESTAMP '2026-03-01 04:05:06'") == "TIMESTAMP '?'"
+    assert masked("concat('it''s ', \"x\", 12)") == "concat('?', '?', 0)"
+    assert masked("9") == masked("123456789")
+    assert masked("1.5") != masked("1.55"), "another type"
+
+
+def test_the_clock_in_a_text() -> None:
+    assert frozen("now()", 1_500_000) == "timestamp_micros(1500000)"
+    assert frozen("unix_timestamp ( )", 1_500_000) == "1L"
+    moved = frozen_query("SELECT x AS y FROM t -- now()\nWHERE d > CURRENT_DATE - 1", 5, {"d"})
+    assert moved is not None
+    assert moved.endswith("-- now()\nWHERE d > CAST(timestamp_micros(5) AS DATE) - 1")
+    for unsure in (
+        "SELECT now() FROM t",  # its name is the call
+        "SELECT x AS y FROM t WHERE d > current_date",  # a column may have this name
+        "SELECT system.builtin.now() AS y FROM t",
+    ):
+        assert frozen_query(unsure, 5, {"current_date"}) is None
+
+
+def test_when_the_clock_has_moved() -> None:
+    last = {"clock": NOON.isoformat(), "settings": {"spark.sql.session.timeZone": "Asia/Tokyo"}}
+    tokyo_midnight = NOON.replace(hour=15)
+    assert clock_moved("", NOON + timedelta(days=9), last) is None
+    assert clock_moved("day", NOON, None) is None
+    assert clock_moved("day", tokyo_midnight - timedelta(microseconds=1), last) is None
+    assert clock_moved("day", tokyo_midnight, last) == "the date went from 2026-03-01 to 2026-03-02"
+    assert clock_moved("instant", NOON, last) is None
+    assert clock_moved("instant", NOON + timedelta(microseconds=1), last)
+    unknown = {**last, "settings": {"spark.sql.session.timeZone": "GMT+3:30"}}
+    assert clock_moved("day", NOON + timedelta(seconds=1), unknown)
+
+
+SQL = """SELECT o.order_id, c.name, {} AS loaded_at
+FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id"""
+
+
+def marks(shop: Shop, *texts: str, stamps: tuple[str, ...] = ()) -> set[str]:
+    models = (shop.model(sql=SQL.format(text), stamps=stamps) for text in texts)
+    return {deltajoin.plan(model).fingerprint for model in models}
+
+
+def test_the_fingerprint_holds_the_stamps_name_and_not_its_value(tmp_path: Path) -> None:
+    shop = open_shop(tmp_path)
+    days = ["TIMESTAMP '2026-03-01 10:00:00'", "TIMESTAMP '2026-03-02 11:30:00.5'"]
+    assert len(marks(shop, *days)) == 2
+    assert len(marks(shop, *days, stamps=("loaded_at",))) == 1
+    assert len(marks(shop, days[0], "'2026-03-01'", stamps=("loaded_at",))) == 2
+    limited = [f"{day} AS loaded_at, 1" for day in days]
+    rebuilt = [SQL.format(text) + " LIMIT 5" for text in limited]
+    found = {deltajoin.plan(shop.model(sql=s, stamps=("loaded_at",))).fingerprint for s in rebuilt}
+    assert len(found) == 1
+
+
+def test_the_plan_names_the_clock_only_where_it_is_read(tmp_path: Path) -> None:
+    shop = open_shop(tmp_path)
+    plain = [deltajoin.plan(shop.model(), clock=NOON + timedelta(days=n)) for n in (0, 1)]
+    assert plain[0].hash == plain[1].hash
+    stamped = shop.model(sql=SQL.format("now()"), keys=KEYS)
+    planned = deltajoin.plan(stamped, clock=NOON)
+    assert planned.to_dict()["clock"] == "2026-03-01T12:00:00+00:00"
+    assert planned.target.columns == ("order_id", "name")
+    assert planned.target.visible == ("order_id", "name", "loaded_at")
+    assert planned.hash == deltajoin.plan(stamped, clock=NOON).hash
