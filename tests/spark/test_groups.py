@@ -88,11 +88,15 @@ class Market:
         return replace(model, **changes)
 
     def wanted(self, spark: Any, sql: str) -> Counter[Any]:
-        # Interpreted, Spark divides by what HAVING rules out.
-        own = compiled(spark) if "HAVING" in sql else quick(spark)
+        own = able(spark, sql)
         for table in ("sales", "products"):
             own.read.format("delta").load(self.path(table)).createOrReplaceTempView(table)
         return rows_of(own.sql(sql))
+
+
+def able(spark: Any, sql: str) -> Any:
+    """A session for a query: interpreted, Spark divides by what HAVING rules out."""
+    return compiled(spark) if "HAVING" in sql else quick(spark)
 
 
 def rows_of(frame: Any) -> Counter[Any]:
@@ -170,10 +174,11 @@ def test_groups_that_stay_are_not_written(spark: Any, market: Market) -> None:
 def test_shadow_compares_the_state_too(spark: Any, market: Market) -> None:
     for name in ("having", "averages", "total having"):
         model = market.model(name, LINEAR[name])
-        deltajoin.run(model, spark)
+        deltajoin.run(model, able(spark, model.sql))
     write_deltalake(market.path("sales"), market.sales(5, 100), mode="append")
     for name in ("having", "averages", "total having"):
-        record = deltajoin.run(market.model(name, LINEAR[name], mode="shadow"), spark)
+        model = market.model(name, LINEAR[name], mode="shadow")
+        record = deltajoin.run(model, able(spark, model.sql))
         assert record.strategy == "incremental"
         assert record.shadow is not None
         shown = market.wanted(spark, LINEAR[name]).total()
@@ -223,7 +228,7 @@ def test_a_run_leaves_no_plans_behind(
 def test_every_epoch_equals_the_query(spark: Any, market: Market) -> None:
     models = {name: market.model(name, sql) for name, sql in {**LINEAR, **OTHER}.items()}
     for name, model in models.items():
-        record = deltajoin.run(model, spark)
+        record = deltajoin.run(model, able(spark, model.sql))
         assert record.kind == "grouped", name
         assert rows_of(deltajoin.read(model, spark)) == market.wanted(spark, model.sql), name
     for word in history(market):

@@ -60,7 +60,11 @@ def without_scalars(node: exp.Expr, value: Value) -> exp.Expr:
 
 
 def select_without_scalars(select: exp.Select, value: Value) -> exp.Select:
-    """The same of what a SELECT gives out, and of HAVING and QUALIFY; a copy where it has any."""
+    """The same of what a SELECT gives out, and of HAVING and QUALIFY; a copy where it has any.
+
+    Raises:
+        Unsupported: SUBQUERY above a total.
+    """
     parts = _parts(select)
     found = [subquery for part in parts for subquery in scalars_in(part)]
     if not found:
@@ -70,11 +74,20 @@ def select_without_scalars(select: exp.Select, value: Value) -> exp.Select:
     places = [subquery for part in _parts(made) for subquery in scalars_in(part)]
     for subquery, place in zip(found, places, strict=True):
         above = grouped and not _is_aggregated(place)
+        if above and not _has_plain_keys(select):
+            what, remedy = "a subquery beside a total", "Put the total into a subquery of FROM."
+            raise Unsupported("SUBQUERY", what, subquery, remedy)
         column = value(subquery, above)
         if above:
             column = exp.Anonymous(this="max", expressions=[column])
         place.replace(exp.Paren(this=column))
     return made
+
+
+def _has_plain_keys(select: exp.Select) -> bool:
+    """False where there may be a group without rows: then no row has the subquery's value."""
+    group = select.args.get("group")
+    return group is not None and {k for k, value in group.args.items() if value} == {"expressions"}
 
 
 def _parts(select: exp.Select) -> list[exp.Expr]:
