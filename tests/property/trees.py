@@ -381,7 +381,8 @@ class _Trees(_Generator):
         rows = [[self.random.choice(("1", "2", "3", "5")) for _ in "xy"] for _ in range(3)]
         if self.chance(0.4):
             shown = ", ".join(f"({', '.join(row)})" for row in rows[: self.random.randint(1, 3)])
-            return Tree(f"(VALUES {shown}) AS {alias}(x, y)", columns, (), True)
+            text = f"(SELECT * FROM VALUES {shown} AS v(x, y)) AS {alias}"
+            return Tree(text, columns, (), True)
         if self.chance(0.4):
             text = f"(SELECT explode(sequence({rows[0][0]}, 5)) AS x) AS {alias}"
             return Tree(text, columns[:1], (), True)

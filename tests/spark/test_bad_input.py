@@ -400,7 +400,7 @@ def test_sources_without_a_feed(spark: Any, tmp_path: Path) -> None:
 def test_a_window_is_rebuilt(spark: Any, shop: Shop) -> None:
     sql = """
     SELECT o.order_id,
-      row_number() OVER (PARTITION BY c.customer_id ORDER BY o.order_id) AS number
+      row_number() OVER (ORDER BY o.order_id) AS number
     FROM customers AS c
     JOIN orders AS o ON o.customer_id = c.customer_id
     """
@@ -440,9 +440,9 @@ def test_an_outer_join_with_groups_is_kept(spark: Any, shop: Shop) -> None:
 
 def test_what_only_spark_can_find_out(spark: Any, shop: Shop) -> None:
     """An unknown column in a query that is only rebuilt; a value that fails at run time."""
-    sql = "SELECT o.nothing FROM orders AS o EXCEPT SELECT c.customer_id FROM customers AS c"
+    sql = "SELECT o.nothing FROM orders AS o EXCEPT ALL SELECT c.customer_id FROM customers AS c"
     assert refused(shop, spark, sql=sql).code == "SPARK_ANALYSIS"
-    sql = "SELECT order_id, order_id FROM orders EXCEPT SELECT customer_id, 1 FROM customers"
+    sql = "SELECT order_id, order_id FROM orders EXCEPT ALL SELECT customer_id, 1 FROM customers"
     assert refused(shop, spark, sql=sql).code == "SPARK_ANALYSIS"
     assert not Path(shop.path("target")).exists()
 

@@ -119,6 +119,8 @@ def bound_groups(
     distinct = {plain(key): key for key in map(bound, written)}
     order = {key: i for i, key in enumerate(distinct)}
     if members and (distinct or len(members) > 1):
+        if not all(key.find(exp.Column) for key in distinct.values()):
+            raise Unsupported("AGGREGATE", "a constant in grouping sets", select, REMEDY)
         found = tuple(frozenset(order[plain(bound(k))] for k in one) for one in members)
         sets = Sets(found, exp.column(SET, table=relation, quoted=True))
         distinct[plain(sets.column)] = sets.column

@@ -69,8 +69,6 @@ def written_keys(
             raise Unsupported("AGGREGATE", "GROUP BY with so many grouping sets", select, REMEDY)
         keys = [_key(node, outputs, scope) for node in written[0]]
         sets = [[_key(node, outputs, scope) for node in keys] for keys in written[1]]
-        if not all(key.find(exp.Column) for key in keys):
-            raise Unsupported("AGGREGATE", "a constant in grouping sets", select, REMEDY)
     else:
         keys = [_key(node, outputs, scope) for node in group.expressions]
     for key in keys:
