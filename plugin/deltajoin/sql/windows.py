@@ -51,11 +51,12 @@ def with_specs(node: exp.Expr, specs: Mapping[str, exp.Window]) -> exp.Expr:
                 raise Unsupported("WINDOW", f"the window {name}", window, _REMEDY)
             seen.add(name)
             spec = specs[name]
-        window.set("alias", None)
-        for part in _SPEC:
-            value = spec.args.get(part)
-            copied = [v.copy() for v in value] if isinstance(value, list) else value
-            window.set(part, copied.copy() if isinstance(copied, exp.Expr) else copied)
+        if spec is not window:
+            window.set("alias", None)
+            for part in _SPEC:
+                value = spec.args.get(part)
+                copied = [v.copy() for v in value] if isinstance(value, list) else value
+                window.set(part, copied.copy() if isinstance(copied, exp.Expr) else copied)
         call = call_of(window)
         if any(isinstance(e, exp.Star) for e in call.expressions):
             call.set("expressions", [exp.Literal.number(1)])
