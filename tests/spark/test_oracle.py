@@ -224,12 +224,15 @@ def target_rows(model: deltajoin.Model, record: Any) -> Counter[Any]:
     shown = any(field.name == SHOWN for field in table.schema().fields)
     query = f"SELECT * FROM t WHERE {SHOWN}" if shown else "SELECT * FROM t"
     stored = pa.table(QueryBuilder().register("t", table).execute(query).read_all())
-    rows = stored.select([*record.columns, *_count(record.kind)])
+    hidden = (record.hidden or ()) if record.kind == "bag" else ()
+    rows = stored.select([*record.columns, *hidden, *_count(record.kind)])
     tuples = [tuple(column) for column in zip(*(c.to_pylist() for c in rows.columns), strict=True)]
     if record.kind != "bag":
         return Counter(tuples)
-    counted = Counter({row[:-1]: row[-1] for row in tuples})
-    assert len(counted) == len(tuples)
+    assert len({row[:-1] for row in tuples}) == len(tuples)
+    counted: Counter[Any] = Counter()
+    for row in tuples:
+        counted[row[: len(record.columns)]] += row[-1]
     return counted
 
 
