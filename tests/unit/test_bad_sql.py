@@ -90,7 +90,6 @@ NOT_SQL = {
     "delete": ("DELETE FROM a", "NOT_A_QUERY"),
     "create": ("CREATE TABLE x AS SELECT * FROM a", "NOT_A_QUERY"),
     "set": ("SET spark.sql.ansi.enabled = false", "NOT_A_QUERY"),
-    "values": ("VALUES (1)", "NOT_A_QUERY"),
 }
 
 

@@ -172,7 +172,7 @@ def test_failures_before_spark(shop: Shop) -> None:
         chained(shop, "missing", "nowhere"),
         chained(shop, "after", "missing", "orders"),
         chained(shop, "last", "after", "wrong"),
-        chained(shop, "wrong", "orders", sql="SELECT FROM"),
+        chained(shop, "wrong", "orders", sql="SELECT 'a FROM orders"),
         chained(shop, "cat", "t", sources={"t": "db.t"}),
     ]
     wanted = {
