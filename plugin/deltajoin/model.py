@@ -136,7 +136,8 @@ def is_path(place: str) -> bool:
     return "/" in place or "\\" in place or place.startswith(".")
 
 
-_PLANNING = (
+#: Options beside keys and mode, in the order in which they are told.
+PLANNING = (
     "references",
     "hints",
     "strategy",
@@ -170,7 +171,7 @@ def load_model(path: str | Path) -> Model:
             where=str(file),
             remedy="Correct the path or the YAML.",
         ) from error
-    known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode", *_PLANNING}
+    known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode", *PLANNING}
     if not isinstance(data, dict) or set(data) - known:
         extra = sorted(map(str, set(data) - known)) if isinstance(data, dict) else ["no mapping"]
         raise _invalid(f"unexpected in {file}: {', '.join(extra)}", known=known)
@@ -188,7 +189,7 @@ def load_model(path: str | Path) -> Model:
         target=_beside(file, str(data["target"])),
         keys={str(t): tuple(_columns(t, c)) for t, c in keys.items()},
         mode=str(data.get("mode", "auto")),
-        **{name: data[name] for name in _PLANNING if data.get(name) is not None},
+        **{name: data[name] for name in PLANNING if data.get(name) is not None},
     )
 
 

@@ -15,21 +15,10 @@ from functools import partial
 from typing import Any
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.model import DETERMINISTIC, MODES
+from deltajoin.model import DETERMINISTIC, MODES, PLANNING
 from deltajoin.planner.solver import STRATEGIES, parse_strategy
 
-_KNOWN = (
-    "keys",
-    "mode",
-    "references",
-    "hints",
-    "strategy",
-    "reorder",
-    "order",
-    "sketches",
-    "functions",
-    "stamps",
-)
+_KNOWN = ("keys", "mode", *PLANNING)
 
 
 @dataclass(frozen=True)
