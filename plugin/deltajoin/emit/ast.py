@@ -8,7 +8,7 @@ from functools import reduce
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef
-from deltajoin.sql.dialect import Verbatim, cast, parse_expression
+from deltajoin.sql.dialect import Verbatim, cast, parse_expression, with_columns
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
@@ -74,13 +74,14 @@ def expression(
     sql: str, rename: Mapping[ColumnRef, tuple[str, str] | exp.Expr] | None = None
 ) -> exp.Expr:
     """Parse an expression of the graph; `rename` moves columns to (table, column) or a value."""
-    holder = exp.Paren(this=parse_expression(sql))
-    for node in list(holder.find_all(exp.Column)):
-        to = rename.get((node.table, node.name)) if rename else None
-        if to is not None:
-            node.replace(to.copy() if isinstance(to, exp.Expr) else column(to[1], to[0]))
-    parsed: exp.Expr = holder.this
-    return parsed
+    if not rename:
+        return parse_expression(sql)
+
+    def moved(node: exp.Column) -> exp.Expr | None:
+        to = rename.get((node.table, node.name))
+        return column(to[1], to[0]) if isinstance(to, tuple) else to and to.copy()
+
+    return with_columns(parse_expression(sql), moved)
 
 
 def pretty(node: exp.Expr) -> str:

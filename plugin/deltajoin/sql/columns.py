@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.dialect import closed, place
+from deltajoin.sql.dialect import closed, place, with_columns
 from deltajoin.sql.fields import name_fields
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
@@ -51,10 +51,7 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
     name_fields(holder)
-    for column in list(holder.find_all(exp.Column)):
-        column.replace(closed(scope.resolve(column)))
-    found: exp.Expr = holder.this
-    return found
+    return with_columns(holder.this, lambda column: closed(scope.resolve(column)))
 
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:

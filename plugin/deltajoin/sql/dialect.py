@@ -7,6 +7,7 @@ anonymous call, so that its text survives. Spark's doubled quote inside a string
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar
 
@@ -168,20 +169,39 @@ def parse_expression(sql: str) -> exp.Expr:
 def _parsed(sql: str) -> exp.Expr:
     """A tree that nobody may change: steps and paths speak of the same few predicates."""
     (expression,) = _statements(sql)
-    holder = exp.Paren(this=expression)
-    for column in [c for c in holder.find_all(exp.Column) if len(c.parts) > 2]:
-        relation, name, *fields = column.parts
-        value: exp.Expr = exp.Column(this=name.copy(), table=relation.copy())
-        for field in fields:
-            value = exp.Dot(this=value, expression=field.copy())
-        column.replace(value)
-    parsed: exp.Expr = holder.this
-    return parsed
+    return with_columns(expression, _fields_apart)
+
+
+def _fields_apart(column: exp.Column) -> exp.Expr | None:
+    if len(column.parts) <= 2:
+        return None
+    relation, name, *fields = column.parts
+    value: exp.Expr = exp.Column(this=name.copy(), table=relation.copy())
+    for field in fields:
+        value = exp.Dot(this=value, expression=field.copy())
+    return value
 
 
 def text(node: exp.Expr) -> str:
     """Spark SQL of a node on one line, every identifier in backticks."""
     return node.sql(dialect=Verbatim, identify=True, normalize_functions=False, comments=False)
+
+
+def exchanged(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
+    """A copy with other nodes in some places; where `change` gives None, the node stays and its
+    parts are asked.
+
+    Example:
+        >>> sum_of = parse_expression("a.x + f(a.x)")
+        >>> text(exchanged(sum_of, lambda e: exp.Null() if isinstance(e, exp.Column) else None))
+        'NULL + f(NULL)'
+    """
+    return node.transform(lambda part: change(part) or part)
+
+
+def with_columns(node: exp.Expr, value: Callable[[exp.Column], exp.Expr | None]) -> exp.Expr:
+    """A copy with values in the places of columns; a column for which there is None stays."""
+    return exchanged(node, lambda part: value(part) if isinstance(part, exp.Column) else None)
 
 
 def closed(node: exp.Expr) -> exp.Expr:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from deltajoin.layers import Generation, Generator, Output
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import text
+from deltajoin.sql.dialect import text, with_columns
 from deltajoin.sql.group import input_column, plain
 from deltajoin.sql.scope import Block
 
@@ -88,15 +88,13 @@ class _Maker:
         return Output(name, text(input_column(row)), row)
 
     def over(self, node: exp.Expr) -> exp.Expr:
-        holder = exp.Paren(this=node.copy())
-        for column in list(holder.find_all(exp.Column)):
-            made = self._generated.get((column.table, column.name))
-            if made is None:
-                column.replace(input_column(self._row(column)))
-            else:
-                column.replace(exp.column(made[1], table=made[0], quoted=True))
-        found: exp.Expr = holder.this
-        return found
+        return with_columns(node, self._column)
+
+    def _column(self, column: exp.Column) -> exp.Expr:
+        made = self._generated.get((column.table, column.name))
+        if made is None:
+            return input_column(self._row(column))
+        return exp.column(made[1], table=made[0], quoted=True)
 
     def _row(self, node: exp.Expr) -> str:
         name, _ = self._rows.setdefault(plain(node), (f"r{len(self._rows)}", node.copy()))

@@ -16,7 +16,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Grouping
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, TOTAL
-from deltajoin.sql.dialect import place, spelled, text, unwrapped
+from deltajoin.sql.dialect import exchanged, place, spelled, text, unwrapped, with_columns
 from deltajoin.sql.group_keys import (
     REMEDY,
     Named,
@@ -135,20 +135,20 @@ def bound_groups(
 
 def _marked(node: exp.Expr, keys: list[exp.Expr], sets: Sets) -> exp.Expr:
     """The expression with grouping() and grouping_id() as values of the set."""
-    holder = exp.Paren(this=node.copy())
     number = {plain(key): i for i, key in enumerate(keys[:-1])}
-    for call in list(holder.find_all(exp.Anonymous)):
-        name = str(call.this).lower()
+
+    def mark(call: exp.Expr) -> exp.Expr | None:
+        name = str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
         if name not in ("grouping", "grouping_id"):
-            continue
+            return None
         of = [number.get(plain(e), -1) for e in call.expressions] or list(range(len(number)))
         if -1 in of or (name == "grouping" and len(call.expressions) != 1):
             raise Unsupported("AGGREGATE", f"{name}() of no key", call, REMEDY)
         if name == "grouping_id" and of != list(range(len(number))):
             raise Unsupported("AGGREGATE", "grouping_id() of some keys", call, REMEDY)
-        call.replace(sets.mark(of, "tinyint" if name == "grouping" else "bigint"))
-    found: exp.Expr = holder.this
-    return found
+        return sets.mark(of, "tinyint" if name == "grouping" else "bigint")
+
+    return exchanged(node, mark)
 
 
 def check_grouped(node: exp.Expr) -> None:
@@ -207,30 +207,27 @@ class _Maker:
         return list(self._columns.values())
 
     def over_input(self, node: exp.Expr) -> exp.Expr:
-        holder = exp.Paren(this=node.copy())
-        self._rewrite(holder.this)
-        made: exp.Expr = holder.this
-        return made
+        return exchanged(node, self._over)
 
-    def _rewrite(self, node: exp.Expr) -> None:
+    def _over(self, node: exp.Expr) -> exp.Expr | None:
         key = self._keys.get(plain(node))
         if key is not None:
-            node.replace(input_column(key))
-        elif is_aggregate(node) or isinstance(node, (exp.Filter, exp.WithinGroup)):
-            for column in list(node.find_all(exp.Column)):
-                column.replace(input_column(self._column(column)))
-        elif isinstance(node, exp.Column):
-            shown = f"{node.table}.{node.name}"
-            raise Unsupported(
-                "AGGREGATE", f"{shown} is neither grouped nor aggregated, and", node, REMEDY
-            )
-        else:
-            for child in list(node.iter_expressions()):
-                self._rewrite(child)
+            return input_column(key)
+        if is_aggregate(node) or isinstance(node, (exp.Filter, exp.WithinGroup)):
+            return with_columns(node, self._column)
+        if isinstance(node, exp.Column):
+            raise not_grouped(node)
+        return None
 
-    def _column(self, column: exp.Column) -> str:
+    def _column(self, column: exp.Column) -> exp.Column:
         name, _ = self._columns.setdefault(plain(column), (f"c{len(self._columns)}", column.copy()))
-        return name
+        return input_column(name)
+
+
+def not_grouped(column: exp.Column) -> Unsupported:
+    """The stop at a column that a query with groups gives out as it is."""
+    what = f"{column.table}.{column.name} is neither grouped nor aggregated, and"
+    return Unsupported("AGGREGATE", what, column, REMEDY)
 
 
 def input_column(name: str) -> exp.Column:

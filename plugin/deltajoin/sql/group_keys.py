@@ -14,6 +14,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from deltajoin.sql import functions
+from deltajoin.sql.dialect import with_columns
 from deltajoin.sql.grouping_sets import has_sets, written_sets
 from deltajoin.sql.refuse import Unsupported, check_expression, downstream
 from deltajoin.sql.scope import Scope
@@ -124,18 +125,21 @@ def unaliased(
     """
     known = _names(scope)
     aliases = {name.lower(): value for name, value in reversed(outputs) if name}
-    holder = exp.Paren(this=node.copy())
     lateral = False
-    for column in list(holder.find_all(exp.Column)):
+
+    def meant(column: exp.Column) -> exp.Expr | None:
+        nonlocal lateral
         name = column.name.lower()
         if column.table or name not in aliases:
-            continue
+            return None
         if name in known and (is_key is None or _is_inside(column) or is_key(column)):
-            continue
-        if not (within and _is_inside(column)):
-            column.replace(exp.paren(aliases[name].copy()))
-            lateral = lateral or within or bool(aliases[name].meta.get(_LATERAL))
-    written: exp.Expr = holder.this
+            return None
+        if within and _is_inside(column):
+            return None
+        lateral = lateral or within or bool(aliases[name].meta.get(_LATERAL))
+        return exp.paren(aliases[name].copy())
+
+    written = with_columns(node, meant)
     if lateral:
         written.meta[_LATERAL] = True
     return written

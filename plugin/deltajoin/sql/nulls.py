@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.dialect import parse_expression, with_columns
 
 Outcomes = frozenset[str]
 
@@ -78,11 +78,9 @@ def is_never_null(node: exp.Expr, facts: Iterable[exp.Expr]) -> bool:
 
 
 def _rejects(fact: exp.Expr, column: exp.Column) -> bool:
-    holder = exp.Paren(this=fact.copy())
-    for found in list(holder.find_all(exp.Column)):
-        if (found.table, found.name) == (column.table, column.name):
-            found.replace(exp.Null())
-    return rejects_nulls(holder.this, frozenset())
+    place = (column.table, column.name)
+    without = with_columns(fact, lambda c: exp.Null() if (c.table, c.name) == place else None)
+    return rejects_nulls(without, frozenset())
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from deltajoin.graph import Attachment, Core, Predicate
 from deltajoin.names import UniqueNames
-from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.dialect import parse_expression, with_columns
 from deltajoin.sql.predicates import predicate_of
 
 
@@ -79,8 +79,8 @@ def _under(predicates: tuple[Predicate, ...], names: Mapping[str, str]) -> tuple
 def _renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
     if all(names.get(name, name) == name for name in predicate.relations):
         return predicate
-    holder = exp.Paren(this=parse_expression(predicate.sql))
-    for column in list(holder.find_all(exp.Column)):
-        to = names.get(column.table, column.table)
-        column.set("table", exp.to_identifier(to, quoted=True))
-    return predicate_of(holder.this)
+
+    def renamed(column: exp.Column) -> exp.Column:
+        return exp.column(column.name, table=names.get(column.table, column.table), quoted=True)
+
+    return predicate_of(with_columns(parse_expression(predicate.sql), renamed))

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from deltajoin.sql.group import Groups, plain
-from deltajoin.sql.group_keys import REMEDY, Named, is_aggregate
-from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.dialect import exchanged
+from deltajoin.sql.group import Groups, not_grouped, plain
+from deltajoin.sql.group_keys import Named, is_aggregate
 
 _AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
@@ -41,27 +41,20 @@ class Above:
         Raises:
             Unsupported: AGGREGATE for a column that is neither grouped nor aggregated.
         """
-        holder = exp.Paren(this=node.copy())
-        self._rewrite(holder.this)
-        found: exp.Expr = holder.this
-        return found
+        return exchanged(node, self._over)
 
-    def _rewrite(self, node: exp.Expr) -> None:
+    def _over(self, node: exp.Expr) -> exp.Expr | None:
         apart = isinstance(node, (exp.Literal, exp.Ordered))
         key = None if apart else self._keys.get(plain(node))
         if key is not None:
-            node.replace(self._column(key[0]))
-        elif _is_made_below(node):
+            return self._column(key[0])
+        if _is_made_below(node):
             number = f"a{len(self._aggregates)}"
             name, _ = self._aggregates.setdefault(plain(node), (number, node.copy()))
-            node.replace(self._column(name))
-        elif isinstance(node, exp.Column):
-            shown = f"{node.table}.{node.name}"
-            what = f"{shown} is neither grouped nor aggregated, and"
-            raise Unsupported("AGGREGATE", what, node, REMEDY)
-        else:
-            for child in list(node.iter_expressions()):
-                self._rewrite(child)
+            return self._column(name)
+        if isinstance(node, exp.Column):
+            raise not_grouped(node)
+        return None
 
     def _column(self, name: str) -> exp.Column:
         return exp.column(name, table=self._relation, quoted=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef, Predicate, refs_of
-from deltajoin.sql.dialect import closed, parse_expression, text
+from deltajoin.sql.dialect import closed, exchanged, parse_expression, text, with_columns
 
 Values = Mapping[ColumnRef, exp.Expr]
 
@@ -48,19 +48,17 @@ def filled(sql: str, values: Values, missing: frozenset[str] = frozenset()) -> e
         >>> text(filled("`u`.`k` = `b`.`k`", known, frozenset({"b"})))
         '`a`.`k` = NULL'
     """
-    holder = exp.Paren(this=parse_expression(sql))
-    for column in list(holder.find_all(exp.Column)):
+
+    def known(column: exp.Column) -> exp.Expr | None:
         value = values.get((column.table, column.name))
-        if value is not None:
-            column.replace(closed(value))
-    for column in list(holder.find_all(exp.Column)):
-        if column.table in missing:
-            node: exp.Expr = column
-            while isinstance(node.parent, (exp.Dot, exp.Bracket)) and node.parent.this is node:
-                node = node.parent
-            node.replace(exp.Null())
-    found: exp.Expr = holder.this
-    return found
+        return closed(value) if value is not None else None
+
+    def null(node: exp.Expr) -> exp.Expr | None:
+        while isinstance(node, (exp.Dot, exp.Bracket)):  # a field of what is missing
+            node = node.this
+        return exp.Null() if isinstance(node, exp.Column) and node.table in missing else None
+
+    return exchanged(with_columns(parse_expression(sql), known), null)
 
 
 def with_known(predicate: Predicate, values: Values, missing: frozenset[str]) -> Predicate:

@@ -24,7 +24,15 @@ from deltajoin.graph import Core, Grouping, JoinGraph, Projection, Stamp
 from deltajoin.layers import INPUT
 from deltajoin.sql import functions
 from deltajoin.sql.clock import clock_calls, is_daily, moves
-from deltajoin.sql.dialect import parse, parse_expression, place, spelled, text, unwrapped
+from deltajoin.sql.dialect import (
+    parse,
+    parse_expression,
+    place,
+    spelled,
+    text,
+    unwrapped,
+    with_columns,
+)
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.spans import span_of
 from deltajoin.sql.tables import find_cte
@@ -249,13 +257,15 @@ def _outputs(graph: JoinGraph) -> list[tuple[str, str]]:
 def _over(outputs: list[tuple[str, str]], below: Constants) -> dict[str, str]:
     """The constants among outputs, with those of the level below written out."""
     found = {}
+
+    def constant(column: exp.Column) -> exp.Expr | None:
+        written = below.get(column.name) if column.table == INPUT else None
+        return parse_expression(written) if written is not None else None
+
     for name, sql in outputs:
-        holder = exp.Paren(this=parse_expression(sql))
-        for column in list(holder.find_all(exp.Column)):
-            if column.table == INPUT and column.name in below:
-                column.replace(parse_expression(below[column.name]))
-        if is_constant(holder.this):
-            found[name] = text(holder.this)
+        value = with_columns(parse_expression(sql), constant)
+        if is_constant(value):
+            found[name] = text(value)
     return found
 
 

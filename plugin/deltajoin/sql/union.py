@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.sql.dialect import cast, text, type_of_cast
+from deltajoin.sql.dialect import cast, text, type_of_cast, with_columns
 from deltajoin.sql.refuse import Unsupported
 
 TypeOf = Callable[[exp.Column], str]
@@ -141,8 +141,8 @@ def _function(call: exp.Anonymous, type_of: TypeOf) -> str:
 
 def _shape(node: exp.Expr, type_of: TypeOf) -> str:
     """The expression with types for columns; one without them is like no other."""
-    holder = exp.Paren(this=node.copy())
-    for column in list(holder.find_all(exp.Column)):
-        kind = type_of(column) or f"{column.table}.{column.name}"
-        column.replace(exp.column(kind, quoted=True))
-    return text(holder.this)
+
+    def typed(column: exp.Column) -> exp.Expr:
+        return exp.column(type_of(column) or f"{column.table}.{column.name}", quoted=True)
+
+    return text(with_columns(node, typed))

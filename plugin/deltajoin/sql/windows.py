@@ -15,7 +15,7 @@ from sqlglot import exp
 from deltajoin.layers import Order, Output, Windowing
 from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import text
+from deltajoin.sql.dialect import exchanged, text
 from deltajoin.sql.group import input_column, plain
 from deltajoin.sql.refuse import Unsupported, downstream
 
@@ -200,19 +200,15 @@ class _Maker:
 
     def over(self, node: exp.Expr, *, made: bool = False) -> exp.Expr:
         """The expression over the rows below; `made`: with the windows' results."""
-        holder = exp.Paren(this=node.copy())
-        self._rewrite(holder.this, made)
-        found: exp.Expr = holder.this
-        return found
 
-    def _rewrite(self, node: exp.Expr, made: bool) -> None:
-        if made and isinstance(node, exp.Window):
-            node.replace(input_column(self._calls[text(node)]))
-        elif not isinstance(node, exp.Ordered) and (key := self._keys.get(plain(node))):
-            node.replace(input_column(key))
-        elif isinstance(node, exp.Column):
-            name, _ = self._columns.setdefault(plain(node), (f"c{len(self._columns)}", node.copy()))
-            node.replace(input_column(name))
-        else:
-            for child in list(node.iter_expressions()):
-                self._rewrite(child, made)
+        def column(part: exp.Expr) -> exp.Expr | None:
+            if made and isinstance(part, exp.Window):
+                return input_column(self._calls[text(part)])
+            if not isinstance(part, exp.Ordered) and (key := self._keys.get(plain(part))):
+                return input_column(key)
+            if not isinstance(part, exp.Column):
+                return None
+            new = (f"c{len(self._columns)}", part.copy())
+            return input_column(self._columns.setdefault(plain(part), new)[0])
+
+        return exchanged(node, column)
