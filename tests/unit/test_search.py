@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 import zlib
 
@@ -12,9 +11,7 @@ import pytest
 from deltajoin.graph import JoinGraph, Predicate, Projection, Relation
 from deltajoin.planner import search
 from deltajoin.planner.cardinality import Statistics, fan_out, relation_rows
-from deltajoin.planner.classes import numbers
 from deltajoin.planner.cost import PROBE, SHUFFLE, SORT_MERGE
-from deltajoin.planner.every_set import EverySet, has_hub
 from deltajoin.planner.lookup import KEPT, KEYED, arrange, lookup_cost
 from deltajoin.planner.search import Search, best_order, best_orders
 from deltajoin.planner.steps import Steps
@@ -99,30 +96,6 @@ def test_rooted_orders_equal_brute_force(size: int) -> None:
         assert connected(graph, order.relations), seed
         best = brute_force(graph, statistics, start, rows)
         assert order.cost == pytest.approx(best, rel=1e-5), seed
-
-
-def test_every_set_has_the_rows_that_growing_set_by_set_gives() -> None:
-    for seed in range(30):
-        graph, statistics = hub_case(seed, 9 + seed % 4)
-        steps = Steps(graph, statistics)
-        assert has_hub(steps)
-        every, size = EverySet(steps), len(steps.names)
-        within = steps.everything
-        bound = 1 << seed % size
-        if seed % 3 == 0:
-            bound |= steps.neighbours(bound) & -steps.neighbours(bound)
-        if seed % 5 == 0:
-            within &= ~(1 << (seed + 3) % size) | bound
-        wanted = {bound: 7.0}
-        for joined in sorted(range(bound, within + 1), key=int.bit_count):
-            for new in numbers(steps.neighbours(joined) & within) if joined in wanted else ():
-                after = joined | 1 << new
-                rows = wanted[joined] * steps.size(joined, new)[0]
-                wanted[after] = min(rows, wanted.get(after, math.inf))
-        rows_of, least = every.rows(bound, 7.0, within)
-        assert {s: r for s, r in enumerate(rows_of) if r < math.inf} == pytest.approx(wanted)
-        for more, rows in enumerate(least, bound.bit_count()):
-            assert rows == min(rows_of[s] for s in wanted if s.bit_count() == more)
 
 
 def hub_case(seed: int, size: int) -> tuple[JoinGraph, Statistics]:

@@ -17,13 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from heapq import nsmallest
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.beam import NARROWEST, State, beam_width, finish_by_beam, rank
 from deltajoin.planner.cardinality import Statistics
-from deltajoin.planner.every_set import EverySet, has_hub
 from deltajoin.planner.lookup import KEPT, KEYED, Pricing, lookup_pricing
 from deltajoin.planner.steps import Move, Steps
 from deltajoin.planner.trace import Considered, Trace
@@ -36,7 +34,7 @@ MODEL_SETS = 40_000
 #: States of each size in the search whose cost no exact state may pass.
 _NARROW = 4
 #: Rows by set.
-RowsOf = dict[int, float] | list[float]
+RowsOf = dict[int, float]
 #: An order is better if its cost is less by so much: in six digits, or by more than rounding.
 _BETTER, _TIE = 1 - 1e-6, 1 - 1e-9
 
@@ -113,7 +111,7 @@ class Search:
         rows_of, least = self._rows(bound, rows, within, allowed)
         whole = len(least) > (within & ~bound).bit_count()
         layer = self._grown(first, rows_of, least, within, whole)
-        if isinstance(rows_of, dict) and not whole:
+        if not whole:
             layer, rows_of = finish_by_beam(
                 self.steps, self.pricing, self._width, layer, rows_of, within
             )
@@ -200,10 +198,6 @@ class Search:
     ) -> tuple[RowsOf, Sequence[float]]:
         """Rows of the sets from `bound` on, as far as so many sets and fan-outs go, and the fewest
         of each size."""
-        if has_hub(self.steps) and not self.steps.measured:
-            every, least = self._every.rows(bound, rows, within)
-            if least[-1] < math.inf:
-                return every, least
         grown, fewest, left = {bound: rows}, [rows], allowed
         rows_of = grown.copy()
         while len(fewest) <= (within & ~bound).bit_count():
@@ -216,10 +210,6 @@ class Search:
             fewest.append(min(grown.values()))
         self._left -= min(allowed - left, self._left)
         return rows_of, fewest
-
-    @cached_property
-    def _every(self) -> EverySet:
-        return EverySet(self.steps)
 
     def _sizes(self, sizes: dict[int, float], within: int, left: int) -> dict[int, float] | None:
         """Rows of every set that is one relation larger; None when that passes what is left."""

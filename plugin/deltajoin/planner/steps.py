@@ -8,16 +8,11 @@ of a model. What a step costs says `planner.lookup`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import Statistics, drawn
 from deltajoin.planner.classes import LEAST, numbers
-from deltajoin.planner.subsets import ALL_OF, every_match
 
-#: In graphs of up to ALL_OF relations, all steps to one are estimated once this many were asked.
-MANY = 48
 #: A step from a bound set: the set after it, the new relation, its fan-out and key.
 Move = tuple[int, int, float, int]
 #: Its fan-out and key alone.
@@ -153,40 +148,14 @@ class Steps:
                 return drawn(seen, fan_out), key
         return fan_out, key
 
-    @property
-    def measured(self) -> bool:
-        """Whether some steps were measured on the driver's path."""
-        return bool(self._measured)
-
-    def fan_outs(self, new: int) -> Mapping[int, float]:
-        """The fan-outs to a relation that were asked for, by what is `relevant` of a set."""
-        return self._fan_outs[new]
-
     def _asked(self, met: int, new: int) -> float:
         self.asked += 1
-        fan_outs = self._fan_outs[new]
-        if len(fan_outs) == MANY and len(self.names) <= ALL_OF:
-            self._estimate_all(new)
-        if met not in fan_outs:
-            fan_outs[met], self._keys[new][met] = self._estimated(met, new)
-        return fan_outs[met]
+        self._fan_outs[new][met], self._keys[new][met] = self._estimated(met, new)
+        return self._fan_outs[new][met]
 
     def _estimated(self, met: int, new: int) -> Step:
         share, key = self._matches[new](met)
         return max(self._rows[new] * share, LEAST), key
-
-    def _estimate_all(self, new: int) -> None:
-        """All steps to a relation that is asked for from many sets."""
-        rows, partners = self._rows[new], self._matching.of(new)
-        sets, shares, keys = every_match(partners, self.relevant[new], self._always(new))
-        fan_outs = [found if (found := rows * share) > LEAST else LEAST for share in shares]
-        self._fan_outs[new].update(zip(sets, fan_outs, strict=True))
-        self._keys[new].update(zip(sets, keys, strict=True))
-
-    def _always(self, new: int) -> int:
-        """What all sets hold from which a relation is linked: its neighbour, if it has but one."""
-        near = self.adjacent[new]
-        return near if near & (near - 1) == 0 else 0
 
     def usable(self, key: int, joined: int) -> bool:
         """True when a relation outside the set might still be looked up by this key."""
