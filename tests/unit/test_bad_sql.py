@@ -268,7 +268,7 @@ def test_columns_without_a_name_have_sparks(model: Model, column: str) -> None:
 
 
 UNKNOWN = {
-    "PIVOT of SUBQUERY": "SELECT * FROM (SELECT k, v FROM a) PIVOT (max(v) FOR k IN (1, 2))",
+    "PIVOT of a join": "SELECT * FROM a, b PIVOT (max(v) FOR k IN (1, 2))",
     "SORT of SELECT": "SELECT a.k FROM a SORT BY a.k",
 }
 
@@ -391,7 +391,7 @@ UNSUPPORTED = {
     ),
     "lateral join": ("SELECT a.k, s.v FROM a,\nLATERAL (SELECT b.v FROM b) s", None),
     "made rows": ("SELECT a.k FROM a JOIN\nexplode(array(1)) AS r ON a.k = 1", "TABLE_FUNCTION"),
-    "pivot": ("SELECT * FROM a\nPIVOT (max(v) FOR k IN (1, 2))", "PIVOT"),
+    "pivot": ("SELECT * FROM a\nPIVOT (max(v), min(v) FOR k IN (1, 2))", "PIVOT"),
     "correlated": (
         "SELECT a.k FROM a WHERE EXISTS (SELECT\nb.k FROM b WHERE b.v = a.v GROUP BY b.k)",
         "SUBQUERY",

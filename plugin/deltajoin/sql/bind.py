@@ -37,6 +37,7 @@ from deltajoin.sql.columns import (
 from deltajoin.sql.constants import constant_source, is_constant, one_row
 from deltajoin.sql.dialect import Unreadable, closed, parse, spelled, text, unwrapped
 from deltajoin.sql.exact import derived_outputs
+from deltajoin.sql.generators import make_generation
 from deltajoin.sql.group import (
     Groups,
     counted,
@@ -51,6 +52,7 @@ from deltajoin.sql.known import check_known
 from deltajoin.sql.layers import Layered, is_layered, layered
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.opaque import may_be_a_query
+from deltajoin.sql.pivot import apart, pivoted, unpivoted
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import (
     Unsupported,
@@ -376,9 +378,35 @@ class _Binder:
         return scope
 
     def _item(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
+        pivots = node.args.get("pivots") or []
+        return self._turned(node, pivots, block) if pivots else self._plain(node, block, outer)
+
+    def _turned(self, node: exp.Expr, pivots: list[exp.Pivot], block: Block) -> Scope:
+        """The names of an item with PIVOT or UNPIVOT after it, which is a source of its own."""
+        *before, pivot = pivots
+        inner, below = _Binder(self._columns, self._types, self._registry), Block()
+        scope = inner._turned(node, before, below) if before else inner._plain(node, below, None)
+        if pivot.args.get("unpivot"):
+            stay, below.outputs, view, conditions = unpivoted(
+                pivot, scope, inner._kind, inner.take_name("view")
+            )
+            made = Layered(below, None, make_generation(below, [view], conditions), None)
+        else:
+            stay, groups = pivoted(pivot, scope, inner._kind)
+            made = Layered(below, make_grouping(below, groups), None, None)
+        name = pivot.alias or node.alias_or_name or "pivot"
+        known = self._registry.derived
+        if id(pivot) not in known:
+            known[id(pivot)] = Derived(self._registry.names.take(name), inner._built(made))
+        found = self._over(known[id(pivot)], name, pivot)
+        block.add(found)
+        outputs = [(output, value) for output, value, _ in found.outputs]
+        if pivot.alias:
+            return Scope([item_of(((pivot.alias.lower(),),), outputs, exp.Select())])
+        return Scope(apart(pivot, scope, outputs, stay))
+
+    def _plain(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            if node.args.get("pivots"):
-                raise Unsupported("PIVOT", "PIVOT", node, "Pivot downstream.")
             cte = find_cte(node)
             item = self._inline(cte.this, node, block) if cte else self._base(node, block)
         elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and node.alias:
@@ -479,6 +507,8 @@ class _Binder:
                 "OUTER_JOIN", f"{kind.upper()} JOIN after a comma", join, "Write the joins out."
             )
         block.crossed = block.crossed or text(join).startswith(",")
+        if join.this.args.get("pivots"):
+            raise Unsupported("PIVOT", "PIVOT or UNPIVOT of a join", join, "Put it in brackets.")
         mine = block if kind == "inner" else Block()
         right = self._from(join.this, mine, left.outer)
         self._hold(kind, (block, left.items), (mine, right.items))
