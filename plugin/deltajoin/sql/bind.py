@@ -23,6 +23,7 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, Grouping, JoinGraph
+from deltajoin.layers import Generation
 from deltajoin.names import RESERVED_PREFIX, SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.clock import names_clock
@@ -35,6 +36,7 @@ from deltajoin.sql.columns import (
     renamed,
 )
 from deltajoin.sql.constants import constant_source, is_constant, one_row
+from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
 from deltajoin.sql.dialect import Unreadable, closed, parse, spelled, text, unwrapped
 from deltajoin.sql.exact import derived_outputs
 from deltajoin.sql.generators import make_generation
@@ -203,6 +205,8 @@ class _Binder:
         grouping = generation = windowing = None
         if is_distinct_set(query):
             block, grouping = self._distinct_set(query)
+        elif is_counted_set(query):
+            block, generation = self._counted_set(query)
         elif isinstance(query, exp.SetOperation):
             block = self.block(query)
         elif is_layered(query):
@@ -255,7 +259,8 @@ class _Binder:
         """
         query = unwrapped(query)
         if isinstance(query, exp.SetOperation):
-            if is_distinct_set(query) and not distinct:
+            plain = distinct and not isinstance(query, exp.Except)
+            if is_counted_set(query) and not plain or is_distinct_set(query) and not distinct:
                 return self._source(query, name or "union", outer)
             return self._set(query, outer, distinct)
         if distinct and isinstance(query.args.get("distinct"), exp.Distinct):
@@ -314,24 +319,23 @@ class _Binder:
         select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
         return block, group_rows(select, block, lambda node: bound(node, scope), scope)
 
+    def _counted_set(self, query: exp.SetOperation) -> tuple[Block, Generation]:
+        """EXCEPT ALL and INTERSECT ALL: each row as often as its counts on both sides say."""
+        inner, put = self.below("counted")
+        arms, outputs = inner._arms(query, None, distinct=False)
+        shown = [(name, origin) for name, _, origin in arms[0].outputs]
+        block, groups = counted_rows(query, arms, outputs, inner.take_name("union"))
+        block = put(Layered(block, make_grouping(block, groups), None, None))
+        return block, repeated(block, [*shown], self.take_name("view"))
+
     def _set(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
-        check_union(query)
-        name_outputs(query.expression)
         distinct = distinct or not isinstance(query, exp.Union)
-        arms = [self.block(arm, outer, distinct=distinct) for arm in (query.this, query.expression)]
-        left, right = (arm.outputs for arm in arms)
-        if len(left) != len(right):
-            message = f"a union of {len(left)} with {len(right)} columns"
-            raise Unsupported("SET_OPERATION", message, query, "Give out as many on each side.")
-        name = self._names.take("union")
-        outputs = [
-            matched(f"c{i}", one[1], other[1], self._kind, one[2])
-            for i, (one, other) in enumerate(zip(left, right, strict=True))
-        ]
+        arms, outputs = self._arms(query, outer, distinct=distinct)
         if not isinstance(query, exp.Union):
             return _compared(query, arms, outputs)
+        name = self._names.take("union")
         self._kinds |= {(name, output.name): output.kind for output in outputs}
-        shown = [(shown, place) for shown, _, place in left]
+        shown = [(shown, place) for shown, _, place in arms[0].outputs]
         columns = [exp.column(output.name, table=name, quoted=True) for output in outputs]
         for arm in arms:
             arm.outputs = []
@@ -339,6 +343,22 @@ class _Binder:
             items=[Union(name, arms[0], arms[1], outputs)],
             outputs=[(s, c, p) for (s, p), c in zip(shown, columns, strict=True)],
         )
+
+    def _arms(
+        self, query: exp.SetOperation, outer: Scope | None, *, distinct: bool
+    ) -> tuple[list[Block], list[Output]]:
+        """Both sides of a set operation, and what its columns stand for in them."""
+        check_union(query)
+        name_outputs(query.expression)
+        arms = [self.block(arm, outer, distinct=distinct) for arm in (query.this, query.expression)]
+        left, right = (arm.outputs for arm in arms)
+        if len(left) != len(right):
+            message = f"a union of {len(left)} with {len(right)} columns"
+            raise Unsupported("SET_OPERATION", message, query, "Give out as many on each side.")
+        return arms, [
+            matched(f"c{i}", one[1], other[1], self._kind, one[2])
+            for i, (one, other) in enumerate(zip(left, right, strict=True))
+        ]
 
     def _kind(self, column: exp.Column) -> str:
         """The type of a bound column, empty where it is not known."""

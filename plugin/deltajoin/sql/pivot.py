@@ -40,7 +40,7 @@ _COUNTS = frozenset(
     """.split()
 )
 _OF_ARGUMENT = frozenset("avg max mean min sum try_avg try_sum".split())
-_LISTS = frozenset("array_agg collect_list collect_set".split())
+_LISTS = frozenset("array_agg array_sort collect_list collect_set sort_array".split())
 _NUMBER = "number"
 
 
