@@ -32,6 +32,7 @@ KEPT = {
     "SELECT * FROM (t JOIN u USING (k)) PIVOT (sum(x) FOR s IN ('a')) p": "k i f d y a",
     "SELECT * FROM t UNPIVOT (v FOR n IN (i, k AS `K 2`))": "s x f d n v",
     "SELECT * FROM t UNPIVOT INCLUDE NULLS ((v, w) FOR n IN ((i, s), (x, s) b)) q": "k f d n v w",
+    "SELECT y FROM u WHERE EXISTS (SELECT 1 FROM t PIVOT (sum(x) FOR s IN ('a')) WHERE a = y)": "y",
     "SELECT q.n FROM u JOIN (SELECT * FROM t UNPIVOT (v FOR n IN (i, x))) q ON q.v = u.k": "n",
 }
 

@@ -85,6 +85,7 @@ from deltajoin.sql.stamps import (
     without_stamps,
 )
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
+from deltajoin.sql.time_windows import with_time_windows
 from deltajoin.sql.union import Output, is_distinct_set, matched
 from deltajoin.sql.using import joined_names, without_right
 
@@ -214,7 +215,7 @@ class _Binder:
             block, grouping = made.block, made.grouping
             generation, windowing = made.generation, made.windowing
         elif is_grouped(select := check_shape(query)):
-            block, grouping = self.grouped(select)
+            block, grouping, generation = self.grouped(select)
         else:
             block = self.block(query)
         graph = self._built(Layered(block, grouping, generation, windowing))
@@ -270,6 +271,7 @@ class _Binder:
         select = check_shape(query)
         block, scope = self._rows(select, outer)
         select = self.select_of(select, block, scope)
+        select = with_time_windows(select, block, scope, self._kind).select
         for projection in select.expressions:
             self._project(projection, block, scope)
         return block
@@ -304,12 +306,15 @@ class _Binder:
         ]
         return Block(items=[relation], outputs=outputs)
 
-    def grouped(self, select: exp.Select) -> tuple[Block, Grouping]:
+    def grouped(self, select: exp.Select) -> tuple[Block, Grouping, Generation | None]:
         """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""
         block, scope = self._rows(select, None)
         select = self.select_of(select, block, scope)
-        grouping = group_rows(select, block, lambda node: bound(node, scope), scope)
-        return block, grouping
+        made = with_time_windows(select, block, scope, self._kind, self.take_name)
+        grouping = group_rows(made.select, block, lambda node: bound(node, scope), scope)
+        if not made.views:
+            return block, grouping, None
+        return block, grouping, make_generation(block, list(made.views), list(made.conditions))
 
     def _distinct_set(self, query: exp.Query) -> tuple[Block, Grouping]:
         """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
@@ -399,13 +404,17 @@ class _Binder:
 
     def _item(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
         pivots = node.args.get("pivots") or []
-        return self._turned(node, pivots, block) if pivots else self._plain(node, block, outer)
+        if not pivots:
+            return self._plain(node, block, outer)
+        return Scope(self._turned(node, pivots, block), outer=outer)
 
-    def _turned(self, node: exp.Expr, pivots: list[exp.Pivot], block: Block) -> Scope:
+    def _turned(self, node: exp.Expr, pivots: list[exp.Pivot], block: Block) -> list[Item]:
         """The names of an item with PIVOT or UNPIVOT after it, which is a source of its own."""
         *before, pivot = pivots
         inner, below = _Binder(self._columns, self._types, self._registry), Block()
-        scope = inner._turned(node, before, below) if before else inner._plain(node, below, None)
+        scope = (
+            Scope(inner._turned(node, before, below)) if before else inner._plain(node, below, None)
+        )
         if pivot.args.get("unpivot"):
             stay, below.outputs, view, conditions = unpivoted(
                 pivot, scope, inner._kind, inner.take_name("view")
@@ -422,8 +431,8 @@ class _Binder:
         block.add(found)
         outputs = [(output, value) for output, value, _ in found.outputs]
         if pivot.alias:
-            return Scope([item_of(((pivot.alias.lower(),),), outputs, exp.Select())])
-        return Scope(apart(pivot, scope, outputs, stay))
+            return [item_of(((pivot.alias.lower(),),), outputs, exp.Select())]
+        return apart(pivot, scope, outputs, stay)
 
     def _plain(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):

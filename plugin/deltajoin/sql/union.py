@@ -30,6 +30,8 @@ _FIRST = frozenset({"coalesce", "ifnull", "nvl"})
 _GIVEN = {
     "string": "date_format dayname hex md5 monthname sha1 sha2",
     "int": "day dayofmonth dayofweek dayofyear hour length minute month quarter second year",
+    "bigint": "unix_micros unix_millis unix_seconds",
+    "timestamp": "timestamp_micros timestamp_millis timestamp_seconds",
     "date": "add_months date date_add date_sub last_day make_date next_day to_date",
 }
 _GIVES = {name: kind for kind, names in _GIVEN.items() for name in names.split()}
