@@ -19,7 +19,7 @@ READ_BY_SPARK_ALONE = {
     "a CTE of a source's name": "WITH orders AS (SELECT order_id AS h FROM orders) TABLE orders",
     "sorted": "SELECT o.order_id FROM orders AS o SORT BY o.amount",
     "pivoted": "SELECT * FROM (SELECT customer_id, amount FROM orders) "
-    "PIVOT (sum(amount) AS s FOR customer_id IN (1 AS one, 2 AS two))",
+    "PIVOT (sum(amount) AS s FOR customer_id IN (1.0 AS one, 2 AS two))",
     "without names": "SELECT o.order_id, o.amount + 1 " + JOIN,
     "a literal": "SELECT 1 AS a, 'x' AS b",
 }

@@ -219,7 +219,7 @@ def test_what_a_user_reads(spark: Any, tmp_path: Path) -> None:
     """Keyed, bag and plain: each with the rows of the query, duplicates included."""
     shop = open_shop(tmp_path)
     bag = "SELECT c.name FROM orders o JOIN customers c ON o.customer_id = c.customer_id"
-    plain = bag + " EXCEPT ALL SELECT c.name FROM customers c WHERE c.customer_id = 2"
+    plain = bag + " LIMIT 1000"
     models = {
         "keyed": shop.model(target=shop.path("keyed")),
         "bag": shop.model(target=shop.path("bag"), sql=bag, name="bag"),

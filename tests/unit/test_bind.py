@@ -122,7 +122,6 @@ def test_units_of_date_functions_are_keywords() -> None:
         ),
         ("SELECT row_number() OVER (ORDER BY id) AS n FROM f", "WINDOW"),
         ("SELECT id FROM f WHERE k = (SELECT k FROM w)", "SUBQUERY"),
-        ("SELECT id FROM f EXCEPT ALL SELECT k FROM w", "SET_OPERATION"),
         ("SELECT id, (SELECT k FROM w WHERE k = 1) AS x FROM f", "SUBQUERY"),
         ("SELECT id, (SELECT max(x) FROM w WHERE w.k < f.id) AS x FROM f", "SUBQUERY"),
         ("SELECT id, (SELECT max(x) FROM w WHERE concat(w.k) = f.id) AS x FROM f", "SUBQUERY"),

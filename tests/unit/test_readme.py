@@ -20,6 +20,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "c": {"k": NUMBERS, "name": ["a", "b"]},
     "t": {
         "id": NUMBERS,
+        "at": pa.array(NUMBERS, pa.timestamp("us", "UTC")),
         "tags": pa.array([[("x", 1)], []], pa.map_(pa.string(), pa.int64())),
     },
 }

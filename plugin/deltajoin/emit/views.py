@@ -62,7 +62,7 @@ class Views:
     """View names of a plan's versions and changes, unique and readable."""
 
     def __init__(self, plan: DeltaPlan) -> None:
-        names = UniqueNames()
+        names = UniqueNames((_Part.path_rows, TOUCHED))
         self._scans: dict[tuple[str, int], Scan] = {}
         self._changes: dict[str, str] = {}
         self._statistics = plan.statistics

@@ -23,6 +23,7 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, Grouping, JoinGraph
+from deltajoin.layers import Generation
 from deltajoin.names import RESERVED_PREFIX, SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.clock import names_clock
@@ -35,8 +36,10 @@ from deltajoin.sql.columns import (
     renamed,
 )
 from deltajoin.sql.constants import constant_source, is_constant, one_row
+from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
 from deltajoin.sql.dialect import Unreadable, closed, parse, spelled, text, unwrapped
 from deltajoin.sql.exact import derived_outputs
+from deltajoin.sql.generators import make_generation
 from deltajoin.sql.group import (
     Groups,
     counted,
@@ -51,6 +54,7 @@ from deltajoin.sql.known import check_known
 from deltajoin.sql.layers import Layered, is_layered, layered
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.opaque import may_be_a_query
+from deltajoin.sql.pivot import apart, pivoted, unpivoted
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import (
     Unsupported,
@@ -81,6 +85,7 @@ from deltajoin.sql.stamps import (
     without_stamps,
 )
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
+from deltajoin.sql.time_windows import with_time_windows
 from deltajoin.sql.union import Output, is_distinct_set, matched
 from deltajoin.sql.using import joined_names, without_right
 
@@ -201,6 +206,8 @@ class _Binder:
         grouping = generation = windowing = None
         if is_distinct_set(query):
             block, grouping = self._distinct_set(query)
+        elif is_counted_set(query):
+            block, generation = self._counted_set(query)
         elif isinstance(query, exp.SetOperation):
             block = self.block(query)
         elif is_layered(query):
@@ -208,7 +215,7 @@ class _Binder:
             block, grouping = made.block, made.grouping
             generation, windowing = made.generation, made.windowing
         elif is_grouped(select := check_shape(query)):
-            block, grouping = self.grouped(select)
+            block, grouping, generation = self.grouped(select)
         else:
             block = self.block(query)
         graph = self._built(Layered(block, grouping, generation, windowing))
@@ -253,7 +260,8 @@ class _Binder:
         """
         query = unwrapped(query)
         if isinstance(query, exp.SetOperation):
-            if is_distinct_set(query) and not distinct:
+            plain = distinct and not isinstance(query, exp.Except)
+            if is_counted_set(query) and not plain or is_distinct_set(query) and not distinct:
                 return self._source(query, name or "union", outer)
             return self._set(query, outer, distinct)
         if distinct and isinstance(query.args.get("distinct"), exp.Distinct):
@@ -263,6 +271,7 @@ class _Binder:
         select = check_shape(query)
         block, scope = self._rows(select, outer)
         select = self.select_of(select, block, scope)
+        select = with_time_windows(select, block, scope, self._kind).select
         for projection in select.expressions:
             self._project(projection, block, scope)
         return block
@@ -297,12 +306,15 @@ class _Binder:
         ]
         return Block(items=[relation], outputs=outputs)
 
-    def grouped(self, select: exp.Select) -> tuple[Block, Grouping]:
+    def grouped(self, select: exp.Select) -> tuple[Block, Grouping, Generation | None]:
         """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""
         block, scope = self._rows(select, None)
         select = self.select_of(select, block, scope)
-        grouping = group_rows(select, block, lambda node: bound(node, scope), scope)
-        return block, grouping
+        made = with_time_windows(select, block, scope, self._kind, self.take_name)
+        grouping = group_rows(made.select, block, lambda node: bound(node, scope), scope)
+        if not made.views:
+            return block, grouping, None
+        return block, grouping, make_generation(block, list(made.views), list(made.conditions))
 
     def _distinct_set(self, query: exp.Query) -> tuple[Block, Grouping]:
         """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
@@ -312,24 +324,23 @@ class _Binder:
         select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
         return block, group_rows(select, block, lambda node: bound(node, scope), scope)
 
+    def _counted_set(self, query: exp.SetOperation) -> tuple[Block, Generation]:
+        """EXCEPT ALL and INTERSECT ALL: each row as often as its counts on both sides say."""
+        inner, put = self.below("counted")
+        arms, outputs = inner._arms(query, None, distinct=False)
+        shown = [(name, origin) for name, _, origin in arms[0].outputs]
+        block, groups = counted_rows(query, arms, outputs, inner.take_name("union"))
+        block = put(Layered(block, make_grouping(block, groups), None, None))
+        return block, repeated(block, [*shown], self.take_name("view"))
+
     def _set(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
-        check_union(query)
-        name_outputs(query.expression)
         distinct = distinct or not isinstance(query, exp.Union)
-        arms = [self.block(arm, outer, distinct=distinct) for arm in (query.this, query.expression)]
-        left, right = (arm.outputs for arm in arms)
-        if len(left) != len(right):
-            message = f"a union of {len(left)} with {len(right)} columns"
-            raise Unsupported("SET_OPERATION", message, query, "Give out as many on each side.")
-        name = self._names.take("union")
-        outputs = [
-            matched(f"c{i}", one[1], other[1], self._kind, one[2])
-            for i, (one, other) in enumerate(zip(left, right, strict=True))
-        ]
+        arms, outputs = self._arms(query, outer, distinct=distinct)
         if not isinstance(query, exp.Union):
             return _compared(query, arms, outputs)
+        name = self._names.take("union")
         self._kinds |= {(name, output.name): output.kind for output in outputs}
-        shown = [(shown, place) for shown, _, place in left]
+        shown = [(shown, place) for shown, _, place in arms[0].outputs]
         columns = [exp.column(output.name, table=name, quoted=True) for output in outputs]
         for arm in arms:
             arm.outputs = []
@@ -337,6 +348,22 @@ class _Binder:
             items=[Union(name, arms[0], arms[1], outputs)],
             outputs=[(s, c, p) for (s, p), c in zip(shown, columns, strict=True)],
         )
+
+    def _arms(
+        self, query: exp.SetOperation, outer: Scope | None, *, distinct: bool
+    ) -> tuple[list[Block], list[Output]]:
+        """Both sides of a set operation, and what its columns stand for in them."""
+        check_union(query)
+        name_outputs(query.expression)
+        arms = [self.block(arm, outer, distinct=distinct) for arm in (query.this, query.expression)]
+        left, right = (arm.outputs for arm in arms)
+        if len(left) != len(right):
+            message = f"a union of {len(left)} with {len(right)} columns"
+            raise Unsupported("SET_OPERATION", message, query, "Give out as many on each side.")
+        return arms, [
+            matched(f"c{i}", one[1], other[1], self._kind, one[2])
+            for i, (one, other) in enumerate(zip(left, right, strict=True))
+        ]
 
     def _kind(self, column: exp.Column) -> str:
         """The type of a bound column, empty where it is not known."""
@@ -376,9 +403,39 @@ class _Binder:
         return scope
 
     def _item(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
+        pivots = node.args.get("pivots") or []
+        if not pivots:
+            return self._plain(node, block, outer)
+        return Scope(self._turned(node, pivots, block), outer=outer)
+
+    def _turned(self, node: exp.Expr, pivots: list[exp.Pivot], block: Block) -> list[Item]:
+        """The names of an item with PIVOT or UNPIVOT after it, which is a source of its own."""
+        *before, pivot = pivots
+        inner, below = _Binder(self._columns, self._types, self._registry), Block()
+        scope = (
+            Scope(inner._turned(node, before, below)) if before else inner._plain(node, below, None)
+        )
+        if pivot.args.get("unpivot"):
+            stay, below.outputs, view, conditions = unpivoted(
+                pivot, scope, inner._kind, inner.take_name("view")
+            )
+            made = Layered(below, None, make_generation(below, [view], conditions), None)
+        else:
+            stay, groups = pivoted(pivot, scope, inner._kind)
+            made = Layered(below, make_grouping(below, groups), None, None)
+        name = pivot.alias or node.alias_or_name or "pivot"
+        known = self._registry.derived
+        if id(pivot) not in known:
+            known[id(pivot)] = Derived(self._registry.names.take(name), inner._built(made))
+        found = self._over(known[id(pivot)], name, pivot)
+        block.add(found)
+        outputs = [(output, value) for output, value, _ in found.outputs]
+        if pivot.alias:
+            return [item_of(((pivot.alias.lower(),),), outputs, exp.Select())]
+        return apart(pivot, scope, outputs, stay)
+
+    def _plain(self, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            if node.args.get("pivots"):
-                raise Unsupported("PIVOT", "PIVOT", node, "Pivot downstream.")
             cte = find_cte(node)
             item = self._inline(cte.this, node, block) if cte else self._base(node, block)
         elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and node.alias:
@@ -479,6 +536,8 @@ class _Binder:
                 "OUTER_JOIN", f"{kind.upper()} JOIN after a comma", join, "Write the joins out."
             )
         block.crossed = block.crossed or text(join).startswith(",")
+        if join.this.args.get("pivots"):
+            raise Unsupported("PIVOT", "PIVOT or UNPIVOT of a join", join, "Put it in brackets.")
         mine = block if kind == "inner" else Block()
         right = self._from(join.this, mine, left.outer)
         self._hold(kind, (block, left.items), (mine, right.items))

@@ -14,6 +14,7 @@ from deltajoin.graph import Derived, JoinGraph
 from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.functions import AGGREGATES, ORDER_DEPENDENT
 from deltajoin.sql.numbers import exact_type
+from deltajoin.sql.union import kind_of
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: The same value in any order, whatever the type.
@@ -82,7 +83,7 @@ def made_outputs(
     """
     below = _given_out(graph, types)
     if graph.generation is not None:
-        below = {o.name: below.get(o.column or "", "") for o in graph.generation.outputs}
+        below = {o.name: _kind(o.sql, below) for o in graph.generation.outputs}
     if graph.grouping is not None:
         return {name: _made(sql, below) for name, sql in graph.grouping.outputs}
     if graph.windowing is None:
@@ -120,6 +121,11 @@ def _given_out(graph: JoinGraph, types: Mapping[tuple[str, str], str]) -> dict[s
             known = derived[source][column][0] if source in derived else None
             found[projection.name] = types.get((source, column), "") if known is None else known
     return found
+
+
+def _kind(sql: str, below: Types) -> str:
+    kind = kind_of(parse_expression(sql), lambda column: below.get(column.name, ""))
+    return kind if kind != "null" else ""
 
 
 def _made(sql: str, below: Types) -> tuple[str, bool]:

@@ -1,8 +1,8 @@
 """Only what is understood is analysed: an unknown clause makes a query opaque, never disappears.
 
 Two checks on a parse, each sharp where the other is blind:
-- what a node of a query says beside what is known of its kind (a PIVOT on a subquery, SORT BY, a
-  window's EXCLUDE) is found by name;
+- what a node of a query says beside what is known of its kind (SORT BY, a window's
+  EXCLUDE) is found by name;
 - every name, number and string of the text must still be there when the parse is written again by
   sqlglot: a parser that drops or exchanges a part of an expression is found by what is missing.
 """
@@ -26,6 +26,8 @@ _SAID: dict[type[exp.Expr], str] = {
     exp.Except: f"{_QUERY} this expression distinct by_name",
     exp.Intersect: f"{_QUERY} this expression distinct by_name",
     exp.Table: "this alias db catalog joins pivots version when sample",
+    exp.Pivot: "expressions fields unpivot include_nulls alias columns pivot_column_naming",
+    exp.PivotAlias: "this alias",
     exp.Join: "this on side kind using method",
     exp.CTE: "this alias",
     exp.With: "expressions",
@@ -69,8 +71,6 @@ def check_known(query: exp.Query, sql: str) -> None:
         Unsupported: UNKNOWN_CLAUSE, PIPE.
     """
     tokens = tokens_of(sql)
-    if (pivot := query.find(exp.Pivot)) is not None:
-        raise Unsupported("PIVOT", "PIVOT or UNPIVOT", pivot, _REMEDY)
     if any(token.token_type is TokenType.PIPE_GT for token in tokens):
         raise Unsupported("PIPE", "pipe syntax", query, _REMEDY)
     for node in query.walk():

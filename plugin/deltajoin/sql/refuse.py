@@ -148,10 +148,8 @@ def check_shape(select: exp.Query, *, layered: bool = False) -> exp.Select:
 
 
 def check_union(query: exp.SetOperation) -> None:
-    """`Unsupported` for INTERSECT ALL and EXCEPT ALL, and for what more may be said of a set."""
+    """`Unsupported` for what more may be said of a set."""
     what = type(query).__name__.upper()
-    if not isinstance(query, exp.Union) and not query.args.get("distinct"):
-        raise Unsupported("SET_OPERATION", f"{what} ALL", query, downstream(f"{what} ALL"))
     if query.args.get("limit") or query.args.get("offset"):
         raise Unsupported("LIMIT", "LIMIT", query, downstream("LIMIT"))
     known = {"this", "expression", "distinct", "order", "with_"}

@@ -29,7 +29,8 @@ from deltajoin.sql.union import INTEGERS, TypeOf, kind_of, typed
 #: Gives the value of a subquery; told whether it stands above groups of the SELECT around it.
 Value = Callable[[exp.Subquery, bool], exp.Expr]
 _ZERO = frozenset({"count", "count_if"})
-_NULL = frozenset(
+#: Aggregates that give NULL where there are no rows.
+NULL_OF_NO_ROWS = frozenset(
     """
     any avg bool_and bool_or every max mean median min some std stddev stddev_pop stddev_samp sum
     try_avg try_sum var_pop var_samp variance
@@ -170,7 +171,9 @@ def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
             continue
         name = str(call.this).lower()
         outer = call.parent if isinstance(call.parent, exp.Filter) else call
-        if name not in _ZERO | _NULL or isinstance(outer.parent, (exp.WithinGroup, exp.Window)):
+        if name not in _ZERO | NULL_OF_NO_ROWS or isinstance(
+            outer.parent, (exp.WithinGroup, exp.Window)
+        ):
             remedy = "Group in a subquery of FROM and join it."
             raise Unsupported("SUBQUERY", f"a correlated {name}()", call, remedy)
         found.append(outer)
@@ -180,7 +183,7 @@ def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
 def without_rows(call: exp.Expr, column: exp.Expr) -> exp.Expr:
     """An aggregate that is joined as a column, where no row was found: NULL, but 0 of a count."""
     name = str((call.this if isinstance(call, exp.Filter) else call).this).lower()
-    if name in _NULL:
+    if name in NULL_OF_NO_ROWS:
         return column
     zero = typed(exp.Literal.number(0), "bigint")
     return exp.Anonymous(this="coalesce", expressions=[column, zero])

@@ -26,6 +26,15 @@ _BOOLEANS = (
 )  # fmt: skip
 _TEXTS = frozenset("concat lower upper lcase ucase trim ltrim rtrim substr substring".split())
 _FIRST = frozenset({"coalesce", "ifnull", "nvl"})
+#: What functions give, whatever they are given.
+_GIVEN = {
+    "string": "date_format dayname hex md5 monthname sha1 sha2",
+    "int": "day dayofmonth dayofweek dayofyear hour length minute month quarter second year",
+    "bigint": "unix_micros unix_millis unix_seconds",
+    "timestamp": "timestamp_micros timestamp_millis timestamp_seconds",
+    "date": "add_months date date_add date_sub last_day make_date next_day to_date",
+}
+_GIVES = {name: kind for kind, names in _GIVEN.items() for name in names.split()}
 
 
 @dataclass(frozen=True)
@@ -55,19 +64,24 @@ def matched(
         Unsupported: SET_OPERATION when it isn't certain that both have one type.
     """
     one, other = kind_of(left, type_of), kind_of(right, type_of)
-    if one == other and one:
-        return Output(name, left, right, one)
-    if "null" in (one, other) and one and other:
-        kind = other if one == "null" else one
-        return Output(name, _as(left, one, kind), _as(right, other, kind), kind)
-    if _widens(one, other):
-        kind = _NUMBERS[max(_NUMBERS.index(one), _NUMBERS.index(other))]
+    if kind := common_kind(one, other):
         return Output(name, _as(left, one, kind), _as(right, other, kind), kind)
     if not one and not other and _shape(left, type_of) == _shape(right, type_of):
         return Output(name, left, right, "")
     shown = " and ".join(kind or "unknown" for kind in (one, other))
     message = f"a union whose column {text(origin)} has the types {shown}"
     raise Unsupported("SET_OPERATION", message, origin, _REMEDY)
+
+
+def common_kind(one: str, other: str) -> str:
+    """The type that Spark gives values of two types, empty where it is not certain."""
+    if one == other:
+        return one
+    if "null" in (one, other) and one and other:
+        return other if one == "null" else one
+    if _widens(one, other):
+        return _NUMBERS[max(_NUMBERS.index(one), _NUMBERS.index(other))]
+    return ""
 
 
 def _widens(one: str, other: str) -> bool:
@@ -136,7 +150,7 @@ def _function(call: exp.Anonymous, type_of: TypeOf) -> str:
         return _one(list(call.expressions), type_of)
     if name in _TEXTS and kind_of(call.expressions[0], type_of) == "string":
         return "string" if name != "concat" or _one(call.expressions, type_of) else ""
-    return ""
+    return _GIVES.get(name, "")
 
 
 def _shape(node: exp.Expr, type_of: TypeOf) -> str:
