@@ -232,6 +232,18 @@ def test_an_operator_is_named_as_it_is_written(sql: str, told: tuple[str, str, s
     assert (found["operator"], found["over"], found["kept"].split(":")[0]) == told
 
 
+def test_groups_of_generated_rows_are_named_by_their_keys() -> None:
+    sql = (
+        "SELECT window.start AS s, count(*) AS n FROM flights "
+        "GROUP BY origin, window(time_hour, '1 day', '12 hours')"
+    )
+    found = explanation(flights.first_plan(flights.model(sql, keys={})))["operators"]
+    assert [(o["operator"], o["over"]) for o in found] == [
+        ("generator", "explode"),
+        ("GROUP BY", "flights.origin, s"),
+    ]
+
+
 def test_an_aggregate_that_keeps_the_others_from_a_state_is_named() -> None:
     sql = "SELECT origin, count(*) AS n, avg(dep_delay) AS a FROM flights GROUP BY origin"
     (found,) = explanation(flights.first_plan(flights.model(sql, keys={})))["operators"]

@@ -66,6 +66,7 @@ OPAQUE = {
     "SELECT * FROM t PIVOT (percentile(x, 0.5) FOR s IN ('a'))": "PIVOT of percentile",
     "SELECT * FROM t UNPIVOT (v FOR n IN (i, s))": "types int, string",
     "SELECT * FROM t UNPIVOT (k FOR n IN (i))": "of one name",
+    "SELECT * FROM t UNPIVOT (v FOR n IN (s.y))": "of a field",
 }
 
 

@@ -170,7 +170,10 @@ def _generator(generator: Generator) -> dict[str, Any]:
 
 
 def _grouped(graph: JoinGraph, grouping: Grouping, how: str) -> dict[str, Any]:
-    keys = [p.sql.replace("`", "") for p in graph.projections if p.name in grouping.keys]
+    rows = {p.name: p.sql for p in graph.projections}
+    if graph.generation is not None:
+        rows = {o.name: rows.get(o.column or "", o.sql) for o in graph.generation.outputs}
+    keys = [rows[name].replace("`", "") for name in grouping.keys]
     given = zip(keys, grouping.key_outputs, strict=False)
     named = [key if name in grouping.hidden_keys else name for key, name in given]
     over = ", ".join(named) or "one group of all rows"

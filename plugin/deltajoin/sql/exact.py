@@ -59,7 +59,12 @@ def _any_order(call: exp.Anonymous, types: Types) -> bool:
 
 
 def aggregate_type(node: exp.Expr, types: Types) -> str:
-    """The type of one aggregate call over typed columns, "" where it is not certain."""
+    """The type of one aggregate call over typed columns, also with FILTER or under one condition;
+    "" where it is not certain."""
+    if isinstance(node, (exp.Paren, exp.Filter)):
+        return aggregate_type(node.this, types)
+    if isinstance(node, exp.Case) and len(node.args["ifs"]) == 1 and not node.args.get("default"):
+        return aggregate_type(node.args["ifs"][0].args["true"], types)
     if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
         return ""
     name, argument = str(node.this).lower(), node.expressions[0]

@@ -95,7 +95,10 @@ def unpivoted(
     """
     field = _field(pivot)
     sources = [(_column_name(node), _parts(node)) for node in field.expressions]
-    left = _left(scope, [c for node in field.expressions for c in _columns(node)])
+    read = [c for node in field.expressions for c in _columns(node)]
+    if any(_whole(c, scope) is not c and len(c.parts) > 1 for c in read):
+        raise _stop("UNPIVOT of a field", field, "Make it a column in a subquery.")
+    left = _left(scope, read)
     (wanted,) = pivot.expressions
     names = [part.name for part in _parts(wanted)]
     if any(len(columns) != len(names) for _, columns in sources):
