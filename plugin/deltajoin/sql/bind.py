@@ -25,8 +25,8 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, Grouping, JoinGraph
 from deltajoin.names import RESERVED_PREFIX, SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
-from deltajoin.sql.clock import names_clock
-from deltajoin.sql.clocked import clock_of_sources, with_clocked_sources
+from deltajoin.sql.clock import moves, names_clock
+from deltajoin.sql.clocked import clock_of_sources, decided_by_clock, with_clocked_sources
 from deltajoin.sql.columns import (
     bound,
     flattened,
@@ -51,6 +51,7 @@ from deltajoin.sql.known import check_known
 from deltajoin.sql.layers import Layered, is_layered, layered
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.opaque import may_be_a_query
+from deltajoin.sql.over_joins import joined_rows, judged_by_clock
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import (
     Unsupported,
@@ -212,15 +213,34 @@ class _Binder:
         else:
             block = self.block(query)
         graph = self._built(Layered(block, grouping, generation, windowing))
-        return without_stamps(graph, self._registry.stamps)
+        graph = without_stamps(graph, self._registry.stamps)
+        return with_clocked_sources(graph, self._registry.names)
 
     def _built(self, made: Layered) -> JoinGraph:
         self._fill(made.block)
-        derived = tuple(self._derived[name] for name in sorted(self._derived))
+        graph = self._assembled(made)
+        if not decided_by_clock(graph):
+            return graph
+        for block in judged_by_clock(made.block):
+            self._put_below(block, made.block)
+        return self._assembled(made)
+
+    def _assembled(self, made: Layered) -> JoinGraph:
+        read = sorted({source for _, source in self.relations if source in self._derived})
+        derived = tuple(self._derived[name] for name in read)
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
         layers = (made.grouping, derived, made.generation, made.windowing)
-        graph = build_graph(self.relations, made.block, columns, *layers)
-        return with_clocked_sources(graph, self._registry.names)
+        return build_graph(self.relations, made.block, columns, *layers)
+
+    def _put_below(self, block: Block, root: Block) -> None:
+        """Make the joins of a block a source, whose rows its conditions on the clock judge."""
+        relation = self._names.take("joined")
+        inner, put = self.below(relation)
+        names = frozenset(block.relations)
+        inner.relations = [pair for pair in self.relations if pair[0] in names]
+        self.relations = [pair for pair in self.relations if pair[0] not in names]
+        inner._derived, inner._kinds = dict(self._derived), self._kinds
+        block.items = put(Layered(joined_rows(block, root, relation), None, None, None)).items
 
     def below(self, relation: str) -> tuple[_Binder, Callable[[Layered], Block]]:
         """A binder for a source of its own below, and what puts a relation over what it made."""
@@ -228,7 +248,8 @@ class _Binder:
 
         def put(made: Layered) -> Block:
             known = self._registry.derived
-            derived = Derived(self._registry.names.take(relation), inner._built(made))
+            names = self._registry.names
+            derived = Derived(names.take(relation), with_clocked_sources(inner._built(made), names))
             known[-1 - len(known)] = derived
             self._derived[derived.name] = derived
             self.relations.append((relation, derived.name))
@@ -603,8 +624,9 @@ class _Binder:
             not relations_in(value) <= frozenset(rows.relations) for _, value, _ in rows.outputs
         ):
             return None
-        graph = inner._built(Layered(rows, grouping, None, None))
-        groups = self._over(Derived(self._registry.names.take("scalar"), graph), "scalar", query)
+        names = self._registry.names
+        graph = with_clocked_sources(inner._built(Layered(rows, grouping, None, None)), names)
+        groups = self._over(Derived(names.take("scalar"), graph), "scalar", query)
         joined = {name: value for name, value, _ in groups.outputs}
         on = found.conditions([joined[f"k{i}"] for i in range(len(keys))])
         groups.outputs = []
@@ -695,7 +717,8 @@ def _freed(conjunct: exp.Expr, value: Value) -> exp.Expr:
 def _compared(query: exp.SetOperation, arms: list[Block], outputs: list[Output]) -> Block:
     """INTERSECT and EXCEPT: rows of the left side that are, or are not, on the right side."""
     kind = "semi" if isinstance(query, exp.Intersect) else "anti"
-    on = [exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right)) for o in outputs]
+    told = [o for o in outputs if o.left != o.right or not moves(o.left) or o.left.find(exp.Column)]
+    on = [exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right)) for o in told]
     shown = [
         (name, output.left, place)
         for (name, _, place), output in zip(arms[0].outputs, outputs, strict=True)

@@ -31,7 +31,7 @@ from deltajoin.sql.tables import find_cte
 
 Constants = Mapping[str, str]
 _NEVER = (exp.Column, exp.Query, exp.Window, exp.Star, exp.Exists, exp.Placeholder, exp.Parameter)
-_REMEDY = "Filter in a subquery of one table; else the query is rebuilt when the clock moves."
+_REMEDY = "Filter by the clock in WHERE or HAVING; else the query is rebuilt when the clock moves."
 
 
 def is_constant(node: exp.Expr) -> bool:
@@ -100,7 +100,10 @@ def check_clock(graph: JoinGraph, query: exp.Query) -> None:
             if next(clock_calls(found), None) is None:
                 what = f"{sql}, which gives another result at each run,"
                 raise Unsupported("NON_DETERMINISTIC", what, _line(query), _REMEDY)
-            raise Unsupported("CLOCK", "the clock inside a row", _line(query), _REMEDY)
+            what = "the clock inside a row"
+            if sql in {p.sql for core in part.branches for p in core.all_predicates()}:
+                what = "the clock in an outer join's condition on what it keeps without a match"
+            raise Unsupported("CLOCK", what, _line(query), _REMEDY)
 
 
 def check_declared(graph: JoinGraph, declared: Collection[str]) -> None:
@@ -250,12 +253,18 @@ def _over(outputs: list[tuple[str, str]], below: Constants) -> dict[str, str]:
     """The constants among outputs, with those of the level below written out."""
     found = {}
     for name, sql in outputs:
-        holder = exp.Paren(this=parse_expression(sql))
-        for column in list(holder.find_all(exp.Column)):
-            if column.table == INPUT and column.name in below:
-                column.replace(parse_expression(below[column.name]))
-        if is_constant(holder.this):
-            found[name] = text(holder.this)
+        node = _written_out(sql, below)
+        if is_constant(node):
+            found[name] = text(node)
+    return found
+
+
+def _written_out(sql: str, below: Constants) -> exp.Expr:
+    holder = exp.Paren(this=parse_expression(sql))
+    for column in list(holder.find_all(exp.Column)):
+        if column.table == INPUT and column.name in below:
+            column.replace(parse_expression(below[column.name]))
+    found: exp.Expr = holder.this
     return found
 
 
@@ -282,8 +291,10 @@ def _ungrouped(grouping: Grouping, gone: set[str], below: Constants, moved: set[
     ]
     if grouping.keys and not pairs:
         raise Unsupported("CLOCK", "a GROUP BY of stamps alone", None, "Group by a column too.")
+    ends = {key: below[key] for key in grouping.keys if below.get(key) in moved}
     return replace(
         grouping,
+        having=text(_written_out(grouping.having, ends)) if grouping.having else None,
         keys=tuple(key for key, _ in pairs),
         outputs=tuple(o for o in grouping.outputs if o[0] not in gone),
         key_outputs=tuple(output for _, output in pairs) or grouping.key_outputs,
