@@ -211,7 +211,8 @@ def maker_of(case: Case) -> _PlanMaker | None:
     """The planner of a case; None for free text that is not kept incrementally."""
     sql, schemas = render_sql(case), {t.name: t.names for t in case.tables}
     types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
-    query = bind(sql, {t: schemas[t] for t in sorted(schemas)}, types)
+    keys = {t.name: t.key for t in case.tables}
+    query = bind(sql, {t: schemas[t] for t in sorted(schemas)}, types, keys=keys)
     if query.graph is None:
         assert case.query, query.reason
         return None

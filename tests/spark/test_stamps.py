@@ -155,6 +155,35 @@ def test_daily_loads(spark: Any, tmp_path: Path, name: str) -> None:
     assert deltajoin.run(model, spark, clock=later).strategy == "noop"
 
 
+@pytest.mark.parametrize("columns", ["o.order_id, o.amount", "o.amount % 30 AS part"])
+def test_rows_of_a_text_that_is_rebuilt_keep_their_stamps(
+    spark: Any, tmp_path: Path, columns: str
+) -> None:
+    """Copies of a row are no longer told apart: where some go, those that stay have the new one."""
+    shop = open_shop(tmp_path)
+    plain = f"SELECT /**/ {columns}, c.name {FROM} ORDER BY o.order_id LIMIT 1000"
+    model = shop.model(sql=text(plain, "current_timestamp()"), keys={})
+    before: dict[Row, list[str]] = {}
+    for day in range(4):
+        clock = START + timedelta(days=day)
+        if day:
+            load(shop, day)
+        record = deltajoin.run(model, spark, clock=clock)
+        assert (record.strategy, record.written) == ("full", "difference" if day else "overwrite")
+        now, after = stamp_now(spark, "now()", clock), {}
+        for row, count in rows_of(spark, shop, without(plain)).items():
+            old = before.get(row, [])
+            stay = old if count >= len(old) else [now] * count
+            after[row] = sorted([*stay, *[now] * (count - len(stay))])
+        found: dict[Row, list[str]] = {}
+        for row, stamp in sorted(target_rows(spark, model)):
+            found.setdefault(row, []).append(stamp)
+        assert found == after
+        before = after
+    assert len({stamp for stamps in before.values() for stamp in stamps}) > 2
+    assert deltajoin.run(model, spark, clock=clock + timedelta(days=9)).strategy == "noop"
+
+
 def test_a_literal_that_is_rendered_anew(spark: Any, tmp_path: Path) -> None:
     """As of dbt's `run_started_at`: another text at each run, and no other model."""
     shop = open_shop(tmp_path)

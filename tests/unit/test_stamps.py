@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import deltajoin
-from deltajoin.delta.clock import clock_moved
+from deltajoin.delta.clock import clock_moved, stamp_columns_at
+from deltajoin.emit.sql import build_program
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.bind import BoundQuery, bind
@@ -210,6 +211,34 @@ def test_literals_of_stamps_are_masked() -> None:
     assert masked("1.5") != masked("1.55"), "another type"
 
 
+APART = {
+    "SELECT *, now() AS At FROM f LIMIT 3": ["at"],
+    "WITH a AS (SELECT id, now() AS at FROM f LIMIT 3) SELECT * FROM a": ["at"],
+    "SELECT k, now() AS at, 'x' AS run FROM f UNION SELECT k, now() AS k, 'x' AS run FROM w": [
+        "at",
+        "run",
+    ],
+    "SELECT k, now() AS at FROM f UNION ALL SELECT k, date_sub(now(), 1) FROM w": [],
+    "SELECT *, now() AS at, k FROM f UNION ALL SELECT *, now(), k FROM w": [],
+    "WITH a(at, id) AS (SELECT id, now() AS at FROM f) SELECT * FROM a LIMIT 3": [],
+    "SELECT * FROM (SELECT id, now() AS at FROM f) z(at, id) LIMIT 3": [],
+    "SELECT k, current_date AS at, count(*) AS n FROM f GROUP BY CUBE (1, 2)": [],
+    "SELECT k, current_date AS at, count(*) AS n FROM f GROUP BY 1, 2 LIMIT 3": ["at"],
+    "SELECT id, now() FROM f LIMIT 3": [],
+    "SELECT a.id, z.at FROM f a LEFT JOIN (SELECT id, now() AS at FROM f LIMIT 1) z USING (id)": [],
+    "SELECT id, now() AS at, datediff(at, day) AS age FROM f LIMIT 3": [],
+    "SELECT x, rand() AS run, CASE WHEN hour(now()) < 12 THEN 'early' END AS at FROM f": ["at"],
+}
+
+
+@pytest.mark.parametrize("sql", APART)
+def test_the_stamps_of_a_text_that_stand_certainly_under_their_names(sql: str) -> None:
+    found = stamp_columns_at(sql, ("RUN",), NOON, {"id", "k", "day"})
+    assert list(found) == APART[sql]
+    assert not any("now" in value or "current" in value for value in found.values())
+    assert stamp_columns_at(sql, ("run",), NOON, {"current_date", "now"}) in (found, {})
+
+
 def test_the_clock_in_a_text() -> None:
     assert frozen("now()", 1_500_000) == "timestamp_micros(1500000)"
     assert frozen("unix_timestamp ( )", 1_500_000) == "1L"
@@ -268,3 +297,16 @@ def test_the_plan_names_the_clock_only_where_it_is_read(tmp_path: Path) -> None:
     assert planned.target.columns == ("order_id", "name")
     assert planned.target.visible == ("order_id", "name", "loaded_at")
     assert planned.hash == deltajoin.plan(stamped, clock=NOON).hash
+
+
+CONDITIONS = ("o.order_id > day(now())", "o.order_id > c.customer_id * day(now())")
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_keys_are_checked_below_a_condition_on_the_clock(tmp_path: Path, condition: str) -> None:
+    shop = open_shop(tmp_path)
+    plain = SQL.format("1")
+    plans = [deltajoin.plan(shop.model(sql=s)) for s in (plain, f"{plain} WHERE {condition}")]
+    assert [plan.target.key for plan in plans] == [("order_id",)] * 2
+    checks = [build_program(plan).key_check for plan in plans]
+    assert checks[0] == checks[1]

@@ -65,8 +65,10 @@ from deltajoin.sql.refuse import (
 from deltajoin.sql.scalars import (
     Value,
     aggregates_in,
+    by_whole_key,
     correlation,
     is_total,
+    make_single,
     select_without_scalars,
     value_of,
     without_rows,
@@ -125,6 +127,7 @@ def bind(
     types: Types | None = None,
     functions: Collection[str] = (),
     stamps: Collection[str] = (),
+    keys: Columns | None = None,
 ) -> BoundQuery:
     """Bind a query to its source tables.
 
@@ -134,6 +137,7 @@ def bind(
         types: (source, column) -> type; a union is kept where types are known.
         functions: those of the user's own that are declared deterministic.
         stamps: outputs that are declared to move from run to run.
+        keys: source -> its declared key.
 
     Raises:
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
@@ -152,7 +156,7 @@ def bind(
     try:
         check_known(query, sql)
         check_deterministic(query, {name.lower() for name in functions})
-        registry = _Registry(UniqueNames(tuple(columns)), declared)
+        registry = _Registry(UniqueNames(tuple(columns)), declared, keys or {})
         graph = _Binder(columns, types or {}, registry).graph(query)
         if not graph.sources:
             remedy = "Select from a table."
@@ -179,10 +183,11 @@ def _why(query: exp.Query, stop: Unsupported) -> Reason:
 @dataclass(frozen=True)
 class _Registry:
     """The derived sources of a whole query, by the SELECT that each comes from, or by a negative
-    number; their names; the stamps that are declared."""
+    number; their names; the stamps and the keys that are declared."""
 
     names: UniqueNames
     stamps: frozenset[str] = frozenset()
+    keys: Columns = field(default_factory=dict)
     derived: dict[int, Derived] = field(default_factory=dict)
 
 
@@ -572,13 +577,18 @@ class _Binder:
         """
         remedy = "Join it, or make it a total: max(...)."
         name_outputs(query)
+        relations = list(self.relations)
         try:
             inner = self.block(query, name="scalar")
         except DeltaJoinError as error:
             if error.code != "UNKNOWN_COLUMN":
                 raise
+            self.relations = relations
             found = self._correlated(query, block, scope) if scope is not None else None
             if found is None:
+                remedy = (
+                    "Equate a declared key with columns around it, join it, or make it max(...)."
+                )
                 raise Unsupported("SUBQUERY", "a correlated subquery", query, remedy) from error
             return found
         if len(inner.outputs) != 1:
@@ -587,6 +597,9 @@ class _Binder:
         source = dict(self.relations)
         sources = [self._derived.get(source.get(str(item), "")) for item in inner.items]
         if not all(derived and derived.at_most_one_row for derived in sources):
+            if make_single(unwrapped(query)):
+                self.relations = relations
+                return self._scalar(query, block, scope)
             what = "a scalar subquery that may give several rows"
             raise Unsupported("SUBQUERY", what, query, remedy)
         if not inner.conjuncts and all(d and d.exactly_one_row for d in sources):
@@ -599,10 +612,18 @@ class _Binder:
         block.conjuncts = []
         return value
 
+    def _is_by_key(self, select: exp.Select) -> bool:
+        """True for a SELECT from one table by its declared key."""
+        source = select.args.get("from_")
+        if source is None or not isinstance(source.this, exp.Table) or find_cte(source.this):
+            return False
+        name = table_key(source.this, self._columns)
+        return by_whole_key(select, self._columns[name], self._registry.keys.get(name, ()))
+
     def _correlated(self, query: exp.Query, block: Block, scope: Scope) -> exp.Expr | None:
         """The value of a total that equalities correlate: its groups are joined to the block."""
         select = check_shape(unwrapped(query))
-        if not is_total(select):
+        if not is_total(select) and not (self._is_by_key(select) and make_single(select)):
             return None
         inner = _Binder(self._columns, self._types, self._registry)
         inner._names = self._names  # both speak of each other's relations

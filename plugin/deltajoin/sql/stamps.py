@@ -25,6 +25,7 @@ from deltajoin.layers import INPUT
 from deltajoin.sql import functions
 from deltajoin.sql.clock import clock_calls, is_daily, moves
 from deltajoin.sql.dialect import parse, parse_expression, place, spelled, text, unwrapped
+from deltajoin.sql.grouping_sets import has_sets
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.spans import span_of
 from deltajoin.sql.tables import find_cte
@@ -154,6 +155,30 @@ def _stamps_of(query: exp.Expr, declared: Collection[str]) -> list[tuple[str, in
         if moving and (bare or is_constant(value)):
             found.append((node.alias_or_name.lower(), position, value))
     return found
+
+
+def stamp_columns(query: exp.Query, declared: Collection[str] = ()) -> dict[str, str]:
+    """The stamps of a query that is run as it is: name, in lower case, -> expression. Only such as
+    certainly stand under that name, and with one value, in all that the query gives out."""
+    first = _innermost(query)
+    while isinstance(first, exp.SetOperation):
+        first = _innermost(first.this)
+    sets = list(query.find_all(exp.SetOperation))
+    unsure = (
+        any(alias.args.get("columns") for alias in query.find_all(exp.TableAlias)),
+        any(has_sets(select) for select in query.find_all(exp.Select)),
+        any(union.args.get("by_name") for union in sets),
+        sets and any(e.is_star for s in query.find_all(exp.Select) for e in s.expressions),
+    )
+    if any(unsure) or not isinstance(first, exp.Select):
+        return {}
+    stamps = {id(stamp) for stamp in stamp_outputs(query, declared)}
+    names = [node.alias_or_name.lower() for node in first.expressions]
+    return {
+        name: text(node.this)
+        for name, node in zip(names, first.expressions, strict=True)
+        if isinstance(node, exp.Alias) and id(node.this) in stamps and names.count(name) == 1
+    }
 
 
 def clock_of_rows(sql: str, declared: Collection[str] = ()) -> tuple[str, bool]:
