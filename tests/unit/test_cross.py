@@ -150,6 +150,8 @@ BY_KEY = {
     "SELECT a.k, (SELECT b.v FROM b WHERE b.k = b.v AND b.v = a.v) AS w FROM a": False,
     "SELECT a.k, (SELECT b.v FROM b WHERE b.k = a.v OR b.k = 1) AS w FROM a": False,
     "SELECT a.k, (SELECT e.v FROM e WHERE e.k = a.v) AS w FROM a": False,
+    "SELECT a.k, size((SELECT map(1, b.v) FROM b WHERE b.k = a.v)) AS w FROM a": False,
+    "SELECT a.k, (SELECT CAST(b.v AS MAP<INT, INT>) FROM b WHERE b.k = a.v)[1] AS w FROM a": False,
 }
 
 

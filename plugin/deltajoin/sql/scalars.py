@@ -52,7 +52,8 @@ def make_single(query: exp.Query) -> bool:
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or is_grouped(query):
         return False
     (node,) = query.expressions
-    if {name for name, value in query.args.items() if value} - _PLAIN or node.is_star:
+    said = {name for name, value in query.args.items() if value}
+    if said - _PLAIN or node.is_star or any(map(_makes_map, node.walk())):
         return False
     count, most = (
         exp.Anonymous(this=name, expressions=[argument])
@@ -62,6 +63,14 @@ def make_single(query: exp.Query) -> bool:
     value = exp.case().when(exp.GT(this=count, expression=exp.Literal.number(1)), stop).else_(most)
     query.set("expressions", [exp.alias_(value, node.alias_or_name or "value", quoted=True)])
     return True
+
+
+def _makes_map(node: exp.Expr) -> bool:
+    """True for what may be a map, which has no greatest."""
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        return "MAP" in node.to.sql().upper()
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    return "map" in name or name in ("from_json", "from_xml", "transform_keys", "transform_values")
 
 
 def by_whole_key(query: exp.Query, columns: Collection[str], key: Collection[str]) -> bool:

@@ -103,7 +103,7 @@ def check_clock(graph: JoinGraph, query: exp.Query) -> None:
                 raise Unsupported("NON_DETERMINISTIC", what, _line(query), _REMEDY)
             what = "the clock inside a row"
             if sql in {p.sql for core in part.branches for p in core.all_predicates()}:
-                what = "the clock in an outer join's condition on what it keeps without a match"
+                what = "the clock in an outer, semi or anti join's condition over the side it keeps"
             raise Unsupported("CLOCK", what, _line(query), _REMEDY)
 
 
