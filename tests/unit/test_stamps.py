@@ -9,6 +9,7 @@ import pytest
 
 import deltajoin
 from deltajoin.delta.clock import clock_moved, stamp_columns_at
+from deltajoin.delta.derived import describe, order_dependent
 from deltajoin.emit.sql import build_program
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
@@ -310,3 +311,15 @@ def test_keys_are_checked_below_a_condition_on_the_clock(tmp_path: Path, conditi
     assert [plan.target.key for plan in plans] == [("order_id",)] * 2
     checks = [build_program(plan).key_check for plan in plans]
     assert checks[0] == checks[1]
+
+
+@pytest.mark.parametrize("above", ["", "HAVING max(day) > now()"])
+def test_sums_of_floats_stay_unsure_through_a_condition_on_the_clock(above: str) -> None:
+    sql = f"SELECT g.s FROM (SELECT k, sum(x) AS s FROM f GROUP BY k {above}) g JOIN w ON g.k = w.k"
+    types = {**TYPES, ("f", "x"): "double"}
+    found = bind(sql, COLUMNS, types).graph
+    described = describe(found, {}, types)
+    against = order_dependent(found, described, "bag")
+    assert against is not None
+    assert against.code == "ORDER_DEPENDENT"
+    assert order_dependent(found, described, "keyed") is None
