@@ -13,8 +13,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from random import Random
 from typing import Any
 
@@ -23,7 +24,8 @@ import pyarrow as pa
 import sqlglot
 
 from deltajoin.catalog import ChangedFiles
-from deltajoin.delta.derived import Known, describe, order_dependent, plan_derived
+from deltajoin.delta.clock import micros
+from deltajoin.delta.derived import Known, Moment, describe, order_dependent, plan_derived
 from deltajoin.delta.epochs import SourceVersion, epoch_order
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.plan import DeltaPlan, Target
@@ -38,6 +40,7 @@ from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.solver import COST, STRATEGIES
 from deltajoin.sql.bind import bind
+from deltajoin.sql.clock import frozen_query
 from tests.property.cases import Case, Row, State, play, render_sql
 from tests.property.generate import TUNED, Profile, generate
 from tests.property.lateral import lateral_joins
@@ -86,6 +89,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
     con.execute("SET threads = 1; SET enable_progress_bar = false")
     con.execute("SET max_expression_depth TO 10000")  # all views of an epoch are one statement
+    con.execute("CREATE MACRO timestamp_micros(n) AS make_timestamp(n)")
     return con
 
 
@@ -111,21 +115,30 @@ def history(case: Case, tables: Collection[str]) -> Iterator[tuple[State, State,
         yield before, state, feeds
 
 
-def check(case: Case, mutant: Mutant | None = None) -> Iterator[Outcome]:  # noqa: C901
+def check(  # noqa: C901
+    case: Case, mutant: Mutant | None = None, clocks: Sequence[datetime] = ()
+) -> Iterator[Outcome]:
     """The outcome of each epoch in turn; with a mutant, of the epochs that it alters.
 
     The backfill comes first and has no outcome: it is right or raises. A query of free text that is
     not kept incrementally has none at all.
+
+    Args:
+        clocks: what the clock shows at the backfill and at each epoch, for a query that reads it.
     """
     sql, maker = render_sql(case), maker_of(case)
     if maker is None:
         return
+    if clocks:
+        sql = maker.move(clocks[0])
     state = case.initial()
     target = full_rows(case, sql, state)
     stored = _stored(case, maker, sql, state)
     if mutant is None:
         _check_backfill(case, maker, state, target)
     for number, (before, state, feeds) in enumerate(history(case, maker.tables)):
+        if clocks:
+            sql = maker.move(clocks[number + 1])
         wanted = full_rows(case, sql, state)
         changed, old, target = wanted != target, target, wanted
         before_table, stored = stored, _stored(case, maker, sql, state)
@@ -198,7 +211,8 @@ def maker_of(case: Case) -> _PlanMaker | None:
     """The planner of a case; None for free text that is not kept incrementally."""
     sql, schemas = render_sql(case), {t.name: t.names for t in case.tables}
     types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
-    query = bind(sql, {t: schemas[t] for t in sorted(schemas)}, types)
+    keys = {t.name: t.key for t in case.tables}
+    query = bind(sql, {t: schemas[t] for t in sorted(schemas)}, types, keys=keys)
     if query.graph is None:
         assert case.query, query.reason
         return None
@@ -304,7 +318,16 @@ class _PlanMaker:
         by_cost = random.random() < 0.7 or graph.crossed
         self.strategy = COST if by_cost else random.choice(STRATEGIES)
         self.methods = {name: random.choice(METHODS) for name in graph.sources}
-        self.programs: dict[tuple[tuple[str, str], ...], Program] = {}
+        self.programs: dict[tuple[Any, ...], Program] = {}
+        self.moment: Moment | None = None
+
+    def move(self, clock: datetime) -> str:
+        """Plan by this clock from now on; gives the query at that moment."""
+        now, before = micros(clock), self.moment.now if self.moment else None
+        self.moment = Moment(now, before, before not in (None, now))
+        sql = frozen_query(self.sql, now, [n for t in self.case.tables for n in t.names])
+        assert sql is not None
+        return sql
 
     def is_ambiguous(self) -> bool:
         """True for windows whose result depends on how rows that tie are ordered."""
@@ -313,15 +336,18 @@ class _PlanMaker:
 
     def program(self, plan: DeltaPlan) -> Program:
         """The plan's statements, which depend on nothing but which sources changed."""
-        changed = tuple((s.source, s.change_kind) for s in plan.sources if s.changed)
+        changed = (*((s.source, s.change_kind) for s in plan.sources if s.changed), self.moment)
         if changed not in self.programs:
             self.programs[changed] = build_program(plan)
         return self.programs[changed]
 
-    @cached_property
+    @property
     def full(self) -> Program:
         """The statements of a rebuild, over version 1."""
-        return build_program(replace(self.plan(0, {}), strategy="full"))
+        key = ("full", self.moment)
+        if key not in self.programs:
+            self.programs[key] = build_program(replace(self.plan(0, {}), strategy="full"))
+        return self.programs[key]
 
     def plan_or_none(self, epoch: int, changed: dict[str, str]) -> DeltaPlan | None:
         """The plan of an epoch; None where it can't be kept and the run is full."""
@@ -348,7 +374,7 @@ class _PlanMaker:
             for name in self.graph.sources
         }
         order, tables = self.order, versions
-        known = Known(self.described, self.statistics, versions)
+        known = Known(self.described, self.statistics, versions, moment=self.moment)
         derived, known = plan_derived(self.graph, known, self.strategy)
         statistics, versions = known.statistics, dict(known.versions)
         if order is None:
@@ -358,7 +384,7 @@ class _PlanMaker:
             fingerprint="",
             sql=self.sql,
             mode="incremental",
-            strategy="incremental" if changed else "noop",
+            strategy="incremental" if changed or self.moment else "noop",
             reason="",
             detail="",
             epoch=epoch,

@@ -23,8 +23,8 @@ COLUMNS, NAMES, KEYS = (("k", "int"), ("v", "int")), "abce", (1, 2, 3, 4)
 EPOCHS, LEAST_CHANGED = 4, 0.50
 
 
-def written() -> list[str]:
-    lines = [line for line in QUERIES.read_text("utf-8").splitlines() if not line.startswith("--")]
+def written(file: Path = QUERIES) -> list[str]:
+    lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("--")]
     return [" ".join(query.split()) for query in "\n".join(lines).split(";") if query.strip()]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 import deltajoin
 from deltajoin.audit.render import render_plan, render_text
-from tests.spark.shop import Shop, assert_right, open_shop
+from tests.spark.shop import Shop, assert_right, expected, open_shop
 from tests.spark.test_oracle import quick
 
 OF_CUSTOMERS = """
@@ -75,6 +77,41 @@ def test_groups_below_joins_follow_every_change(sql: str, spark: Any, tmp_path: 
         assert record.strategy == "incremental"
         assert_right(shop, epoch, sql.replace(EXPLODED, UNNESTED))
     assert deltajoin.run(model, spark).strategy == "noop"
+
+
+SCALARS = """
+SELECT o.order_id, (SELECT c.name FROM customers c WHERE c.customer_id = o.customer_id) AS name
+FROM orders AS o WHERE o.amount > (SELECT customer_id FROM customers WHERE customer_id = 2)
+"""
+
+
+@pytest.mark.parametrize("sql", [SCALARS, SCALARS.replace("o.order_id", "o.amount")])
+def test_scalar_subqueries_of_one_row_stop_at_two(spark: Any, tmp_path: Path, sql: str) -> None:
+    shop, spark = open_shop(tmp_path), quick(spark)
+    model = shop.model(sql=sql, mode="incremental_strict")
+    deltajoin.run(model, spark)
+    shop.update("customers", "customer_id = 1", name="'renamed'")
+    shop.append("orders", (70, 3, 5), (71, 99, 5), (72, None, 8))
+    shop.delete("customers", "customer_id = 3")
+    assert deltajoin.run(model, spark).strategy == "incremental"
+    assert rows_of(model, spark) == expected(shop, sql)
+    before = rows_of(model, spark)
+    shop.append("customers", (1, "another"))
+    for mode in ("incremental_strict", "full"):
+        with pytest.raises(deltajoin.DeltaJoinError, match=r"TOO_MANY_ROWS|KEY_VIOLATED"):
+            deltajoin.run(replace(model, mode=mode), spark)
+    shop.delete("customers", "name = 'another'")
+    shop.append("customers", (2, "another"))
+    with pytest.raises(deltajoin.DeltaJoinError, match=r"TOO_MANY_ROWS|KEY_VIOLATED"):
+        deltajoin.run(model, spark)
+    assert rows_of(model, spark) == before
+    shop.delete("customers", "name = 'another'")
+    deltajoin.run(model, spark)
+    assert rows_of(model, spark) == expected(shop, sql)
+
+
+def rows_of(model: deltajoin.Model, spark: Any) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row) for row in deltajoin.read(model, spark).collect())
 
 
 def test_the_audit_tells_of_groups_touched(spark: Any, tmp_path: Path) -> None:

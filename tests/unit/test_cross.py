@@ -141,6 +141,44 @@ def test_a_correlated_count_is_zero_without_rows() -> None:
     assert graph.projections[1].sql == "(coalesce(`scalar`.`a0`, CAST(0 AS bigint)))"
 
 
+BY_KEY = {
+    "SELECT a.k, (SELECT b.v FROM b WHERE b.k = a.v) AS w FROM a": True,
+    "SELECT a.k, (SELECT v FROM b AS z WHERE a.v = k AND z.v > 1) AS w FROM a": True,
+    "SELECT a.k FROM a WHERE v > (SELECT c.v FROM c WHERE c.v = 1 AND (a.k = c.k))": True,
+    "SELECT a.k, (SELECT c.v FROM c WHERE c.k = a.v) AS w FROM a": False,
+    "SELECT a.k, (SELECT b.v FROM b WHERE b.k > a.v) AS w FROM a": False,
+    "SELECT a.k, (SELECT b.v FROM b WHERE b.k = b.v AND b.v = a.v) AS w FROM a": False,
+    "SELECT a.k, (SELECT b.v FROM b WHERE b.k = a.v OR b.k = 1) AS w FROM a": False,
+    "SELECT a.k, (SELECT e.v FROM e WHERE e.k = a.v) AS w FROM a": False,
+    "SELECT a.k, size((SELECT map(1, b.v) FROM b WHERE b.k = a.v)) AS w FROM a": False,
+    "SELECT a.k, (SELECT CAST(b.v AS MAP<INT, INT>) FROM b WHERE b.k = a.v)[1] AS w FROM a": False,
+}
+
+
+@pytest.mark.parametrize("sql", BY_KEY)
+def test_a_row_by_its_declared_key_is_a_group_that_stops_at_two(sql: str) -> None:
+    query = bind(sql, COLUMNS, TYPES, keys={"b": ("k",), "c": ("k", "v")})
+    assert (query.graph is not None) == BY_KEY[sql]
+    if query.graph is None:
+        assert query.reason is not None
+        assert query.reason.code == "SUBQUERY"
+        return
+    (groups,) = query.graph.derived
+    assert [sql for _, sql in groups.graph.grouping.outputs][:2] == [
+        "max(`input`.`c0`)",
+        "count(1)",
+    ]
+    assert "raise_error" in str(query.graph)
+
+
+def test_one_row_of_a_table_stops_at_two() -> None:
+    graph = graph_of("WITH p AS (SELECT v FROM b) SELECT a.k, (SELECT v FROM p) AS low FROM a")
+    (total,) = graph.derived
+    assert total.exactly_one_row
+    assert "raise_error" in str(total.graph.grouping)
+    assert [relation.source for relation in graph.relations] == ["a", "scalar"]
+
+
 def test_a_select_without_from_is_its_values() -> None:
     graph = graph_of("SELECT a.k FROM a CROSS JOIN (SELECT 2 AS low) AS p WHERE a.v > p.low")
     assert [relation.name for relation in graph.relations] == ["a"]

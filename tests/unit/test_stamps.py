@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import deltajoin
-from deltajoin.delta.clock import clock_moved
+from deltajoin.delta.clock import clock_moved, stamp_columns_at
+from deltajoin.delta.derived import describe, order_dependent
+from deltajoin.emit.sql import build_program
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.bind import BoundQuery, bind
@@ -102,18 +104,73 @@ def test_a_condition_on_the_clock_over_one_relation_makes_a_source(sql: str) -> 
     assert not any("current" in p.sql or "now" in p.sql for p in found.graph.predicates)
 
 
+#: Conditions with what they judge: the sources by the clock, and those below these.
+OVER = {
+    f"SELECT f.id {JOIN} WHERE current_date() > DATE '2026-01-01'": "f_by_clock f",
+    f"SELECT f.id {JOIN} WHERE f.x + w.y > unix_timestamp()": "joined_by_clock joined",
+    "SELECT f.id FROM f LEFT JOIN w ON f.k = w.k WHERE coalesce(w.y, 1) < now()": (
+        "joined_by_clock joined"
+    ),
+    "SELECT f.x, w.y FROM f FULL JOIN w ON f.k = w.k WHERE coalesce(f.x, w.y) < now()": (
+        "joined_by_clock joined"
+    ),
+    "SELECT w.k, z.id FROM w LEFT JOIN (SELECT a.id, a.k FROM f a JOIN f b ON a.k = b.x WHERE "
+    "a.day > now() - b.day) z ON z.k = w.k": "joined_by_clock joined",
+    "SELECT k, now() AS at FROM f WHERE day > now() UNION ALL SELECT k, now() FROM w WHERE y < now("
+    ")": "f_by_clock f, w_by_clock w",
+    "SELECT k FROM (SELECT k, day FROM f UNION SELECT k, y FROM w) WHERE day > now()": (
+        "union_by_clock union"
+    ),
+    "WITH a AS (SELECT k, now() AS at FROM f) SELECT * FROM a WHERE at > '2026-01-01'": (
+        "f_by_clock f"
+    ),
+    f"SELECT f.k, now() AS at, count(*) AS n {JOIN} GROUP BY f.k, now() HAVING max(f.day) > now() "
+    "AND count(*) > 1": "groups_by_clock groups",
+    "SELECT max(x) AS x FROM f HAVING max(day) > now()": "groups_by_clock groups",
+    "SELECT id FROM f QUALIFY rank() OVER (PARTITION BY k ORDER BY x) = 1 AND day > now()": (
+        "windows_by_clock windows"
+    ),
+    "SELECT id, e FROM f LATERAL VIEW explode(array(x, day)) AS e WHERE e > now()": (
+        "generated_by_clock generated"
+    ),
+}
+
+
+@pytest.mark.parametrize("sql", OVER)
+def test_what_a_condition_on_the_clock_judges_is_a_source_below(sql: str) -> None:
+    found = graph(sql)
+    clocked = [derived for derived in found.all_derived if derived.clocked]
+    below = [(d.name, r.source) for d in clocked for r in d.graph.relations]
+    assert ", ".join(f"{name} {source}" for name, source in below) == OVER[sql]
+    assert all(stamp.name == "at" for stamp in found.stamps)
+    assert bool(found.stamps) == ("AS at" in sql)
+
+
+def test_one_moment_on_both_sides_of_a_set_decides_nothing() -> None:
+    found = bound("SELECT id, now() AS at FROM f INTERSECT SELECT k, now() FROM w")
+    assert found.graph is not None
+    assert (found.clock, [stamp.name for stamp in found.graph.stamps]) == ("", ["at"])
+
+
+def test_a_condition_above_an_outer_join_stays_above_what_is_said_below() -> None:
+    """The same text on rows of `f`, and on those that lack a match."""
+    sql = "coalesce(f.day, 5) > day(now())"
+    found = graph(
+        f"SELECT w.k FROM w LEFT JOIN (SELECT * FROM f WHERE {sql}) f ON f.k = w.k WHERE {sql}"
+    )
+    clocked = [derived.name for derived in found.all_derived if derived.clocked]
+    assert clocked == ["f_by_clock", "joined_by_clock"]
+
+
 DECIDING = {
     f"SELECT f.id, datediff(current_date, f.day) AS age {JOIN}": "day",
-    f"SELECT f.id {JOIN} WHERE current_date() > DATE '2026-01-01'": "day",
-    f"SELECT f.id {JOIN} WHERE f.x + w.y > unix_timestamp()": "instant",
     "SELECT f.id FROM f FULL JOIN w ON f.k = w.k AND f.day > now()": "instant",
-    "SELECT k FROM f WHERE day > now() UNION ALL SELECT k FROM w": "instant",
-    "SELECT f.id FROM f LEFT JOIN w ON f.k = w.k WHERE coalesce(w.y, 1) < day(now())": "instant",
+    "SELECT f.id FROM f LEFT JOIN w ON f.k = w.k AND f.day > now()": "instant",
+    "SELECT f.id FROM f LEFT JOIN w ON f.k = w.k AND f.day > now() - w.y": "instant",
+    "SELECT f.id FROM f LEFT ANTI JOIN w ON f.k = w.k AND f.day > now() - w.y": "instant",
     f"SELECT f.k, max(datediff(now(), f.day)) AS age {JOIN} GROUP BY f.k": "instant",
-    f"SELECT f.k, count(*) AS n {JOIN} GROUP BY f.k HAVING max(f.day) > now()": "instant",
     "SELECT f.k, z.at FROM f LEFT JOIN (SELECT k, now() AS at FROM w) z ON f.k = z.k": "instant",
     "SELECT k, current_date AS at FROM f UNION ALL SELECT k, date_sub(now(), 1) FROM w": "instant",
-    "WITH a AS (SELECT k, now() AS at FROM f) SELECT * FROM a WHERE at > '2026-01-01'": "instant",
     "SELECT id, now() AS at, CASE WHEN at > f.day THEN 1 END AS late FROM f LIMIT 3": "instant",
     "WITH a AS (SELECT k, now() AS at FROM f LIMIT 3) SELECT a.k FROM a JOIN f ON f.day < at": (
         "instant"
@@ -121,7 +178,6 @@ DECIDING = {
     # These move no row: what stands in the target stays until a source changes.
     "SELECT id, now() AS at FROM f LIMIT 3": "",
     "WITH a AS (SELECT id, current_date AS at FROM f LIMIT 3) SELECT * FROM a": "",
-    "SELECT id, now() AS at FROM f INTERSECT SELECT k, now() FROM w": "",
     "SELECT current_date AS at FROM f": "",
     "SELECT current_date AS at, count(*) AS n FROM f GROUP BY 1": "",
 }
@@ -154,6 +210,34 @@ def test_literals_of_stamps_are_masked() -> None:
     assert masked("concat('it''s ', \"x\", 12)") == "concat('?', '?', 0)"
     assert masked("9") == masked("123456789")
     assert masked("1.5") != masked("1.55"), "another type"
+
+
+APART = {
+    "SELECT *, now() AS At FROM f LIMIT 3": ["at"],
+    "WITH a AS (SELECT id, now() AS at FROM f LIMIT 3) SELECT * FROM a": ["at"],
+    "SELECT k, now() AS at, 'x' AS run FROM f UNION SELECT k, now() AS k, 'x' AS run FROM w": [
+        "at",
+        "run",
+    ],
+    "SELECT k, now() AS at FROM f UNION ALL SELECT k, date_sub(now(), 1) FROM w": [],
+    "SELECT *, now() AS at, k FROM f UNION ALL SELECT *, now(), k FROM w": [],
+    "WITH a(at, id) AS (SELECT id, now() AS at FROM f) SELECT * FROM a LIMIT 3": [],
+    "SELECT * FROM (SELECT id, now() AS at FROM f) z(at, id) LIMIT 3": [],
+    "SELECT k, current_date AS at, count(*) AS n FROM f GROUP BY CUBE (1, 2)": [],
+    "SELECT k, current_date AS at, count(*) AS n FROM f GROUP BY 1, 2 LIMIT 3": ["at"],
+    "SELECT id, now() FROM f LIMIT 3": [],
+    "SELECT a.id, z.at FROM f a LEFT JOIN (SELECT id, now() AS at FROM f LIMIT 1) z USING (id)": [],
+    "SELECT id, now() AS at, datediff(at, day) AS age FROM f LIMIT 3": [],
+    "SELECT x, rand() AS run, CASE WHEN hour(now()) < 12 THEN 'early' END AS at FROM f": ["at"],
+}
+
+
+@pytest.mark.parametrize("sql", APART)
+def test_the_stamps_of_a_text_that_stand_certainly_under_their_names(sql: str) -> None:
+    found = stamp_columns_at(sql, ("RUN",), NOON, {"id", "k", "day"})
+    assert list(found) == APART[sql]
+    assert not any("now" in value or "current" in value for value in found.values())
+    assert stamp_columns_at(sql, ("run",), NOON, {"current_date", "now"}) in (found, {})
 
 
 def test_the_clock_in_a_text() -> None:
@@ -214,3 +298,28 @@ def test_the_plan_names_the_clock_only_where_it_is_read(tmp_path: Path) -> None:
     assert planned.target.columns == ("order_id", "name")
     assert planned.target.visible == ("order_id", "name", "loaded_at")
     assert planned.hash == deltajoin.plan(stamped, clock=NOON).hash
+
+
+CONDITIONS = ("o.order_id > day(now())", "o.order_id > c.customer_id * day(now())")
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_keys_are_checked_below_a_condition_on_the_clock(tmp_path: Path, condition: str) -> None:
+    shop = open_shop(tmp_path)
+    plain = SQL.format("1")
+    plans = [deltajoin.plan(shop.model(sql=s)) for s in (plain, f"{plain} WHERE {condition}")]
+    assert [plan.target.key for plan in plans] == [("order_id",)] * 2
+    checks = [build_program(plan).key_check for plan in plans]
+    assert checks[0] == checks[1]
+
+
+@pytest.mark.parametrize("above", ["", "HAVING max(day) > now()"])
+def test_sums_of_floats_stay_unsure_through_a_condition_on_the_clock(above: str) -> None:
+    sql = f"SELECT g.s FROM (SELECT k, sum(x) AS s FROM f GROUP BY k {above}) g JOIN w ON g.k = w.k"
+    types = {**TYPES, ("f", "x"): "double"}
+    found = bind(sql, COLUMNS, types).graph
+    described = describe(found, {}, types)
+    against = order_dependent(found, described, "bag")
+    assert against is not None
+    assert against.code == "ORDER_DEPENDENT"
+    assert order_dependent(found, described, "keyed") is None

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
-from deltajoin.delta.clock import at_clock, clock_moved, moment_of, reads_clock
+from deltajoin.delta.clock import at_clock, clock_moved, moment_of, reads_clock, stamp_columns_at
 from deltajoin.delta.derived import (
     Described,
     Known,
@@ -83,9 +83,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     tables = inputs.tables
     types = _types(tables)
     columns = {name: readable(table) for name, table in tables.items()}
-    with at_origin(model.lines):
-        query = bind(model.sql, columns, types, model.functions, model.stamps)
     keys = resolve_keys(model, tables)
+    with at_origin(model.lines):
+        query = bind(model.sql, columns, types, model.functions, model.stamps, keys)
     graph, operator = _groupable(query, tables, model.lines)
     described = describe(graph, keys, types)
     for part in graph.parts if graph else ():
@@ -137,6 +137,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     )
     against = against or (whole if decision.reason == "NO_SCOPE" else None)
     clock = inputs.clock if decision.strategy != "noop" and reads_clock(query, target) else None
+    names = {name.lower() for table in columns.values() for name in table}
+    as_written = graph is None and decision.strategy == "full"
+    apart = stamp_columns_at(model.sql, model.stamps, clock, names) if as_written else {}
     live = graph is not None and decision.strategy == "incremental"
     full_query = cache(partial(_full_query, graph, statistics, described, model, pins.order))
     if model.order or decision.strategy != "noop":
@@ -168,7 +171,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         clock=clock,
         differs=differs.message if differs else "",
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
-        rebuild=plan_rebuild(decision, target, inputs.target, sources, mark),
+        rebuild=plan_rebuild(decision, target, inputs.target, sources, mark, apart),
     )
 
 

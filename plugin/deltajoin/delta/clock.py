@@ -7,6 +7,7 @@ zone that the epochs keep.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
@@ -14,9 +15,11 @@ from zoneinfo import ZoneInfo
 from deltajoin.delta.derived import Moment
 from deltajoin.delta.history import Record
 from deltajoin.delta.plan import Target
+from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.bind import BoundQuery
-from deltajoin.sql.clock import frozen, moves
-from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.clock import frozen, frozen_query, moves
+from deltajoin.sql.dialect import parse, parse_expression
+from deltajoin.sql.stamps import stamp_columns
 
 _ZONE = "spark.sql.session.timeZone"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,6 +51,23 @@ def at_clock(target: Target, clock: datetime | None) -> Target:
     return replace(
         target, stamps=tuple(replace(s, sql=frozen(s.sql, moment)) for s in target.stamps)
     )
+
+
+def stamp_columns_at(
+    sql: str, declared: Collection[str], clock: datetime | None, columns: Collection[str]
+) -> dict[str, str]:
+    """The stamps of a text that is run as it is, as of a moment; none where a call of the clock may
+    be one of the tables' columns, in lower case."""
+    try:
+        found = stamp_columns(parse(sql), [name.lower() for name in declared])
+    except DeltaJoinError:
+        return {}
+    if clock is None:
+        return found
+    moment = micros(clock)
+    if frozen_query(sql, moment, columns) is None:
+        return {}
+    return {name: frozen(value, moment) for name, value in found.items()}
 
 
 def moment_of(now: datetime, last: Record | None, moved: str | None) -> Moment:

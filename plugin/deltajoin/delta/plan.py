@@ -106,13 +106,22 @@ class Shadow:
 class Rebuild:
     """How a rebuild is written (`delta/rebuild.py`): by "difference" or "overwrite", and why so
     where the run's reason doesn't say. Of a difference: the columns as they are stored, a bag's
-    multiplicity apart, and those of them that are compared by their text besides.
+    multiplicity apart, and those of them that are compared by their text besides; `stamps` of a
+    text that is run as it is are not compared.
     """
 
     written: str
     because: str = ""
     columns: tuple[str, ...] = ()
     exactly: tuple[str, ...] = ()
+    stamps: tuple[Stamp, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values; stamps only where there are some."""
+        plain = asdict(self)
+        if not self.stamps:
+            del plain["stamps"]
+        return plain
 
 
 @dataclass(frozen=True)
@@ -205,7 +214,7 @@ class DeltaPlan:
             "warnings": list(self.warnings),
         }
         if self.rebuild is not None:
-            content["rebuild"] = asdict(self.rebuild)
+            content["rebuild"] = self.rebuild.to_dict()
         if self.derived:
             content["derived"] = [derived.to_dict() for derived in self.derived]
         if self.state is not None:

@@ -27,6 +27,7 @@ from deltajoin.delta.history import committed_record
 from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.delta.sources import share
 from deltajoin.delta.strategy import Decision
+from deltajoin.graph import Stamp
 from deltajoin.names import COUNT
 
 LARGEST_SHARE = 0.5
@@ -55,8 +56,13 @@ def plan_rebuild(
     state: TargetState | None,
     sources: tuple[SourceVersion, ...],
     mark: str,
+    stamps: Mapping[str, str],
 ) -> Rebuild | None:
-    """How the run's rebuild is written; None for a run of another strategy."""
+    """How the run's rebuild is written; None for a run of another strategy.
+
+    Args:
+        stamps: of a text that is run as it is: name, in lower case, -> expression.
+    """
     if decision.strategy != "full":
         return None
     if state is None or decision.reason in _BY_DEFINITION:
@@ -65,8 +71,17 @@ def plan_rebuild(
     because = _incomparable(columns, target.key) or _too_much(sources, state, mark)
     if because:
         return Rebuild("overwrite", because)
+    apart = tuple(
+        Stamp(column.name, stamps[column.name.lower()], position)
+        for position, column in enumerate(columns)
+        if target.kind == "plain" and column.name.lower() in stamps
+    )
+    if apart and len(apart) < len(columns):
+        columns = tuple(c for c in columns if c.name.lower() not in stamps)
+    else:
+        apart = ()
     exactly = tuple(c.name for c in columns if _holds_floats(c.type))
-    return Rebuild("difference", "", tuple(c.name for c in columns), exactly)
+    return Rebuild("difference", "", tuple(c.name for c in columns), exactly, apart)
 
 
 def _holds_floats(kind: str) -> bool:

@@ -13,6 +13,8 @@ is to have fewer copies goes with all of them and comes again as often as it sta
 
     weight < 0      all copies go; stands once, and for each copy that stays a row with weight 0
     weight > 0      stands so often, with weight 1
+
+Stamps are not compared: a row that is written has the new one, any other keeps its own.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def rebuild_statements(
     if rebuild is None or rebuild.written != "difference":
         return None, None
     if target.kind == "plain":
-        target = replace(target, columns=rebuild.columns)
+        target = replace(target, columns=rebuild.columns, stamps=rebuild.stamps)
     exactly = () if target.key else rebuild.exactly
     return pretty(_fold(target, rebuild)), merge_sql(target, exactly)
 

@@ -196,8 +196,11 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     relations = identifying_relations(graph, keys, types, plan.target.kind != "bag")
     found = {graph.by_name[name].source for name in relations}
     for derived in reversed(graph.all_derived):
-        if derived.clocked and derived.name in found:
-            found |= {relation.source for relation in derived.graph.relations}
+        below = derived.graph
+        made = below.grouping or (below.windowing and below.windowing.first_of)
+        if derived.name in found and not made:
+            names = identifying_relations(below, keys, types, keyed=True)
+            found |= {below.by_name[name].source for name in names}
     return frozenset(found)
 
 

@@ -143,7 +143,7 @@ def merge_sql(target: Target, exactly: tuple[str, ...] = ()) -> str:
 
 def _keyed_whens(target: Target) -> list[exp.When]:
     rest = [name for name in target.stored if name not in target.key]
-    stamps = [(stamp.name, expression(stamp.sql)) for stamp in target.stamps]
+    stamps = _stamps(target)
     watched = rest[0] if rest else target.key[0]
     stop = exp.Update(expressions=[_set(watched, fail("KEY_VIOLATED"))])
     whens = [
@@ -165,6 +165,10 @@ def _keyed_whens(target: Target) -> list[exp.When]:
     return whens
 
 
+def _stamps(target: Target) -> list[tuple[str, exp.Expr]]:
+    return [(stamp.name, expression(stamp.sql)) for stamp in target.stamps]
+
+
 def _shown_anew(target: Target, name: str, value: exp.Expr) -> exp.Expr:
     """A stamp for a row that a user sees changed: hidden columns may change alone."""
     if not target.hidden:
@@ -178,7 +182,7 @@ def _bag_whens(target: Target) -> list[exp.When]:
     after = exp.Add(this=column(COUNT, "t"), expression=column(WEIGHT, "s"))
     drift = fail("TARGET_DRIFT")
     inserted = exp.GT(this=column(WEIGHT, "s"), expression=number(0))
-    stamps = [(stamp.name, expression(stamp.sql)) for stamp in target.stamps]
+    stamps = _stamps(target)
     there, counted = exp.GT(this=after.copy(), expression=number(0)), _set(COUNT, after.copy())
     whens = [_when(True, exp.EQ(this=after, expression=number(0)), exp.Var(this="DELETE"))]
     if stamps:  # copies that came give all of them their stamp, copies that went leave it
@@ -209,7 +213,7 @@ def _plain_whens(target: Target) -> list[exp.When]:
     comes = exp.GTE(this=column(WEIGHT, "s"), expression=number(0))
     return [
         _when(True, None, exp.Var(this="DELETE")),
-        _when(False, comes, _insert(target.columns, target.columns, [])),
+        _when(False, comes, _insert(target.columns, target.columns, _stamps(target))),
         _when(False, None, drift),
     ]
 

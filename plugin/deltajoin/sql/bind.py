@@ -26,8 +26,8 @@ from deltajoin.graph import Derived, Grouping, JoinGraph
 from deltajoin.layers import Generation
 from deltajoin.names import RESERVED_PREFIX, SHOWN, UniqueNames
 from deltajoin.sql.classify import build_graph
-from deltajoin.sql.clock import names_clock
-from deltajoin.sql.clocked import clock_of_sources, with_clocked_sources
+from deltajoin.sql.clock import moves, names_clock
+from deltajoin.sql.clocked import clock_of_sources, decided_by_clock, with_clocked_sources
 from deltajoin.sql.columns import (
     bound,
     flattened,
@@ -54,6 +54,7 @@ from deltajoin.sql.known import check_known
 from deltajoin.sql.layers import Layered, is_layered, layered
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.opaque import may_be_a_query
+from deltajoin.sql.over_joins import joined_rows, judged_by_clock
 from deltajoin.sql.pivot import apart, pivoted, unpivoted
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import (
@@ -68,8 +69,10 @@ from deltajoin.sql.refuse import (
 from deltajoin.sql.scalars import (
     Value,
     aggregates_in,
+    by_whole_key,
     correlation,
     is_total,
+    make_single,
     select_without_scalars,
     value_of,
     without_rows,
@@ -129,6 +132,7 @@ def bind(
     types: Types | None = None,
     functions: Collection[str] = (),
     stamps: Collection[str] = (),
+    keys: Columns | None = None,
 ) -> BoundQuery:
     """Bind a query to its source tables.
 
@@ -138,6 +142,7 @@ def bind(
         types: (source, column) -> type; a union is kept where types are known.
         functions: those of the user's own that are declared deterministic.
         stamps: outputs that are declared to move from run to run.
+        keys: source -> its declared key.
 
     Raises:
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
@@ -156,7 +161,7 @@ def bind(
     try:
         check_known(query, sql)
         check_deterministic(query, {name.lower() for name in functions})
-        registry = _Registry(UniqueNames(tuple(columns)), declared)
+        registry = _Registry(UniqueNames(tuple(columns)), declared, keys or {})
         graph = _Binder(columns, types or {}, registry).graph(query)
         if not graph.sources:
             remedy = "Select from a table."
@@ -183,10 +188,11 @@ def _why(query: exp.Query, stop: Unsupported) -> Reason:
 @dataclass(frozen=True)
 class _Registry:
     """The derived sources of a whole query, by the SELECT that each comes from, or by a negative
-    number; their names; the stamps that are declared."""
+    number; their names; the stamps and the keys that are declared."""
 
     names: UniqueNames
     stamps: frozenset[str] = frozenset()
+    keys: Columns = field(default_factory=dict)
     derived: dict[int, Derived] = field(default_factory=dict)
 
 
@@ -219,15 +225,34 @@ class _Binder:
         else:
             block = self.block(query)
         graph = self._built(Layered(block, grouping, generation, windowing))
-        return without_stamps(graph, self._registry.stamps)
+        graph = without_stamps(graph, self._registry.stamps)
+        return with_clocked_sources(graph, self._registry.names)
 
     def _built(self, made: Layered) -> JoinGraph:
         self._fill(made.block)
-        derived = tuple(self._derived[name] for name in sorted(self._derived))
+        graph = self._assembled(made)
+        if not decided_by_clock(graph):
+            return graph
+        for block in judged_by_clock(made.block):
+            self._put_below(block, made.block)
+        return self._assembled(made)
+
+    def _assembled(self, made: Layered) -> JoinGraph:
+        read = sorted({source for _, source in self.relations if source in self._derived})
+        derived = tuple(self._derived[name] for name in read)
         columns = {**self._columns, **{d.name: d.graph.output_names for d in derived}}
         layers = (made.grouping, derived, made.generation, made.windowing)
-        graph = build_graph(self.relations, made.block, columns, *layers)
-        return with_clocked_sources(graph, self._registry.names)
+        return build_graph(self.relations, made.block, columns, *layers)
+
+    def _put_below(self, block: Block, root: Block) -> None:
+        """Make the joins of a block a source, whose rows its conditions on the clock judge."""
+        relation = self._names.take("joined")
+        inner, put = self.below(relation)
+        names = frozenset(block.relations)
+        inner.relations = [pair for pair in self.relations if pair[0] in names]
+        self.relations = [pair for pair in self.relations if pair[0] not in names]
+        inner._derived, inner._kinds = dict(self._derived), self._kinds
+        block.items = put(Layered(joined_rows(block, root, relation), None, None, None)).items
 
     def below(self, relation: str) -> tuple[_Binder, Callable[[Layered], Block]]:
         """A binder for a source of its own below, and what puts a relation over what it made."""
@@ -235,7 +260,8 @@ class _Binder:
 
         def put(made: Layered) -> Block:
             known = self._registry.derived
-            derived = Derived(self._registry.names.take(relation), inner._built(made))
+            names = self._registry.names
+            derived = Derived(names.take(relation), with_clocked_sources(inner._built(made), names))
             known[-1 - len(known)] = derived
             self._derived[derived.name] = derived
             self.relations.append((relation, derived.name))
@@ -610,13 +636,18 @@ class _Binder:
         """
         remedy = "Join it, or make it a total: max(...)."
         name_outputs(query)
+        relations = list(self.relations)
         try:
             inner = self.block(query, name="scalar")
         except DeltaJoinError as error:
             if error.code != "UNKNOWN_COLUMN":
                 raise
+            self.relations = relations
             found = self._correlated(query, block, scope) if scope is not None else None
             if found is None:
+                remedy = (
+                    "Equate a declared key with columns around it, join it, or make it max(...)."
+                )
                 raise Unsupported("SUBQUERY", "a correlated subquery", query, remedy) from error
             return found
         if len(inner.outputs) != 1:
@@ -625,6 +656,9 @@ class _Binder:
         source = dict(self.relations)
         sources = [self._derived.get(source.get(str(item), "")) for item in inner.items]
         if not all(derived and derived.at_most_one_row for derived in sources):
+            if make_single(unwrapped(query)):
+                self.relations = relations
+                return self._scalar(query, block, scope)
             what = "a scalar subquery that may give several rows"
             raise Unsupported("SUBQUERY", what, query, remedy)
         if not inner.conjuncts and all(d and d.exactly_one_row for d in sources):
@@ -637,10 +671,18 @@ class _Binder:
         block.conjuncts = []
         return value
 
+    def _is_by_key(self, select: exp.Select) -> bool:
+        """True for a SELECT from one table by its declared key."""
+        source = select.args.get("from_")
+        if source is None or not isinstance(source.this, exp.Table) or find_cte(source.this):
+            return False
+        name = table_key(source.this, self._columns)
+        return by_whole_key(select, self._columns[name], self._registry.keys.get(name, ()))
+
     def _correlated(self, query: exp.Query, block: Block, scope: Scope) -> exp.Expr | None:
         """The value of a total that equalities correlate: its groups are joined to the block."""
         select = check_shape(unwrapped(query))
-        if not is_total(select):
+        if not is_total(select) and not (self._is_by_key(select) and make_single(select)):
             return None
         inner = _Binder(self._columns, self._types, self._registry)
         inner._names = self._names  # both speak of each other's relations
@@ -662,8 +704,9 @@ class _Binder:
             not relations_in(value) <= frozenset(rows.relations) for _, value, _ in rows.outputs
         ):
             return None
-        graph = inner._built(Layered(rows, grouping, None, None))
-        groups = self._over(Derived(self._registry.names.take("scalar"), graph), "scalar", query)
+        names = self._registry.names
+        graph = with_clocked_sources(inner._built(Layered(rows, grouping, None, None)), names)
+        groups = self._over(Derived(names.take("scalar"), graph), "scalar", query)
         joined = {name: value for name, value, _ in groups.outputs}
         on = found.conditions([joined[f"k{i}"] for i in range(len(keys))])
         groups.outputs = []
@@ -754,7 +797,8 @@ def _freed(conjunct: exp.Expr, value: Value) -> exp.Expr:
 def _compared(query: exp.SetOperation, arms: list[Block], outputs: list[Output]) -> Block:
     """INTERSECT and EXCEPT: rows of the left side that are, or are not, on the right side."""
     kind = "semi" if isinstance(query, exp.Intersect) else "anti"
-    on = [exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right)) for o in outputs]
+    told = [o for o in outputs if o.left != o.right or not moves(o.left) or o.left.find(exp.Column)]
+    on = [exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right)) for o in told]
     shown = [
         (name, output.left, place)
         for (name, _, place), output in zip(arms[0].outputs, outputs, strict=True)

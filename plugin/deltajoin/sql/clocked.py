@@ -1,12 +1,14 @@
-"""A table under a condition on the clock, as a source of its own.
+"""A relation under a condition on the clock, as a source of its own.
 
     FROM orders o JOIN customers c ... WHERE o.day >= current_date() - 7
     FROM (SELECT ... FROM orders WHERE day >= current_date() - 7) o JOIN customers c ...
 
-So the condition stands in one place, and the source's change is that of the table by the new clock
-and the rows that cross between the old clock and the new (`emit/derived.py`). It may be a condition
-of a WHERE, of an inner join, or of an outer, semi or anti join on its far side, over one relation.
-Any other condition on the clock stays where it is: then the query is not kept.
+So the condition stands in one place, and the source's change is that of the relation by the new
+clock and the rows that cross between the old clock and the new (`emit/derived.py`). It may be a
+condition of a WHERE, of an inner join, or of an outer, semi or anti join on its far side, over one
+relation or none, in each arm of a union. What else is judged becomes such a relation first: rows of
+groups, windows and generators (`sql.over_layers`), joined rows (`sql.over_joins`). Any other
+condition on the clock stays where it is: then the query is not kept.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from deltajoin.names import UniqueNames
 from deltajoin.sql.clock import clock_calls, frozen, is_daily
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.group import input_column
+from deltajoin.sql.over_layers import with_layers_below
 
 
 def with_clocked_sources(graph: JoinGraph, names: UniqueNames) -> JoinGraph:
@@ -36,19 +39,41 @@ def with_clocked_sources(graph: JoinGraph, names: UniqueNames) -> JoinGraph:
     Args:
         names: those of all sources; new ones are taken from it.
     """
-    if graph.has_union or len(graph.branches) != 1 or graph.copies:
-        return graph
-    (core,) = graph.branches
-    moved = dict.fromkeys(p for p in _movable(core) if reads_clock(p))
-    if not moved:
-        return graph
-    graph = _without(graph, frozenset(moved))
-    read = set(_read(graph))
+    graph = with_layers_below(graph, names, lambda below: with_clocked_sources(below, names))
+    moved = movable(graph)
+    graph = _without(graph, frozenset(p for own in moved.values() for p in own))
+    read = set(_read(graph)) if moved else set()
     for relation in graph.relations:
-        own = tuple(p for p in moved if p.relations == {relation.name})
-        if own:
+        if own := moved.get(relation.name, ()):
             graph = _clocked(graph, relation, own, read, names)
     return graph
+
+
+def movable(graph: JoinGraph) -> dict[str, tuple[Predicate, ...]]:
+    """Relation -> conditions on the clock that filter it before all joins, wherever they stand."""
+    if graph.copies:
+        return {}
+    found = [(core.everything, _by_relation(core)) for core in graph.branches]
+    fixed = {p for _, own in found for p in own.get("", ())}
+    while True:
+        moved: dict[str, tuple[Predicate, ...]] = {}
+        left = set(fixed)
+        for name in dict.fromkeys(name for _, own in found for name in own if name):
+            ways = [own.get(name, ()) for everything, own in found if name in everything]
+            if any(set(way) != set(ways[0]) or fixed & set(way) for way in ways):
+                left |= {p for way in ways for p in way}
+            else:
+                moved[name] = ways[0]
+        if left == fixed:
+            return moved
+        fixed = left
+
+
+def decided_by_clock(graph: JoinGraph) -> bool:
+    """True where conditions on the clock are left that no source can take."""
+    taken = {p for own in movable(graph).values() for p in own}
+    found = (p for core in graph.branches for p in core.all_predicates())
+    return any(p not in taken and reads_clock(p) for p in found)
 
 
 def reads_clock(predicate: Predicate) -> bool:
@@ -74,13 +99,23 @@ def clock_of_sources(graph: JoinGraph) -> str:
     return "" if not calls else "day" if all(calls) else "instant"
 
 
-def _movable(core: Core) -> Iterator[Predicate]:
-    """Conditions that filter a relation before all joins."""
-    yield from (p for p in core.predicates if len(p.relations) == 1 and p.relations <= core.inner)
+def _by_relation(core: Core) -> dict[str, tuple[Predicate, ...]]:
+    """The conditions on the clock by the relation that each filters before all joins, or "". A
+    constant filters any that is joined inner."""
+    found: dict[str, dict[Predicate, None]] = {}
+    for predicate, inner in _judging(core):
+        touched = [*predicate.relations] or [*inner.relations[:1]]
+        alone = len(touched) == 1 and touched[0] in inner.inner
+        found.setdefault(touched[0] if alone else "", {})[predicate] = None
+    return {name: tuple(own) for name, own in found.items()}
+
+
+def _judging(core: Core) -> Iterator[tuple[Predicate, Core]]:
+    """Each condition on the clock, and the core whose rows it may filter."""
+    yield from ((p, core) for p in core.predicates if reads_clock(p))
     for attachment in core.attachments:
-        inner = attachment.core.inner
-        yield from (p for p in attachment.on if len(p.relations) == 1 and p.relations <= inner)
-        yield from _movable(attachment.core)
+        yield from ((p, attachment.core) for p in attachment.on if reads_clock(p))
+        yield from _judging(attachment.core)
 
 
 def _clocked(
@@ -112,11 +147,10 @@ def _column(relation: Relation, name: str) -> Projection:
 
 def _read(graph: JoinGraph) -> Iterator[tuple[str, str]]:
     """The columns that anything but the moved conditions reads."""
-    (core,) = graph.branches
-    for predicate in (*core.all_predicates(), *_written(graph.root)):
-        yield from predicate.refs
-    for projection in graph.outputs(core):
-        yield from projection.refs
+    for core in graph.branches:
+        yield from (ref for p in core.all_predicates() for ref in p.refs)
+        yield from (ref for p in graph.outputs(core) for ref in p.refs)
+    yield from (ref for p in _written(graph.root) for ref in p.refs)
 
 
 def _written(block: Block) -> Iterator[Predicate]:

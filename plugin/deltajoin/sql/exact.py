@@ -86,22 +86,23 @@ def made_outputs(
     Args:
         types: (source, column) -> type, of tables.
     """
-    below = _given_out(graph, types)
+    derived = {below.name: derived_outputs(below, types) for below in graph.derived}
+    below, unsure = _given_out(graph, types, derived), _unsure(graph, derived)
     if graph.generation is not None:
+        unsure = {o.name for o in graph.generation.outputs if _reads(o.sql, unsure)}
         below = {o.name: _kind(o.sql, below) for o in graph.generation.outputs}
     if graph.grouping is not None:
-        return {name: _made(sql, below) for name, sql in graph.grouping.outputs}
+        made = {name: (_made(sql, below), sql) for name, sql in graph.grouping.outputs}
+        return {n: (kind, order or _reads(sql, unsure)) for n, ((kind, order), sql) in made.items()}
     if graph.windowing is None:
-        return {name: (below.get(name, ""), False) for name in graph.output_names}
-    windows = {
-        name: depends_on_order(parse_expression(sql), below)
+        return {name: (below.get(name, ""), name in unsure) for name in graph.output_names}
+    unsure |= {
+        name
         for name, sql in graph.windowing.windows
+        if depends_on_order(parse_expression(sql), below) or _reads(sql, unsure)
     }
     return {
-        o.name: (
-            below.get(o.column or "", ""),
-            any(windows.get(c.name, False) for c in parse_expression(o.sql).find_all(exp.Column)),
-        )
+        o.name: (below.get(o.column or "", ""), _reads(o.sql, unsure))
         for o in graph.windowing.outputs
     }
 
@@ -115,9 +116,12 @@ def derived_outputs(
     return made_outputs(derived.graph, types)
 
 
-def _given_out(graph: JoinGraph, types: Mapping[tuple[str, str], str]) -> dict[str, str]:
+def _given_out(
+    graph: JoinGraph,
+    types: Mapping[tuple[str, str], str],
+    derived: Mapping[str, Mapping[str, tuple[str, bool]]],
+) -> dict[str, str]:
     """The types of what the joined rows give out, where they are plain columns."""
-    derived = {below.name: derived_outputs(below, types) for below in graph.derived}
     found = {}
     for projection in graph.projections:
         if projection.column is not None:
@@ -131,6 +135,23 @@ def _given_out(graph: JoinGraph, types: Mapping[tuple[str, str], str]) -> dict[s
 def _kind(sql: str, below: Types) -> str:
     kind = kind_of(parse_expression(sql), lambda column: below.get(column.name, ""))
     return kind if kind != "null" else ""
+
+
+def _unsure(graph: JoinGraph, derived: Mapping[str, Mapping[str, tuple[str, bool]]]) -> set[str]:
+    """What the joined rows give out of values that row order may change."""
+    source = {relation.name: relation.source for relation in graph.occurrences}
+    return {
+        projection.name
+        for core in graph.branches
+        for projection in graph.outputs(core)
+        if any(derived.get(source[name], {}).get(c, ("", False))[1] for name, c in projection.refs)
+    }
+
+
+def _reads(sql: str, columns: set[str]) -> bool:
+    return bool(columns) and any(
+        column.name in columns for column in parse_expression(sql).find_all(exp.Column)
+    )
 
 
 def _made(sql: str, below: Types) -> tuple[str, bool]:

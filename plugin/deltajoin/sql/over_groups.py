@@ -48,7 +48,7 @@ class Above:
         key = None if apart else self._keys.get(plain(node))
         if key is not None:
             return self._column(key[0])
-        if _is_made_below(node):
+        if is_made_below(node):
             number = f"a{len(self._aggregates)}"
             name, _ = self._aggregates.setdefault(plain(node), (number, node.copy()))
             return self._column(name)
@@ -60,7 +60,7 @@ class Above:
         return exp.column(name, table=self._relation, quoted=True)
 
 
-def _is_made_below(node: exp.Expr) -> bool:
+def is_made_below(node: exp.Expr) -> bool:
     """True for an aggregate that is not over a window, with FILTER and the like."""
     call = node
     while isinstance(call, _AROUND):

@@ -5,20 +5,24 @@
     (SELECT max(x) FROM t WHERE t.k = o.k)  a left join with the groups by t.k; a count without rows
                                             is 0
     (SELECT 1 + 2)                          the value itself
+    (SELECT x FROM t WHERE ...)             a total: max(x), which stops where there are more rows
+    (SELECT x FROM t WHERE t.k = o.k)       the same by groups, if t.k is a declared key
 
 Above groups of the same SELECT the value is the same for all rows: it stands as `max` of itself.
-Caller: `sql.bind`, which joins the sources; one that may give several rows is not kept.
+Without that key groups may have several rows that no row around asks for, in this epoch or while
+changes of two tables meet. Caller: `sql.bind`, which joins the sources.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql import functions
+from deltajoin.sql.columns import flattened
 from deltajoin.sql.dialect import closed
 from deltajoin.sql.group import Bind, is_grouped
 from deltajoin.sql.group_keys import is_aggregate
@@ -36,6 +40,62 @@ NULL_OF_NO_ROWS = frozenset(
     try_avg try_sum var_pop var_samp variance
     """.split()
 )
+
+
+#: What more may be said in a SELECT whose rows are counted.
+_PLAIN = frozenset({"expressions", "from_", "joins", "where", "with_"})
+_MORE = "[SCALAR_SUBQUERY_TOO_MANY_ROWS] A subquery used as an expression gives more than one row"
+
+
+def make_single(query: exp.Query) -> bool:
+    """Make, in place, a total of a SELECT of one value, which stops where there are more rows;
+    False where it can't be one."""
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1 or is_grouped(query):
+        return False
+    (node,) = query.expressions
+    said = {name for name, value in query.args.items() if value}
+    if said - _PLAIN or node.is_star or any(map(_makes_map, node.walk())):
+        return False
+    count, most = (
+        exp.Anonymous(this=name, expressions=[argument])
+        for name, argument in (("count", exp.Literal.number(1)), ("max", node.unalias()))
+    )
+    stop = exp.Anonymous(this="raise_error", expressions=[exp.Literal.string(_MORE)])
+    value = exp.case().when(exp.GT(this=count, expression=exp.Literal.number(1)), stop).else_(most)
+    query.set("expressions", [exp.alias_(value, node.alias_or_name or "value", quoted=True)])
+    return True
+
+
+def _makes_map(node: exp.Expr) -> bool:
+    """True for what may be a map, which has no greatest."""
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        return "MAP" in node.to.sql().upper()
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    return "map" in name or name in ("from_json", "from_xml", "transform_keys", "transform_values")
+
+
+def by_whole_key(query: exp.Query, columns: Collection[str], key: Collection[str]) -> bool:
+    """True for a SELECT from one table that equates all columns of its key with something else.
+
+    Args:
+        columns: those of the table; an unqualified one of these names is the table's.
+    """
+    where = query.args.get("where")
+    if where is None or query.args.get("joins") or not key:
+        return False
+    name, own = query.args["from_"].this.alias_or_name.lower(), {c.lower() for c in columns}
+
+    def is_own(column: exp.Column) -> bool:
+        return column.table.lower() == name if column.table else column.name.lower() in own
+
+    equated = set()
+    for node in (conjunct.unnest() for conjunct in flattened(where.this)):
+        if isinstance(node, exp.EQ):
+            for one, other in ((node.this, node.expression), (node.expression, node.this)):
+                free = not any(is_own(column) for column in other.find_all(exp.Column))
+                if free and isinstance(one, exp.Column) and is_own(one):
+                    equated.add(one.name.lower())
+    return {column.lower() for column in key} <= equated
 
 
 def scalars_in(node: exp.Expr) -> Iterator[exp.Subquery]:

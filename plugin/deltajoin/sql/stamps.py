@@ -33,13 +33,14 @@ from deltajoin.sql.dialect import (
     unwrapped,
     with_columns,
 )
+from deltajoin.sql.grouping_sets import has_sets
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.spans import span_of
 from deltajoin.sql.tables import find_cte
 
 Constants = Mapping[str, str]
 _NEVER = (exp.Column, exp.Query, exp.Window, exp.Star, exp.Exists, exp.Placeholder, exp.Parameter)
-_REMEDY = "Filter in a subquery of one table; else the query is rebuilt when the clock moves."
+_REMEDY = "Filter by the clock in WHERE or HAVING; else the query is rebuilt when the clock moves."
 
 
 def is_constant(node: exp.Expr) -> bool:
@@ -108,7 +109,10 @@ def check_clock(graph: JoinGraph, query: exp.Query) -> None:
             if next(clock_calls(found), None) is None:
                 what = f"{sql}, which gives another result at each run,"
                 raise Unsupported("NON_DETERMINISTIC", what, _line(query), _REMEDY)
-            raise Unsupported("CLOCK", "the clock inside a row", _line(query), _REMEDY)
+            what = "the clock inside a row"
+            if sql in {p.sql for core in part.branches for p in core.all_predicates()}:
+                what = "the clock in an outer, semi or anti join's condition over the side it keeps"
+            raise Unsupported("CLOCK", what, _line(query), _REMEDY)
 
 
 def check_declared(graph: JoinGraph, declared: Collection[str]) -> None:
@@ -159,6 +163,30 @@ def _stamps_of(query: exp.Expr, declared: Collection[str]) -> list[tuple[str, in
         if moving and (bare or is_constant(value)):
             found.append((node.alias_or_name.lower(), position, value))
     return found
+
+
+def stamp_columns(query: exp.Query, declared: Collection[str] = ()) -> dict[str, str]:
+    """The stamps of a query that is run as it is: name, in lower case, -> expression. Only such as
+    certainly stand under that name, and with one value, in all that the query gives out."""
+    first = _innermost(query)
+    while isinstance(first, exp.SetOperation):
+        first = _innermost(first.this)
+    sets = list(query.find_all(exp.SetOperation))
+    unsure = (
+        any(alias.args.get("columns") for alias in query.find_all(exp.TableAlias)),
+        any(has_sets(select) for select in query.find_all(exp.Select)),
+        any(union.args.get("by_name") for union in sets),
+        sets and any(e.is_star for s in query.find_all(exp.Select) for e in s.expressions),
+    )
+    if any(unsure) or not isinstance(first, exp.Select):
+        return {}
+    stamps = {id(stamp) for stamp in stamp_outputs(query, declared)}
+    names = [node.alias_or_name.lower() for node in first.expressions]
+    return {
+        name: text(node.this)
+        for name, node in zip(names, first.expressions, strict=True)
+        if isinstance(node, exp.Alias) and id(node.this) in stamps and names.count(name) == 1
+    }
 
 
 def clock_of_rows(sql: str, declared: Collection[str] = ()) -> tuple[str, bool]:
@@ -257,16 +285,19 @@ def _outputs(graph: JoinGraph) -> list[tuple[str, str]]:
 def _over(outputs: list[tuple[str, str]], below: Constants) -> dict[str, str]:
     """The constants among outputs, with those of the level below written out."""
     found = {}
+    for name, sql in outputs:
+        value = _written_out(sql, below)
+        if is_constant(value):
+            found[name] = text(value)
+    return found
 
+
+def _written_out(sql: str, below: Constants) -> exp.Expr:
     def constant(column: exp.Column) -> exp.Expr | None:
         written = below.get(column.name) if column.table == INPUT else None
         return parse_expression(written) if written is not None else None
 
-    for name, sql in outputs:
-        value = with_columns(parse_expression(sql), constant)
-        if is_constant(value):
-            found[name] = text(value)
-    return found
+    return with_columns(parse_expression(sql), constant)
 
 
 def _without_outputs(
@@ -292,8 +323,10 @@ def _ungrouped(grouping: Grouping, gone: set[str], below: Constants, moved: set[
     ]
     if grouping.keys and not pairs:
         raise Unsupported("CLOCK", "a GROUP BY of stamps alone", None, "Group by a column too.")
+    ends = {key: below[key] for key in grouping.keys if below.get(key) in moved}
     return replace(
         grouping,
+        having=text(_written_out(grouping.having, ends)) if grouping.having else None,
         keys=tuple(key for key, _ in pairs),
         outputs=tuple(o for o in grouping.outputs if o[0] not in gone),
         key_outputs=tuple(output for _, output in pairs) or grouping.key_outputs,
