@@ -61,6 +61,7 @@ test: env
 trust: env
 	@$(PY) -m pytest -q -s $(RANDOM) --cases 7000 -k random --timeout 7200
 	@$(PY) -m pytest -q -n 2 -rP tests/spark/test_oracle.py --models 200
+	@$(PY) -m pytest -q -s tests/spark/test_corpus_epochs.py --corpus-epochs 0 --timeout 7200
 
 lint: env
 	@$(VENV)/bin/ruff check

@@ -35,7 +35,7 @@ from deltajoin.emit.derived import DerivedProgram
 from deltajoin.emit.paths import Statement
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.graph import JoinGraph
-from deltajoin.names import SHOWN
+from deltajoin.names import SHOWN, quote
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.solver import COST, STRATEGIES
@@ -468,7 +468,20 @@ def _applied(program: Program, target: Target, old: Bag) -> Bag:
 
 def to_write(program: Program) -> str | None:
     """The run's statements as one query for what is written; None where no path is left."""
-    views = [(feed.view, to_duckdb(feed.sql)) for feed in program.feeds]
+    views = views_of(program)
+    if not views:
+        return None
+    assert program.fold is not None
+    head = ", ".join(f"{_identifier(name)} AS ({to_duckdb(sql)})" for name, sql in views)
+    return f"WITH {head} {to_duckdb(program.fold)}"
+
+
+def views_of(program: Program) -> list[tuple[str, str]]:
+    """The views that a run's last statement reads, each over those before it; none without a path.
+
+    What is read of tables is not among them.
+    """
+    views = [(feed.view, feed.sql) for feed in program.feeds]
     for derived in program.derived:
         views += _texts(derived.scans)
         if derived.change is None:
@@ -478,18 +491,16 @@ def to_write(program: Program) -> str | None:
         views += _texts((*derived.regroup, derived.change))
     found = _path_views(program, "path_rows")
     if not found:  # a no-op, or every path dropped
-        return None
+        return []
     views += found
     if program.touched:
-        views.append(("touched", to_duckdb(program.touched)))
+        views.append(("touched", program.touched))
         views += _texts(program.regroup)
-    assert program.fold is not None
-    head = ", ".join(f"{_identifier(name)} AS ({sql})" for name, sql in views)
-    return f"WITH {head} {to_duckdb(program.fold)}"
+    return views
 
 
 def _texts(statements: Sequence[Statement]) -> list[tuple[str, str]]:
-    return [(s.view, to_duckdb(s.sql)) for s in statements]
+    return [(s.view, s.sql) for s in statements]
 
 
 def _path_views(program: Program | DerivedProgram, name: str) -> list[tuple[str, str]]:
@@ -499,11 +510,11 @@ def _path_views(program: Program | DerivedProgram, name: str) -> list[tuple[str,
         views += _texts(path.statements)
         ends.append(path.statements[-1].view)
     for part in program.shared:
-        views.append((part.view, to_duckdb(part.sql)))
+        views.append((part.view, part.sql))
         views += _texts(part.statements)
         ends = [view for view in ends if view not in part.inputs]
         ends.append(part.statements[-1].view)
-    union = " UNION ALL ".join(f"SELECT * FROM {_identifier(view)}" for view in ends)
+    union = " UNION ALL ".join(f"SELECT * FROM {quote(view)}" for view in ends)
     return [*views, (name, union)] if ends else []
 
 

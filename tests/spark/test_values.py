@@ -86,3 +86,119 @@ def seen(rows: Any) -> Counter[tuple[str, ...]]:
     """The rows as they look, whatever Spark calls equal."""
     texts = [f"CAST(`{name}` AS string) COLLATE UTF8_BINARY" for name in rows.columns]
     return Counter(map(tuple, rows.selectExpr(*texts).collect()))
+
+
+#: What is made of rows that differ in -0.0 alone, or in the case of a letter; its declared keys.
+MADE = {
+    "groups": (
+        "SELECT k, max(d) AS m, max(w) AS w, max(CAST(d AS string)) AS t, count(*) AS n FROM s "
+        "GROUP BY k",
+        {},
+    ),
+    "groups by it": ("SELECT d, w, count(*) AS n FROM s GROUP BY d, w", {}),
+    "having": ("SELECT k FROM s GROUP BY k HAVING max(CAST(d AS string)) = '-0.0'", {}),
+    "windows": ("SELECT id, d, max(f) OVER (PARTITION BY k) AS m FROM s", {"s": ["id"]}),
+    "windows, a bag": ("SELECT d, count(*) OVER (PARTITION BY k) AS n FROM s", {}),
+    "partitions": ("SELECT id, d, sum(i) OVER (PARTITION BY d) AS n FROM s", {"s": ["id"]}),
+    "a row of each": (
+        "SELECT d, id, f FROM s QUALIFY row_number() OVER (PARTITION BY d ORDER BY id) = 1",
+        {"s": ["id"]},
+    ),
+    "a key": ("SELECT o.d, o.name, s.id FROM o LEFT JOIN s ON s.k = o.k", {"o": ["d"], "s": ["k"]}),
+    "groups below": (
+        "SELECT k, name, q.m FROM o JOIN (SELECT k, max(d) AS m FROM s GROUP BY k) AS q USING (k)",
+        {"o": ["k"]},
+    ),
+    "groups below a bag": (
+        "SELECT o.name, q.m FROM o JOIN (SELECT k, max(d) AS m FROM s GROUP BY k) AS q USING (k)",
+        {},
+    ),
+    "windows below": (
+        "SELECT o.name, q.d FROM o JOIN (SELECT k, d, count(*) OVER (PARTITION BY k) AS n FROM s) "
+        "AS q USING (k)",
+        {},
+    ),
+    "generators below": (
+        "SELECT o.name, q.e FROM o JOIN (SELECT k, explode(a) AS e FROM s) AS q USING (k)",
+        {},
+    ),
+    "generated groups": (
+        "SELECT id, max(e) AS m FROM s LATERAL VIEW explode(a) AS e GROUP BY id",
+        {},
+    ),
+    "a union": ("SELECT d, n FROM s UNION ALL SELECT d, name FROM o", {}),
+    "a quotient": ("SELECT 0 / i AS z, n FROM s", {}),
+    "a scalar": ("SELECT id, (SELECT max(d) FROM o WHERE o.k = s.k) AS m FROM s", {"s": ["id"]}),
+    "a collated condition": (
+        "SELECT a.id, b.n FROM s AS a LEFT JOIN s AS b ON collate(a.n, 'UTF8_LCASE') = b.n",
+        {},
+    ),
+    "groups by a collation": ("SELECT k FROM s GROUP BY collate(n, 'UTF8_LCASE'), k", {}),
+    "a collation below": (
+        "SELECT CAST(n AS string) AS n, c FROM (SELECT n COLLATE UTF8_LCASE AS n, count(*) AS c "
+        "FROM s GROUP BY 1)",
+        {},
+    ),
+    "a type's collation": (
+        "SELECT CAST(n AS string) AS n FROM (SELECT DISTINCT CAST(n AS STRING COLLATE UTF8_LCASE) "
+        "AS n FROM s)",
+        {},
+    ),
+    "collated windows": (
+        "SELECT id, n, count(*) OVER (PARTITION BY collate(n, 'UTF8_LCASE')) AS c FROM s",
+        {"s": ["id"]},
+    ),
+    "groups by an interval": ("SELECT count(*) AS n FROM s GROUP BY make_dt_interval(i)", {}),
+    "groups by a map": ("SELECT map('a', i) AS m, count(*) AS c FROM s GROUP BY map('a', i)", {}),
+}
+REBUILT = {
+    "groups below a bag": "ORDER_DEPENDENT",
+    "groups by a collation": "COLUMN_TYPE",
+    "a collation below": "COLUMN_TYPE",
+    "a type's collation": "COLUMN_TYPE",
+    "collated windows": "COLUMN_TYPE",
+    "groups by a map": "COLUMN_TYPE",
+    "groups by an interval": "MEANING_DIFFERS",
+}
+
+
+def test_what_is_made_of_values_looks_as_the_query_does(spark: Any, tmp_path: Path) -> None:
+    feed = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+    s, o = (f"delta.`{tmp_path / name}`" for name in "so")
+    columns = "id int, k int, d double, f float, a array<double>, w struct<x:double>, n string"
+    spark.sql(f"CREATE TABLE {s} ({columns}, i int) {feed}")
+    spark.sql(f"CREATE TABLE {o} (k int, d double, name string) {feed}")
+    spark.sql(f"INSERT INTO {s} VALUES {_row(1, '0.0D', 'a')}, {_row(2, '-0.0D', 'B')}")
+    nan = "double('NaN')"
+    spark.sql(f"INSERT INTO {s} VALUES {_row(3, nan, 'c')}, {_row(4, '1.5D', 'd')}")
+    spark.sql(f"INSERT INTO {o} VALUES (1, -0.0D, 'x'), (2, 2.5D, 'y'), (3, double('NaN'), 'z')")
+    models = [
+        deltajoin.Model(
+            name=name,
+            sql=sql,
+            sources={"s": str(tmp_path / "s"), "o": str(tmp_path / "o")},
+            target=str(tmp_path / "targets" / name),
+            keys=keys,
+            mode="incremental",
+        )
+        for name, (sql, keys) in MADE.items()
+    ]
+    for model in models:
+        deltajoin.run(model, spark)
+    swapped = "d = -d, f = -f, a = array(-d), w = struct(-d AS x), i = -i, n = if(n < 'a', lower(n)"
+    spark.sql(f"UPDATE {s} SET {swapped}, upper(n)) WHERE id < 3")
+    spark.sql(f"UPDATE {o} SET d = 0.0D WHERE k = 1")
+    for model in models:
+        record = deltajoin.run(model, spark)
+        for name, place in (("s", s), ("o", o)):
+            spark.table(place).createOrReplaceTempView(name)
+        found, wanted = seen(deltajoin.read(model, spark)), seen(spark.sql(model.sql))
+        assert found == wanted, (model.name, found - wanted, wanted - found)
+        reason = REBUILT.get(model.name, "CHANGES")
+        assert record.reason == reason, (model.name, record.reason)
+
+
+def _row(number: int, value: str, text: str) -> str:
+    sign = -1 if "-" in value else 1
+    values = f"{value}, CAST({value} AS float), array({value}), struct({value} AS x)"
+    return f"({number}, {number}, {values}, '{text}', {sign * number})"

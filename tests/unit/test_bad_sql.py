@@ -392,7 +392,7 @@ UNSUPPORTED = {
     "made rows": ("SELECT a.k FROM a JOIN\nexplode(array(1)) AS r ON a.k = 1", "TABLE_FUNCTION"),
     "pivot": ("SELECT * FROM a\nPIVOT (max(v), min(v) FOR k IN (1, 2))", "PIVOT"),
     "correlated": (
-        "SELECT a.k FROM a WHERE EXISTS (SELECT\nb.k FROM b WHERE b.v = a.v GROUP BY b.k)",
+        "SELECT a.k FROM a WHERE EXISTS (SELECT\nb.k FROM b WHERE b.v > a.v GROUP BY b.k)",
         "SUBQUERY",
     ),
     "recursive": (

@@ -17,6 +17,8 @@ QUERIES = (
     "SELECT o.order_id, datediff(day, o.at, c.at) AS d FROM o JOIN c USING (k)",
     "SELECT o.k, max(date_diff(HOUR, o.at, o.at)) AS d FROM o GROUP BY o.k",
     "SELECT o.k FROM o LEFT JOIN c ON o.k = c.k AND o.at < dateadd(month, 1, c.at)",
+    "SELECT k, timestampdiff(DAY, at, at) AS d, timestampadd(HOUR, 1, at) AS e FROM o",
+    "SELECT timediff(MINUTE, at, at) AS d, CAST(k AS STRING COLLATE UTF8_LCASE) = 'a' AS e FROM o",
     "SELECT k, dateadd(Day, 1, at) AS d FROM o UNION ALL SELECT k, date_add(week, 2, at) FROM c",
 )
 

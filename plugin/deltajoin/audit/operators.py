@@ -23,6 +23,7 @@ from typing import Any
 from sqlglot import exp
 
 from deltajoin.delta.derived import describe
+from deltajoin.delta.path import types_of
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import kept_aggregates
 from deltajoin.emit.ast import expression
@@ -199,7 +200,6 @@ def _aggregates(planned: DeltaPlan, graph: JoinGraph) -> list[dict[str, str]]:
     def shown(sql: str) -> str:
         return text(expression(sql, rows)).replace("`", "")
 
-    types = {(s.source, name): kind for s in planned.sources for name, kind in s.columns}
-    described = describe(graph, {}, types)
+    described = describe(graph, {}, types_of(planned.sources))
     found = kept_aggregates(graph, described.types, described.inexact)
     return [{"aggregate": shown(a.call), "kept": _AGGREGATES[a.kept]} for a in found]

@@ -54,7 +54,7 @@ from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.solver import parse_strategy
 from deltajoin.planner.statistics import Sketches
 from deltajoin.sql.bind import BoundQuery, bind
-from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.origins import at_origin, origin
 from deltajoin.sql.ungroupable import gives_ungroupable
 
@@ -257,6 +257,8 @@ def _made(graph: JoinGraph) -> Iterator[tuple[str, str]]:
         yield from part.grouping.outputs if part.grouping else ()
         for layer in (part.generation, part.windowing):
             yield from ((o.name, o.sql) for o in layer.outputs) if layer else ()
+        for name, sql in part.windowing.windows if part.windowing else ():
+            yield name, text(parse_expression(sql).this)
 
 
 def _groupable(
@@ -284,7 +286,8 @@ def _groupable(
         if gives_ungroupable(parse_expression(sql)):
             return None, Obstacle(
                 "COLUMN_TYPE",
-                f"rows with a variant or an interval of months and days ({name}) can't be compared",
+                f"rows with a variant, map, collation or interval of months and days ({name}) "
+                "can't be compared",
                 sql,
                 "Leave the column out, or cast it to a string.",
             )
@@ -319,7 +322,7 @@ def _target(
         key=key,
         hidden=hidden,
         stamps=graph.stamps if graph else (),
-        exactly=told_apart(graph, described.types, key) if graph else (),
+        exactly=told_apart(graph, described.types) if graph else (),
     )
 
 

@@ -28,6 +28,7 @@ from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.pinning import Paths, Pins
 from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.strategy import Obstacle
+from deltajoin.delta.told_apart import tied, told_apart
 from deltajoin.delta.untraced import untraced
 from deltajoin.graph import ColumnRef, Core, Derived, JoinGraph, Predicate
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
@@ -35,6 +36,8 @@ from deltajoin.planner.solver import COST, Strategy
 from deltajoin.planner.statistics import Statistics, measured_steps
 from deltajoin.sql.clocked import at_moment
 from deltajoin.sql.exact import derived_outputs
+
+_BAG = "a target without key"
 
 Pinned = frozenset[tuple[str, int]]
 Keys = Mapping[str, tuple[str, ...]]
@@ -44,11 +47,12 @@ Types = Mapping[tuple[str, str], str]
 @dataclass(frozen=True)
 class Described:
     """Keys by source and types by (source, column), derived sources among them; their columns whose
-    values may depend on the order of rows."""
+    values may depend on the order of rows, and those where only one of equal values may do so."""
 
     keys: Keys
     types: Types
     inexact: frozenset[tuple[str, str]] = frozenset()
+    tied: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -134,11 +138,14 @@ class DerivedPlan:
 def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
     """Keys, types and exactness of the derived sources beside those of the tables."""
     tables, inexact = types, set[tuple[str, str]]()
-    keys, types = dict(keys), dict(types)
+    keys, types, ties = dict(keys), dict(types), set[tuple[str, str]]()
     for derived in graph.all_derived if graph else ():
         name = derived.name
+        apart = told_apart(derived.graph, types)
+        ties.update((name, output) for output in tied(derived.graph, types))
         for output, (kind, order) in derived_outputs(derived, tables).items():
-            types[name, output] = kind or f"unknown type of {name}.{output}"
+            unknown = f"unknown type of {name}.{output}"
+            types[name, output] = kind or unknown + (", perhaps double" if output in apart else "")
             if order:
                 inexact.add((name, output))
         key = row_key(derived.graph, keys, types)
@@ -146,7 +153,7 @@ def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
             keys[name] = ()
         elif key and set(key) <= set(derived.graph.output_names):
             keys[name] = key
-    return Described(keys, types, frozenset(inexact))
+    return Described(keys, types, frozenset(inexact), frozenset(ties))
 
 
 def plan_derived(
@@ -270,11 +277,12 @@ def order_dependent(graph: JoinGraph | None, described: Described, kind: str) ->
     Args:
         kind: the target's; a bag finds its rows by all their columns.
     """
-    for part in graph.parts if graph and described.inexact else ():
+    for part in graph.parts if graph and (described.inexact or described.tied) else ():
         source = {relation.name: relation.source for relation in part.occurrences}
         for what, ref in _deciding(part, bag=kind == "bag" and part is graph):
-            if (source[ref[0]], ref[1]) in described.inexact:
-                message = f"{what} on {ref[0]}.{ref[1]}, whose last digits depend on row order,"
+            unsure = described.inexact | (described.tied if what == _BAG else frozenset())
+            if (source[ref[0]], ref[1]) in unsure:
+                message = f"{what} on {ref[0]}.{ref[1]}, whose value may depend on row order,"
                 return Obstacle(
                     "ORDER_DEPENDENT",
                     f"{message} is not kept incrementally",
@@ -296,7 +304,7 @@ def _deciding(graph: JoinGraph, *, bag: bool) -> Iterator[tuple[str, ColumnRef]]
         elif above is not None:
             yield from (("a window or generator", ref) for ref in projection.refs)
         elif bag and graph.grouping is None:
-            yield from (("a target without key", ref) for ref in projection.refs)
+            yield from ((_BAG, ref) for ref in projection.refs)
 
 
 def _predicates(core: Core) -> Iterator[Predicate]:

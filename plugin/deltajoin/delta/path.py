@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,3 +145,8 @@ def reads(steps: tuple[LookupStep, ...]) -> Iterator[tuple[str, int]]:
             yield step.source, step.version
         yield from reads(step.inside)
         yield from reads(step.previous)
+
+
+def types_of(sources: Iterable[SourceVersion]) -> dict[tuple[str, str], str]:
+    """(source, column) -> type, of the columns that are used."""
+    return {(s.source, name): kind for s in sources for name, kind in s.columns}

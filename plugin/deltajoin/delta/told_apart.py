@@ -1,17 +1,41 @@
 """Values that GROUP BY calls equal and that are not the same: -0.0 and 0.0.
 
-Rule: a change is consolidated, netted and matched by such a column's text besides. That holds for
-source columns of floating-point numbers and for what is computed of them row by row; sums, groups
-and windows take -0.0 for 0.0, as Spark does where it groups by them.
+Rule: wherever rows are consolidated, netted or compared, columns that may hold such values are told
+apart by their text besides. They are floating-point columns of sources, also inside structs and
+arrays, and what is computed of them or makes them (a quotient, a cast). Keys of groups are not
+among them: Spark gives out 0.0 for both.
+
+The least and the greatest of values that tie is any of them, as Spark happens to read the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from sqlglot import exp
 
 from deltajoin.graph import ColumnRef, JoinGraph
+from deltajoin.layers import Generation
+from deltajoin.sql import functions
+from deltajoin.sql.dialect import parse_expression
 
 _FLOATS = ("double", "float")
+#: Calls that may make -0.0 of values of other types, or values of a type that their text names.
+_MAKERS = frozenset(
+    """
+    atan2 cbrt degrees double expm1 float from_avro from_csv from_json from_protobuf from_xml ln log
+    log10 log1p log2 months_between pow power radians rint sign signum sin sinh asin asinh tan tanh
+    atan atanh cot try_divide try_variant_get variant_get xpath_double xpath_float xpath_number
+    """.split()
+)
+_PLAIN = frozenset("approx_count_distinct ceil ceiling concat count count_if floor".split())
+_KNOWN = functions.SCALARS | functions.AGGREGATES | functions.WINDOW_ONLY | functions.GENERATORS
+_KNOWN |= functions.CLOCK | functions.RUN
+_EXTREMES = frozenset({"max", "min"})
+
+Types = Mapping[ColumnRef, str]
+#: True for a column that may hold -0.0.
+Holds = Callable[[exp.Column], bool]
 
 
 def holds_floats(kind: str) -> bool:
@@ -19,19 +43,102 @@ def holds_floats(kind: str) -> bool:
     return any(name in kind for name in _FLOATS)
 
 
-def told_apart(
-    graph: JoinGraph, types: Mapping[ColumnRef, str], key: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Output columns that are told apart by their text.
+def joined_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
+    """Columns of the joined rows that are told apart by their text.
 
     Args:
         types: (source, column) -> type.
     """
-    if graph.grouping or graph.generation or graph.windowing or graph.has_union:
-        return ()
+
+    def holds(column: exp.Column) -> bool:
+        return holds_floats(types.get((graph.by_name[column.table].source, column.name), ""))
+
+    every = (p for core in graph.branches for p in graph.outputs(core))
+    found = {p.name for p in every if p.refs and _may_hold(p.sql, holds)}
+    return tuple(p.name for p in graph.projections if p.name in found)
+
+
+def told_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
+    """Columns of what the query gives out and the target stores, told apart by their text."""
+    below = _rows_apart(graph, types)
+    if graph.grouping is not None:
+        made = graph.grouping.outputs
+        return _names(made, below, besides=graph.grouping.key_outputs)
+    if graph.windowing is not None:
+        windows = _names(graph.windowing.windows, below)
+        outputs = (*graph.windowing.outputs, *graph.windowing.hidden)
+        return _names(((o.name, o.sql) for o in outputs), {*below, *windows})
+    return below
+
+
+def tied(graph: JoinGraph, types: Types) -> tuple[str, ...]:
+    """Columns made of the least or greatest of values that are equal and not the same."""
+    below = set(_rows_apart(graph, types))
+    if graph.grouping is not None:
+        return tuple(name for name, sql in graph.grouping.outputs if _ties(sql, below))
+    if graph.windowing is not None:
+        windows = {name for name, sql in graph.windowing.windows if _ties(sql, below)}
+        return _names(((o.name, o.sql) for o in graph.windowing.outputs), windows)
+    return ()
+
+
+def _rows_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
+    """The same of the rows that groups and windows read."""
+    joined = joined_apart(graph, types)
+    if graph.generation is None:
+        return joined
+    below = {*joined, *_generated(graph.generation, joined)}
+    return _names(((o.name, o.sql) for o in graph.generation.outputs), below)
+
+
+def _generated(generation: Generation, joined: Iterable[str]) -> Iterator[str]:
+    found = set(joined)
+    for generator in generation.generators:
+        if _names([("", generator.call)], found):
+            found.update(generator.columns)
+            yield from generator.columns
+
+
+def _names(
+    made: Iterable[tuple[str, str]], below: Iterable[str], besides: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    holding = frozenset(below)
     return tuple(
-        p.name
-        for p in graph.projections
-        if p.name not in key
-        and any(holds_floats(types.get((graph.by_name[r].source, c), "")) for r, c in p.refs)
+        name
+        for name, sql in made
+        if name not in besides and _may_hold(sql, lambda column: column.name in holding)
     )
+
+
+def _ties(sql: str, below: Iterable[str]) -> bool:
+    holding = frozenset(below)
+    return any(
+        str(call.this).lower() in _EXTREMES
+        and any(_may_be(value, lambda c: c.name in holding) for value in call.expressions)
+        for call in parse_expression(sql).find_all(exp.Anonymous)
+    )
+
+
+def _may_hold(sql: str, holds: Holds) -> bool:
+    return _may_be(parse_expression(sql), holds)
+
+
+def _may_be(node: exp.Expr, holds: Holds) -> bool:
+    """True unless the value is certain to hold no -0.0."""
+    if isinstance(node, exp.Column):
+        return holds(node)
+    if isinstance(node, exp.Cast):
+        return holds_floats(node.to.sql("spark").lower())
+    if isinstance(node, (exp.Predicate, exp.Connector, exp.Not)):
+        return False
+    if isinstance(node, exp.Literal):
+        return not node.is_string and "e" in str(node.this).lower()
+    if isinstance(node, exp.Anonymous):
+        name = str(node.this).lower()
+        if name in _MAKERS or name not in _KNOWN:
+            return True
+        if name in _PLAIN:
+            return False
+    if isinstance(node, exp.Window):
+        return _may_be(node.this, holds)
+    return isinstance(node, exp.Div) or any(_may_be(p, holds) for p in node.iter_expressions())

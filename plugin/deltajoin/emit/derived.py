@@ -26,6 +26,8 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from deltajoin.delta.derived import DerivedPlan
+from deltajoin.delta.path import types_of
+from deltajoin.delta.told_apart import holds_floats
 from deltajoin.emit.ast import column, expression, named, number, pretty, table, union_all
 from deltajoin.emit.change import consolidated
 from deltajoin.emit.group import touched_sql
@@ -74,7 +76,7 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
     inner = views.within(name)
     paths, shared = all_paths(graph, plan.paths, inner)
     program = replace(program, paths=paths, shared=shared, rows=inner.path_rows)
-    net = net_change(graph, inner.path_rows)
+    net = net_change(graph, types_of(plan.versions), inner.path_rows)
     if graph.grouping is None and graph.windowing is None:
         return _by_rows(plan, views, program, net)
     before, after = inner.named("before"), inner.named("after")
@@ -146,7 +148,8 @@ def _difference(plan: DerivedPlan, views: Views, before: str, after: str) -> str
 
 
 def _net(plan: DerivedPlan, rows: exp.Query, weight: exp.Expr) -> str:
-    return consolidated(_used(plan), rows.subquery("rows"), weight)
+    exactly = tuple(name for name, kind in plan.source.columns if holds_floats(kind))
+    return consolidated(_used(plan), rows.subquery("rows"), weight, exactly)
 
 
 def _used(plan: DerivedPlan) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from deltajoin.delta.route import TOUCHED
 from deltajoin.delta.state import GroupState
 from deltajoin.emit.ast import column, named, number, pretty, string, table
 from deltajoin.emit.state import TARGET_ROWS, grouped
+from deltajoin.emit.write import as_text
 from deltajoin.graph import Grouping, JoinGraph
 from deltajoin.layers import INPUT
 from deltajoin.names import OPERATION
@@ -56,7 +57,9 @@ def group_sql(target: Target, grouping: Grouping, rows: exp.Expr, state: GroupSt
         .else_(string("update"))
     )
     on = [_same(n, "new", n, "old") for n in target.key]
-    same = [_same(n, "new", n, "old") for n in target.stored if n not in keys]
+    rest = [n for n in target.stored if n not in keys]
+    same = [_same(n, "new", n, "old") for n in rest]
+    same += [_same_text(n) for n in rest if n in target.exactly]
     changed: list[exp.Expr] = [_missing("old"), _missing("new")]
     changed += [exp.not_(exp.and_(*same))] if same else []
     select = (
@@ -86,6 +89,11 @@ def of_touched(select: exp.Select, alias: str, names: dict[str, str], view: str)
 
 def _same(one: str, left: str, other: str, right: str) -> exp.Expr:
     return exp.NullSafeEQ(this=column(one, left), expression=column(other, right))
+
+
+def _same_text(name: str) -> exp.Expr:
+    new, old = (as_text(column(name, side)) for side in ("new", "old"))
+    return exp.NullSafeEQ(this=new, expression=old)
 
 
 def _missing(side: str) -> exp.Expr:

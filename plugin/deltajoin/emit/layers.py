@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from deltajoin.delta.plan import Target
 from deltajoin.delta.route import TOUCHED
+from deltajoin.delta.told_apart import Types, joined_apart
 from deltajoin.emit.ast import column, expression, fail, named, number, pretty, table
 from deltajoin.emit.group import REGROUPED, of_touched, touched_groups
 from deltajoin.emit.paths import Statement
@@ -48,9 +49,10 @@ def made_rows(graph: JoinGraph, rows: exp.Expr) -> exp.Expr:
     return generated(rows, graph.generation).subquery(INPUT)
 
 
-def net_change(graph: JoinGraph, path_rows: str = PATH_ROWS) -> exp.Select:
+def net_change(graph: JoinGraph, types: Types, path_rows: str = PATH_ROWS) -> exp.Select:
     """The net change of what groups, windows or the target read, as weighted rows."""
-    rows = net(tuple(p.name for p in graph.projections), table(path_rows))
+    names = tuple(p.name for p in graph.projections)
+    rows = net(names, table(path_rows), joined_apart(graph, types))
     if graph.generation is None:
         return rows
     return generated(rows.subquery(INPUT), graph.generation, (WEIGHT,))

@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from deltajoin.delta.epochs import SourceVersion, reads
 from deltajoin.delta.partition import identifying_relations
+from deltajoin.delta.path import types_of
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
@@ -131,8 +132,12 @@ def _syntax(plan: DeltaPlan) -> dict[str, str]:
 def _touched(plan: DeltaPlan, graph: JoinGraph) -> str | None:
     """The touched groups or partitions: their keys, or what is added to a group's state."""
     if graph.grouping and plan.state is not None and not plan.regroup:
-        return change_sql(graph, plan.state, net_change(graph))
-    return touched_sql(graph, net_change(graph)) if plan.regroup else None
+        return change_sql(graph, plan.state, _net(plan, graph))
+    return touched_sql(graph, _net(plan, graph)) if plan.regroup else None
+
+
+def _net(plan: DeltaPlan, graph: JoinGraph) -> exp.Select:
+    return net_change(graph, types_of(plan.all_sources))
 
 
 def _fold(plan: DeltaPlan, graph: JoinGraph) -> str:
@@ -146,7 +151,7 @@ def _fold(plan: DeltaPlan, graph: JoinGraph) -> str:
     if graph.windowing:
         return fold_sql(target, table(PARTITION_ROWS))
     if graph.generation:
-        return fold_sql(target, net_change(graph).subquery("generated"))
+        return fold_sql(target, _net(plan, graph).subquery("generated"))
     return fold_sql(target)
 
 
@@ -191,7 +196,7 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     graph = plan.graph
     if graph is None:
         return frozenset()
-    types = {(s.source, name): kind for s in plan.all_sources for name, kind in s.columns}
+    types = types_of(plan.all_sources)
     keys = dict(plan.keys) | {derived.source.source: derived.key for derived in plan.derived}
     relations = identifying_relations(graph, keys, types, plan.target.kind != "bag")
     found = {graph.by_name[name].source for name in relations}

@@ -87,7 +87,7 @@ def fold_sql(target: Target, rows: exp.Expr | None = None) -> str:
 def fold_to_keys(target: Target, netted: exp.Select) -> exp.Select:
     """Net rows with weights -> one row per key with an operation."""
     key = [column(name) for name in target.key]
-    rest = [name for name in target.stored if name not in target.key]
+    rest = _not_matched(target)
     weight = column(WEIGHT)
     positive = exp.GT(this=weight, expression=number(0))
     plus = call("sum", call("greatest", weight.copy(), number(0)))
@@ -106,9 +106,19 @@ def fold_to_keys(target: Target, netted: exp.Select) -> exp.Select:
         .when(exp.EQ(this=column("plus"), expression=number(0)), string("delete"))
         .else_(string("update"))
     )
-    values: list[exp.Expr] = [column(name) for name in target.key]
-    values += [named(_field("new", name), name) for name in rest]
+    values: list[exp.Expr] = [
+        named(call("coalesce", _field("new", name), column(name)), name)
+        if name in rest
+        else column(name)
+        for name in target.key
+    ]
+    values += [named(_field("new", name), name) for name in rest if name not in target.key]
     return exp.select(*values, named(operation, OPERATION)).from_(folded.subquery("folded"))
+
+
+def _not_matched(target: Target) -> list[str]:
+    """Columns that a match by key says nothing of: a key may be equal and not the same."""
+    return [n for n in target.stored if n not in target.key or n in target.exactly]
 
 
 def _field(struct: str, name: str) -> exp.Dot:
@@ -142,7 +152,7 @@ def merge_sql(target: Target, exactly: tuple[str, ...] = ()) -> str:
 
 
 def _keyed_whens(target: Target) -> list[exp.When]:
-    rest = [name for name in target.stored if name not in target.key]
+    rest = _not_matched(target)
     stamps = _stamps(target)
     watched = rest[0] if rest else target.key[0]
     stop = exp.Update(expressions=[_set(watched, fail("KEY_VIOLATED"))])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-6
 _FLOATS = ("double", "float")
 _NO_HASH = ("map<", "variant")
+_NOT_STORED = ("interval", "time(", " collate ")
 _REMEDY = "Run with mode full, which runs the query as it was written, and report it."
 
 
@@ -118,6 +119,11 @@ def _other_columns(
         text = ", ".join(name for name, _ in written)
         return f"our form of it has other columns than its text, which has {text}"[:300]
     found = [f"{o[0]} is {o[1]}, not {w[1]}" for o, w in zip(seen, written, strict=True) if o != w]
+    found += [
+        f"a hidden column is {kind}, which Delta can't hold"
+        for name, kind in ours
+        if name in hidden and any(mark in kind for mark in _NOT_STORED)
+    ]
     return ("in our form of it " + "; ".join(found))[:300] if found else ""
 
 

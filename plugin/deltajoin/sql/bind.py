@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlglot import exp
 
@@ -36,6 +37,7 @@ from deltajoin.sql.columns import (
     renamed,
 )
 from deltajoin.sql.constants import constant_source, is_constant, one_row
+from deltajoin.sql.correlated import parted
 from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
 from deltajoin.sql.dialect import Unreadable, closed, parse, spelled, text, unwrapped
 from deltajoin.sql.exact import derived_outputs
@@ -69,6 +71,7 @@ from deltajoin.sql.refuse import (
 from deltajoin.sql.scalars import (
     Value,
     aggregates_in,
+    are_alike,
     by_whole_key,
     correlation,
     is_total,
@@ -89,7 +92,7 @@ from deltajoin.sql.stamps import (
 )
 from deltajoin.sql.tables import find_cte, resolve_tables, table_key
 from deltajoin.sql.time_windows import with_time_windows
-from deltajoin.sql.union import Output, is_distinct_set, matched
+from deltajoin.sql.union import Output, is_distinct_set, kind_of, matched
 from deltajoin.sql.using import joined_names, without_right
 
 Columns = Mapping[str, tuple[str, ...]]
@@ -314,12 +317,59 @@ class _Binder:
                     raise Unsupported(error.code, error.message, select, remedy) from error
                 if outer is None or error.code != "UNKNOWN_COLUMN":
                     raise
+                if apart := self._parted(select, name, outer):
+                    return apart
                 remedy = "Group in a subquery of FROM and join it."
                 raise Unsupported("SUBQUERY", "a correlated aggregate", select, remedy) from error
             cte = select.parent
             source = cte.alias if isinstance(cte, exp.CTE) else name
             known[id(select)] = Derived(self._registry.names.take(source), graph)
         return self._over(known[id(select)], name, select)
+
+    def _parted(self, select: exp.Query, name: str, outer: Scope) -> Block | None:
+        """A correlated subquery as a source, under the conditions that correlate it."""
+        made = (
+            parted(select, partial(self._is_inside, select))
+            if isinstance(select, exp.Select)
+            else None
+        )
+        if made is None:
+            return None
+        try:
+            graph = _Binder(self._columns, self._types, self._registry).graph(made.select)
+        except DeltaJoinError as error:
+            if error.code != "UNKNOWN_COLUMN":
+                raise
+            return None
+        known = self._registry.derived
+        derived = Derived(self._registry.names.take(name), graph)
+        known[-1 - len(known)] = derived
+        block = self._over(derived, name, select)
+        given = {output: value for output, value, _ in block.outputs}
+        scope = Scope(aliases={n: closed(given[n]) for n in made.names}, outer=outer)
+        for column, value in made.equal:
+            sides = given[column], bound(value, outer)
+            if not are_alike(*(kind_of(side, self._kind) for side in sides)):
+                return None
+        block.conjuncts = [bound(condition, scope) for condition in made.conditions]
+        block.outputs = [output for output in block.outputs if output[0] not in made.names]
+        return block
+
+    def _is_inside(self, select: exp.Select, column: exp.Column) -> bool:
+        """True where a SELECT has such a column itself, and doesn't take it from around it."""
+        alone = select.copy()
+        alone.parent = select.parent
+        for clause in ("where", "group", "having", "order"):
+            alone.set(clause, None)
+        alone.set("expressions", [exp.alias_(column.copy(), "c")])
+        registry = _Registry(UniqueNames(tuple(self._columns)))
+        try:
+            _Binder(self._columns, self._types, registry).graph(alone)
+        except DeltaJoinError as error:
+            if error.code != "UNKNOWN_COLUMN":
+                raise
+            return False
+        return True
 
     def _over(self, derived: Derived, name: str, origin: exp.Expr) -> Block:
         """One relation over a derived source."""

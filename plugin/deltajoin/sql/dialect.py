@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.grammar import SparkGrammar, UnsignedShift
 from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
-from deltajoin.sql.units import name_units
+from deltajoin.sql.units import name_words
 
 _CORRECT = "Correct the SQL; where Spark reads it as it is, use a mode that rebuilds."
 _SYNONYMS = {
@@ -120,7 +120,7 @@ def _statements(sql: str) -> list[exp.Expr]:
             raise Unreadable(f"'{token.text}' must stand in backticks", where)
     found = [s for s in Verbatim().parser().parse(tokens, sql) if s is not None]
     if len(found) == 1:
-        name_units(found[0])
+        name_words(found[0])
         note_slots(found[0], sql, tokens)
     return found
 

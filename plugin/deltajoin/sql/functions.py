@@ -1,7 +1,8 @@
 """Spark's built-in functions by what they mean for incremental maintenance.
 
-The names are those of Spark 4.2's function registry. A scalar that is not listed is a user-defined
-function: nothing proves it deterministic, so a model that calls one is refused.
+The names are those of Spark 4.2's function registry, and of what its grammar takes for a call. A
+scalar that is not listed is a user-defined function: nothing proves it deterministic, so a model
+that calls one is refused.
 `unix_timestamp()` without arguments is the clock; `sql/clock.py` looks at its arguments.
 """
 
@@ -119,9 +120,10 @@ SCALARS = frozenset(
     signum sin sinh size slice smallint sort_array soundex space split split_part sqrt
     st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid startswith str_to_map
     string struct substr substring substring_index tan tanh theta_difference
-    theta_intersection theta_sketch_estimate theta_union time time_bucket time_diff
+    theta_intersection theta_sketch_estimate theta_union time time_bucket time_diff timediff
     time_from_micros time_from_millis time_from_seconds time_to_micros time_to_millis
     time_to_seconds time_trunc timestamp timestamp_micros timestamp_millis timestamp_seconds
+    timestampadd timestampdiff
     tinyint to_avro to_binary to_char to_csv to_date to_json to_number to_protobuf to_time
     to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp
     to_varchar to_variant_object to_xml transform transform_keys transform_values translate

@@ -212,11 +212,16 @@ def correlation(
         sides.sort(key=lambda side: not relations_in(side) & below)
         inside, outside = sides
         types = [kind_of(side, kind) for side, kind in zip(sides, kinds, strict=True)]
-        alike = types[0] == types[1] != "" or set(types) <= set(INTEGERS)
+        alike = are_alike(*types)
         if not relations_in(inside) <= below or relations_in(outside) & below or not alike:
             return None
         pairs.append((inside, outside, type(node)))
     return Correlation(pairs, around)
+
+
+def are_alike(one: str, other: str) -> bool:
+    """True for types of which equal values stand in one group."""
+    return one == other != "" or {one, other} <= set(INTEGERS)
 
 
 def aggregates_in(node: exp.Expr) -> list[exp.Expr]:

@@ -1,8 +1,8 @@
 """Computed values that Spark can't compare, so that rows with them can't be consolidated.
 
-A variant, and an interval of months and days together, are made by few calls and casts; what takes
-one and gives something else (`variant_get(v, '$.a', 'int')`, a cast, a test for NULL) ends it. What
-else is done with one counts as one.
+A variant, a map, a string with a collation, and an interval of months and days together, are made
+by few calls and casts; what takes one and gives something else (`variant_get(v, '$.a', 'int')`, a
+cast, a comparison, `m['a']`) ends it. What else is done with one counts as one.
 
 Example:
     >>> from deltajoin.sql.dialect import parse_expression
@@ -10,18 +10,36 @@ Example:
     True
     >>> gives_ungroupable(parse_expression("parse_json(t.j):a::int + 1"))
     False
+    >>> gives_ungroupable(parse_expression("map('a', t.x)['a']"))
+    False
+    >>> gives_ungroupable(parse_expression("upper(t.name COLLATE UTF8_LCASE)"))
+    True
 """
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-_MAKERS = frozenset(
-    "make_interval parse_json to_variant_object try_make_interval try_parse_json".split()
+_MAPS = frozenset(
+    """
+    map map_concat map_filter map_from_arrays map_from_entries map_zip_with str_to_map
+    transform_keys transform_values
+    """.split()
+)
+_MAKERS = _MAPS | frozenset(
+    "collate make_interval parse_json to_variant_object try_make_interval try_parse_json".split()
 )
 _READERS = frozenset({"variant_get", "try_variant_get"})
 _TAKERS = frozenset(
-    "hash is_variant_null isnotnull isnull schema_of_variant to_json typeof xxhash64".split()
+    """
+    approx_count_distinct count count_if hash is_variant_null isnotnull isnull schema_of_variant
+    to_json typeof xxhash64
+    """.split()
+)
+_OF_MAPS = frozenset(
+    """
+    cardinality element_at map_contains_key map_entries map_keys map_values size try_element_at
+    """.split()
 )
 
 
@@ -32,16 +50,26 @@ def gives_ungroupable(node: exp.Expr) -> bool:
 
 def _is_made(node: exp.Expr) -> bool:
     if isinstance(node, exp.Cast):
-        return node.to.this in (exp.DType.VARIANT, exp.DType.INTERVAL)
+        return any(_is_kind(kind) for kind in node.to.find_all(exp.DataType))
     if isinstance(node, exp.Anonymous) and _name(node) in _READERS:
         return not _reads_plain(node)
-    return isinstance(node, exp.JSONExtract) or (
+    return isinstance(node, (exp.Collate, exp.JSONExtract)) or (
         isinstance(node, exp.Anonymous) and _name(node) in _MAKERS
     )
 
 
+def _is_kind(kind: exp.DataType) -> bool:
+    kinds = (exp.DType.VARIANT, exp.DType.INTERVAL, exp.DType.MAP)
+    return kind.this in kinds or bool(kind.args.get("collate"))
+
+
 def _is_taken(node: exp.Expr) -> bool:
+    is_map = _is_map(node)
     while (parent := node.parent) is not None:
+        if is_map and _is_map(parent):
+            return False
+        if is_map and _takes_map(parent, node):
+            return True
         if isinstance(parent, exp.Cast) and not _is_made(parent):
             return True
         if isinstance(parent, (exp.Is, exp.Predicate)):
@@ -52,6 +80,16 @@ def _is_taken(node: exp.Expr) -> bool:
             return True
         node = parent
     return False
+
+
+def _is_map(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and _name(node) in _MAPS
+
+
+def _takes_map(parent: exp.Expr, node: exp.Expr) -> bool:
+    if isinstance(parent, exp.Bracket):
+        return parent.this is node
+    return isinstance(parent, exp.Anonymous) and _name(parent) in _OF_MAPS
 
 
 def _reads_plain(call: exp.Anonymous) -> bool:

@@ -1,7 +1,10 @@
-"""Units of time that stand where a function has its first argument: `date_diff(DAY, a, b)`.
+"""Words that the parser takes for columns: units of time, and names of collations.
 
-The parser takes such a word for a column. Caller: the parser's own front, so that no plan, view or
-statement that is parsed again ever binds a unit as a column.
+    date_diff(DAY, a, b)                    a unit where a function has its first argument
+    CAST(a AS STRING COLLATE UTF8_LCASE)    a type's collation
+
+Caller: the parser's own front, so that no plan, view or statement that is parsed again ever binds
+such a word as a column.
 """
 
 from __future__ import annotations
@@ -16,8 +19,11 @@ _UNITS = frozenset(
 )
 
 
-def name_units(tree: exp.Expr) -> None:
-    """Turn the unit of a call with three arguments from a column into a keyword, in place."""
+def name_words(tree: exp.Expr) -> None:
+    """Turn units of calls with three arguments, and collations, from columns into keywords."""
+    for kind in tree.find_all(exp.DataType):
+        if isinstance(collation := kind.args.get("collate"), exp.Column):
+            collation.replace(exp.Var(this=collation.name))
     for call in tree.find_all(exp.Anonymous):
         args = call.expressions
         if str(call.this).lower() in _CALLS and len(args) == 3:
