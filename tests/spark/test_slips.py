@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlglot import exp
 
-from deltajoin.sql import bind, columns, spans, using
+from deltajoin.sql import bind, columns, from_clause, spans, subqueries, using
 from deltajoin.sql.dialect import parse
 from deltajoin.sql.grammar import UnsignedShift
 from deltajoin.sql.scope import Scope, Shown
@@ -283,12 +283,12 @@ SLIPS = (
     Slip(
         "missing rows compute",
         "coalesce(z.f, 'no') AS f",
-        replaced(bind, "mark_missing", _unmarked),
+        replaced(from_clause, "mark_missing", _unmarked),
     ),
     Slip(
         "NOT IN overlooks NULL",
         "WHERE k NOT IN (SELECT k FROM u);",
-        replaced(bind, "not_in_match", _plain_match),
+        replaced(subqueries, "not_in_match", _plain_match),
     ),
     Slip(
         "USING takes the other side",

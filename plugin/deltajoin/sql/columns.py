@@ -9,7 +9,7 @@ from deltajoin.sql.dialect import closed, place, with_columns
 from deltajoin.sql.fields import name_fields
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
-from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.refuse import Unsupported, check_expression
 from deltajoin.sql.scope import Block, Item, Scope
 
 
@@ -61,6 +61,14 @@ def flattened(condition: exp.Expr) -> list[exp.Expr]:
     if isinstance(condition, exp.And):
         return flattened(condition.this) + flattened(condition.expression)
     return [condition]
+
+
+def conjuncts_of(condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
+    """The conjuncts of a condition without subqueries, bound."""
+    conjuncts = flattened(condition)
+    for conjunct in conjuncts:
+        check_expression(conjunct)
+    return [bound(conjunct, scope) for conjunct in conjuncts]
 
 
 def item_of(

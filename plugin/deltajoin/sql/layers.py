@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from sqlglot import exp
 
-from deltajoin.graph import Grouping
-from deltajoin.layers import Generation, Windowing
+from deltajoin.layers import Generation
+from deltajoin.sql.columns import bound
+from deltajoin.sql.from_clause import given_out, joined
 from deltajoin.sql.generators import Named, View, generator_of, make_generation
 from deltajoin.sql.group import (
     Bind,
@@ -36,37 +37,13 @@ from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.grouping_sets import SET, has_sets
 from deltajoin.sql.over_groups import Above
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
-from deltajoin.sql.scope import Block, Item, Scope
+from deltajoin.sql.scope import Block, Item, Layered, Scope
+from deltajoin.sql.subqueries import add_where, select_of
 from deltajoin.sql.tables import find_cte
 from deltajoin.sql.windows import call_of, make_windowing, windows_of, with_specs
 
-
-class Binder(Protocol):
-    """What binds the joins below; see `sql.bind`."""
-
-    def joined(self, select: exp.Select, outer: Scope | None = None) -> tuple[Block, Scope]: ...
-
-    def where(self, condition: exp.Expr, block: Block, scope: Scope) -> None: ...
-
-    def bound(self, node: exp.Expr, scope: Scope) -> exp.Expr: ...
-
-    def given_out(self, outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> Item: ...
-
-    def take_name(self, wanted: str) -> str: ...
-
-    def select_of(self, select: exp.Select, block: Block, scope: Scope) -> exp.Select: ...
-
-    def below(self, relation: str) -> tuple[Binder, Callable[[Layered], Block]]: ...
-
-
-@dataclass(frozen=True)
-class Layered:
-    """A bound query with layers: the joins, and what is made of their rows."""
-
-    block: Block
-    grouping: Grouping | None
-    generation: Generation | None
-    windowing: Windowing | None
+if TYPE_CHECKING:
+    from deltajoin.sql.binder import Binder
 
 
 @dataclass
@@ -130,7 +107,7 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
             return _distinct(select, binder)
         return _windowed(_over_groups(select, binder), select)
     rows = _Stack(binder).below(select)
-    select = binder.select_of(select, rows.block, rows.scope)
+    select = select_of(binder, select, rows.block, rows.scope)
     found, _ = _groups(select, rows, binder)
     grouping = make_grouping(rows.block, found)
     return Layered(rows.block, grouping, rows.generation(), None)
@@ -141,14 +118,14 @@ def _groups(
 ) -> tuple[Groups, Bind]:
     """The groups of rows, which stand once for each set of keys, where there are sets."""
     relation = binder.take_name("sets") if has_sets(select) else ""
-    bind = partial(binder.bound, scope=rows.scope)
-    found, bound = bound_groups(select, bind, rows.scope, check, relation)
+    bind = partial(bound, scope=rows.scope)
+    found, bind_above = bound_groups(select, bind, rows.scope, check, relation)
     if found.sets is not None:
         numbers = [exp.Literal.number(i) for i in range(len(found.sets.members))]
         array = exp.Anonymous(this="array", expressions=numbers)
         call = exp.Anonymous(this="explode", expressions=[array])
         rows.views.append(View(relation, call, False, (SET,)))
-    return found, bound
+    return found, bind_above
 
 
 def _windowed(rows: _Rows, select: exp.Select) -> Layered:
@@ -171,15 +148,15 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     relation = binder.take_name("groups")
     inner, put = binder.below(relation)
     rows = _Stack(inner).below(select)
-    select = inner.select_of(select, rows.block, rows.scope)
-    found, bound = _groups(select, rows, inner, check)
+    select = select_of(inner, select, rows.block, rows.scope)
+    found, bind = _groups(select, rows, inner, check)
     above = Above(relation, found)
     outputs: list[Named] = [(name, above.over(e), e) for name, e in found.outputs]
     after = []
     if qualify := select.args.get("qualify"):
         for part in _split(with_specs(qualify.this, specs)):
             check(part)
-            after.append(above.over(bound(part)))
+            after.append(above.over(bind(part)))
     grouping = make_grouping(rows.block, above.groups())
     block = put(Layered(rows.block, grouping, rows.generation(), None))
     return _Rows(block, Scope([]), outputs=outputs, after=after)
@@ -196,10 +173,10 @@ def _distinct(select: exp.Select, binder: Binder) -> Layered:
     assert made.windowing is not None  # noqa: S101 - the caller's promise
     names = [output.name for output in made.windowing.outputs]
     columns = [(name, exp.column(name, table=relation, quoted=True)) for name in names]
-    scope = Scope([binder.given_out(list(columns), select)])
+    scope = Scope([given_out(list(columns), select)])
     block = put(made)
     every = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
-    grouping = group_rows(every, block, lambda e: binder.bound(e, scope), scope)
+    grouping = group_rows(every, block, lambda e: bound(e, scope), scope)
     return Layered(block, grouping, None, None)
 
 
@@ -251,7 +228,7 @@ class _Stack:
     def level(self, select: exp.Select) -> _Rows:
         """A select without groups: what stands below, and its outputs."""
         rows = self.below(select)
-        select = self._binder.select_of(select, rows.block, rows.scope)
+        select = select_of(self._binder, select, rows.block, rows.scope)
         specs = {w.name.lower(): w for w in select.args.get("windows") or []}
         for node in select.expressions:
             self._project(node, rows, specs)
@@ -265,11 +242,11 @@ class _Stack:
         """FROM, LATERAL VIEW and WHERE."""
         nested = _nested(select)
         if nested is None or _stands(nested, select):
-            rows = _Rows(*self._binder.joined(select))
+            rows = _Rows(*joined(self._binder, select))
         else:
             rows = self.level(check_shape(nested, layered=True))
             outputs = [(name, e) for name, e, _ in rows.outputs]
-            item = self._binder.given_out(outputs, select.args["from_"].this)
+            item = given_out(outputs, select.args["from_"].this)
             rows.scope, rows.outputs = Scope([item]), []
         for lateral in select.args.get("laterals") or []:
             self._lateral(lateral, rows)
@@ -281,7 +258,7 @@ class _Stack:
         if self.windowed_below:
             rows.after += self._conjuncts(condition, rows.scope)
             return
-        self._binder.where(condition, rows.block, rows.scope)
+        add_where(self._binder, condition, rows.block, rows.scope)
         own, rows.block.conjuncts = rows.block.conjuncts, []
         rows.filter(own)
         if any(rows.reads_views(c) for c in rows.block.all_conjuncts()):
@@ -291,7 +268,7 @@ class _Stack:
         found = _split(condition)
         for conjunct in found:
             _check(conjunct)
-        return [self._binder.bound(conjunct, scope) for conjunct in found]
+        return [bound(conjunct, scope) for conjunct in found]
 
     def _lateral(self, node: exp.Lateral, rows: _Rows) -> None:
         call, alias = node.this, node.args.get("alias") or exp.TableAlias()
@@ -307,8 +284,8 @@ class _Stack:
             check_expression(argument)
         if len({name.lower() for name in names}) < len(names):
             raise _generated("a generator with two columns of one name", call)
-        bound = self._binder.bound(call, rows.scope)
-        view = View(self._binder.take_name("view"), bound, outer, tuple(names))
+        made = bound(call, rows.scope)
+        view = View(self._binder.take_name("view"), made, outer, tuple(names))
         rows.views.append(view)
         return view
 
@@ -332,7 +309,7 @@ class _Stack:
             return
         value = with_specs(node.this if isinstance(node, exp.Alias) else node, specs)
         _check(value)
-        expression = self._binder.bound(value, scope)
+        expression = bound(value, scope)
         name = node.alias if isinstance(node, exp.Alias) else own_name(value)
         rows.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.graph import Grouping
+from deltajoin.layers import Generation, Windowing
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import place
 from deltajoin.sql.refuse import Unsupported, changing
@@ -276,3 +278,13 @@ def _with_fields(expression: exp.Expr, fields: list[str]) -> exp.Expr:
     for name in fields:
         expression = exp.Dot(this=expression, expression=exp.to_identifier(name, quoted=True))
     return expression
+
+
+@dataclass(frozen=True)
+class Layered:
+    """A bound query with layers: the joins, and what is made of their rows."""
+
+    block: Block
+    grouping: Grouping | None
+    generation: Generation | None
+    windowing: Windowing | None

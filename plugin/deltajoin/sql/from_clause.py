@@ -1,0 +1,233 @@
+"""FROM -> the block of joins that it is, and the names in it.
+
+A table is a relation; a subquery, a CTE and joins in brackets dissolve into the block, or are one
+relation over a derived source; PIVOT, UNPIVOT and rows of literals are such sources. An inner join
+adds its conditions to the block, any other becomes an `Outer` of two blocks. Caller: `sql.binder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from deltajoin.names import SHOWN
+from deltajoin.sql.columns import (
+    conjuncts_of,
+    item_of,
+    mark_missing,
+    renamed,
+)
+from deltajoin.sql.constants import constant_source, is_constant, one_row
+from deltajoin.sql.dialect import text
+from deltajoin.sql.generators import make_generation
+from deltajoin.sql.group import (
+    make_grouping,
+)
+from deltajoin.sql.pivot import apart, pivoted, unpivoted
+from deltajoin.sql.refuse import (
+    Unsupported,
+    join_kind,
+)
+from deltajoin.sql.scope import Block, Item, Layered, Outer, Scope
+from deltajoin.sql.subqueries import conjuncts_with_scalars
+from deltajoin.sql.tables import find_cte, table_key
+from deltajoin.sql.using import joined_names, without_right
+
+if TYPE_CHECKING:
+    from deltajoin.sql.binder import Binder
+
+_SELECTS = (exp.Select, exp.SetOperation)
+_ONE_ROW = "one_row"
+
+
+def joined(binder: Binder, select: exp.Select, outer: Scope | None = None) -> tuple[Block, Scope]:
+    """Bind the FROM clause of a SELECT, without its WHERE."""
+    block = Block()
+    source = select.args.get("from_")
+    scope = Scope(outer=outer)
+    if source is not None:
+        scope = _from(binder, source.this, block, outer)
+    for join in select.args.get("joins") or []:
+        scope = _join(binder, join, block, scope)
+    return block, scope
+
+
+def _from(binder: Binder, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
+    """The names of a FROM item, which may be joins in brackets."""
+    joins = node.args.get("joins") or []
+    if not joins:
+        return _item(binder, node, block, outer)
+    own = Block()
+    scope = _item(binder, node, own, outer)
+    for join in joins:
+        scope = _join(binder, join, own, scope)
+    block.add(own)
+    return scope
+
+
+def _item(binder: Binder, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
+    pivots = node.args.get("pivots") or []
+    if not pivots:
+        return _plain(binder, node, block, outer)
+    return Scope(_turned(binder, node, pivots, block), outer=outer)
+
+
+def _turned(binder: Binder, node: exp.Expr, pivots: list[exp.Pivot], block: Block) -> list[Item]:
+    """The names of an item with PIVOT or UNPIVOT after it, which is a source of its own."""
+    *before, pivot = pivots
+    inner, below = binder.inner(), Block()
+    scope = (
+        Scope(_turned(inner, node, before, below)) if before else _plain(inner, node, below, None)
+    )
+    if pivot.args.get("unpivot"):
+        stay, below.outputs, view, conditions = unpivoted(
+            pivot, scope, inner.type_of, inner.take_name("view")
+        )
+        made = Layered(below, None, make_generation(below, [view], conditions), None)
+    else:
+        stay, groups = pivoted(pivot, scope, inner.type_of)
+        made = Layered(below, make_grouping(below, groups), None, None)
+    name = pivot.alias or node.alias_or_name or "pivot"
+    found = binder.over(binder.sources.once(pivot, lambda: inner.source(made, name)), name, pivot)
+    block.add(found)
+    outputs = [(output, value) for output, value, _ in found.outputs]
+    if pivot.alias:
+        return [item_of(((pivot.alias.lower(),),), outputs, exp.Select())]
+    return apart(pivot, scope, outputs, stay)
+
+
+def _plain(binder: Binder, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+        cte = find_cte(node)
+        item = _inline(binder, cte.this, node, block) if cte else _base(binder, node, block)
+    elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and node.alias:
+        item = _inline(binder, node.this, node, block)
+    elif isinstance(node, exp.Subquery) and isinstance(node.this, _SELECTS):
+        item = _inline(binder, node.this, node, block)
+    elif isinstance(node, (exp.Subquery, exp.Paren)) and not node.alias:
+        return _from(binder, node.this, block, outer)
+    elif is_constant(node):
+        item = _constant(binder, node, block)
+    else:
+        raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
+    return Scope([item], outer=outer)
+
+
+def _constant(binder: Binder, node: exp.Expr, block: Block) -> Item:
+    """Rows of literals, as a relation."""
+    alias = node.alias or "rows"
+    take = binder.sources.names.take
+    rows = binder.sources.once(node, lambda: constant_source(take(alias), node))
+    inner = binder.over(rows, alias, node)
+    block.add(inner)
+    outputs = [(name, value) for name, value, _ in inner.outputs]
+    return item_of(((alias.lower(),),) if node.alias else (), outputs, node)
+
+
+def _base(binder: Binder, node: exp.Table, block: Block) -> Item:
+    key = table_key(node, binder.columns)
+    relation = binder.names.take(node.alias or node.name)
+    binder.relations.append((relation, key))
+    block.items.append(relation)
+    expressions: list[tuple[str, exp.Expr]] = []
+    for name in binder.columns[key]:
+        column = exp.column(name, table=relation, quoted=True)
+        if name == SHOWN:
+            block.conjuncts.append(column)
+        else:
+            expressions.append((name, column))
+    parts = tuple(part.name.lower() for part in node.parts)
+    qualifiers = (
+        ((node.alias.lower(),),)
+        if node.alias
+        else tuple(parts[start:] for start in range(len(parts)))
+    )
+    return item_of(qualifiers, expressions, node)
+
+
+def _inline(binder: Binder, query: exp.Query, node: exp.Expr, block: Block) -> Item:
+    alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
+    inner = binder.block(query, name=alias)
+    block.add(inner)
+    return given_out([(name, e) for name, e, _ in inner.outputs], node)
+
+
+def given_out(outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> Item:
+    """The FROM item of a subquery or CTE that gives out these columns."""
+    cte = find_cte(node) if isinstance(node, exp.Table) else None
+    if cte is not None and cte.args["alias"].args.get("columns"):
+        outputs = renamed(outputs, cte.args["alias"])
+    alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
+    return item_of(((alias.lower(),),) if alias else (), outputs, node)
+
+
+def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
+    kind = join_kind(join)
+    if kind in ("right", "full") and block.crossed:
+        raise Unsupported(
+            "OUTER_JOIN", f"{kind.upper()} JOIN after a comma", join, "Write the joins out."
+        )
+    block.crossed = block.crossed or text(join).startswith(",")
+    if join.this.args.get("pivots"):
+        raise Unsupported("PIVOT", "PIVOT or UNPIVOT of a join", join, "Put it in brackets.")
+    mine = block if kind == "inner" else Block()
+    right = _from(binder, join.this, mine, left.outer)
+    _hold(binder, kind, (block, left.items), (mine, right.items))
+    scope, on = joined_names(kind, left, right, join)
+    condition = join.args.get("on")
+    if kind == "inner":
+        own = conjuncts_with_scalars(binder, condition, block, scope) if condition else []
+        block.conjuncts += on + own
+        return scope
+    on += conjuncts_of(condition, scope) if condition else []
+    sides = [Block(block.items, block.conjuncts), mine]
+    if kind in ("left", "full"):
+        mark_missing(kind, right.items, scope, sides[1], on, join)
+    if kind in ("right", "full"):
+        mark_missing(kind, left.items, scope, sides[0], on, join)
+    if kind in ("semi", "anti"):
+        scope = without_right(scope, left)
+    if kind == "right":
+        kind, sides = "left", sides[::-1]
+    block.items, block.conjuncts = [Outer(kind, sides[0], sides[1], on)], []
+    return scope
+
+
+def fill(binder: Binder, block: Block) -> None:
+    """Put one row where nothing is joined: a SELECT without FROM, alone or as a side."""
+    for item in block.items:
+        if not isinstance(item, str):
+            fill(binder, item.left)
+            fill(binder, item.right)
+    if not block.items:
+        one: list[tuple[str, exp.Expr]] = [("one", exp.Literal.number(1))]
+        take = binder.sources.names.take
+        row = binder.sources.once(_ONE_ROW, lambda: one_row(take(_ONE_ROW), one))
+        block.items = binder.over(row, _ONE_ROW, exp.Select()).items
+
+
+def _hold(binder: Binder, kind: str, *sides: tuple[Block, list[Item]]) -> None:
+    """Make a SELECT without FROM a source, where an outer join may miss its row."""
+    for missing, side in zip((("right", "full"), ("left", "full")), sides, strict=True):
+        if kind in missing and not side[0].items:
+            _hold_values(binder, *side)
+
+
+def _hold_values(binder: Binder, block: Block, items: list[Item]) -> None:
+    values = {f"c{i}": (item, key) for i, (item, key) in enumerate(_columns_of(items))}
+    if not values:
+        return
+    row = [(name, item.columns[key][1]) for name, (item, key) in values.items()]
+    derived = one_row(binder.sources.names.take("one_row"), row)
+    made = binder.over(derived, "one_row", exp.Select())
+    block.items = made.items
+    for name, column, _ in made.outputs:
+        item, key = values[name]
+        item.columns[key] = (item.columns[key][0], column)
+
+
+def _columns_of(items: list[Item]) -> Iterator[tuple[Item, str]]:
+    for item in items:
+        yield from ((item, key) for key in item.columns)

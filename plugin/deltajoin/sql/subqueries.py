@@ -1,0 +1,285 @@
+"""WHERE, and subqueries in expressions -> conjuncts, semi and anti joins, joins with one row.
+
+EXISTS and IN become semi joins, under NOT anti joins; one over groups or generated rows is a source
+that the conditions join which correlate it (`correlated`). A scalar subquery's value is a column of
+a joined source: of one row, of the groups of a correlated total, of a table by its key. Caller:
+`sql.binder`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from deltajoin.errors import DeltaJoinError
+from deltajoin.graph import Derived
+from deltajoin.names import RESERVED_PREFIX
+from deltajoin.sql.columns import (
+    bound,
+    conjuncts_of,
+    flattened,
+)
+from deltajoin.sql.correlated import parted
+from deltajoin.sql.dialect import closed, unwrapped
+from deltajoin.sql.group import (
+    Groups,
+    counted,
+    make_grouping,
+    name_outputs,
+)
+from deltajoin.sql.keys import not_in_match
+from deltajoin.sql.nulls import is_never_null, is_null_without
+from deltajoin.sql.predicates import relations_in
+from deltajoin.sql.refuse import (
+    Unsupported,
+    check_expression,
+    check_shape,
+)
+from deltajoin.sql.scalars import (
+    Value,
+    aggregates_in,
+    are_alike,
+    by_whole_key,
+    correlation,
+    is_total,
+    make_single,
+    select_without_scalars,
+    value_of,
+    without_rows,
+    without_scalars,
+)
+from deltajoin.sql.scope import Block, Layered, Outer, Scope
+from deltajoin.sql.tables import find_cte, table_key
+from deltajoin.sql.union import kind_of
+
+if TYPE_CHECKING:
+    from deltajoin.sql.binder import Binder
+
+
+def add_where(binder: Binder, condition: exp.Expr, block: Block, scope: Scope) -> None:
+    """Put a condition into a block: its conjuncts, and joins for EXISTS and IN."""
+    value = _value(binder, block, scope)
+    for conjunct in [_without_scalars(conjunct, value) for conjunct in flattened(condition)]:
+        kind, node = _membership(conjunct)
+        if isinstance(node, exp.Exists):
+            _subquery(binder, kind, node.this, None, block, scope)
+        elif isinstance(node, exp.In) and node.args.get("query"):
+            _subquery(binder, kind, node.args["query"], node.this, block, scope, condition)
+        else:
+            block.conjuncts += conjuncts_of(conjunct, scope)
+
+
+def conjuncts_with_scalars(
+    binder: Binder, condition: exp.Expr, block: Block, scope: Scope
+) -> list[exp.Expr]:
+    """The conjuncts of an inner join, bound, with scalar subqueries joined to the block."""
+    return conjuncts_of(_without_scalars(condition, _value(binder, block, scope)), scope)
+
+
+def _subquery(
+    binder: Binder,
+    kind: str,
+    query: exp.Expr,
+    member: exp.Expr | None,
+    block: Block,
+    scope: Scope,
+    where: exp.Expr | None = None,
+) -> None:
+    """EXISTS (member is None) or `member IN`: a semi or anti join with the subquery's block.
+
+    NOT IN takes an unknown comparison for a match, unless both sides are known to be there.
+    """
+    if isinstance(query, exp.Subquery):
+        query = query.this
+    assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
+    name_outputs(query)
+    inner = binder.block(query, outer=scope, distinct=True)  # a match is a match
+    below = frozenset(inner.relations)
+    on = [c for c in inner.conjuncts if not relations_in(c) <= below]
+    inner.conjuncts = [c for c in inner.conjuncts if relations_in(c) <= below]
+    if not all(relations_in(c) <= below for c in inner.all_conjuncts()):
+        raise Unsupported("SUBQUERY", "a correlated join", query, "Correlate in WHERE.")
+    if member is not None:
+        check_expression(member)
+        if len(inner.outputs) != 1:
+            raise Unsupported("SUBQUERY", "IN over several columns", query, "Use EXISTS.")
+        one, other = closed(bound(member, scope)), closed(inner.outputs[0][1])
+        facts = [*block.conjuncts, *_plain_conjuncts(where, scope)]
+        known = is_never_null(one, [*facts, *on]) and is_never_null(other, [*inner.conjuncts, *on])
+        if kind == "anti" and not known:
+            on.append(not_in_match(one, other))
+        else:
+            on.append(exp.EQ(this=one, expression=other))
+    inner.outputs = []
+    block.items = [Outer(kind, Block(block.items, block.conjuncts), inner, on)]
+    block.conjuncts = []
+
+
+def correlated_source(binder: Binder, select: exp.Query, name: str, outer: Scope) -> Block | None:
+    """A correlated subquery as a source, under the conditions that correlate it."""
+    if not isinstance(select, exp.Select):
+        return None
+    made = parted(select, lambda column: _is_inside(binder, select, column))
+    if made is None:
+        return None
+    try:
+        graph = binder.inner().graph(made.select)
+    except DeltaJoinError as error:
+        if error.code != "UNKNOWN_COLUMN":
+            raise
+        return None
+    block = binder.over(Derived(binder.sources.names.take(name), graph), name, select)
+    given = {output: value for output, value, _ in block.outputs}
+    scope = Scope(aliases={n: closed(given[n]) for n in made.names}, outer=outer)
+    for column, value in made.equal:
+        sides = given[column], bound(value, outer)
+        if not are_alike(*(kind_of(side, binder.type_of) for side in sides)):
+            return None
+    block.conjuncts = [bound(condition, scope) for condition in made.conditions]
+    block.outputs = [output for output in block.outputs if output[0] not in made.names]
+    return block
+
+
+def _is_inside(binder: Binder, select: exp.Select, column: exp.Column) -> bool:
+    """True where a SELECT has such a column itself, and doesn't take it from around it."""
+    alone = select.copy()
+    alone.parent = select.parent
+    for clause in ("where", "group", "having", "order"):
+        alone.set(clause, None)
+    alone.set("expressions", [exp.alias_(column.copy(), "c")])
+    try:
+        binder.alone().graph(alone)
+    except DeltaJoinError as error:
+        if error.code != "UNKNOWN_COLUMN":
+            raise
+        return False
+    return True
+
+
+def _plain_conjuncts(where: exp.Expr | None, scope: Scope) -> list[exp.Expr]:
+    """The conjuncts of a WHERE that hold no subquery, bound."""
+    conjuncts = flattened(where) if where is not None else []
+    return [bound(c, scope) for c in conjuncts if c.find(exp.Query) is None]
+
+
+def select_of(binder: Binder, select: exp.Select, block: Block, scope: Scope) -> exp.Select:
+    """The select with columns of joined sources in the place of its scalar subqueries."""
+    return select_without_scalars(select, _value(binder, block, scope))
+
+
+def _value(binder: Binder, block: Block, scope: Scope) -> Value:
+    """Gives the name of a scalar subquery's value, once it is joined to the block."""
+
+    def value(subquery: exp.Subquery, above_groups: bool) -> exp.Expr:
+        name = binder.names.take(f"{RESERVED_PREFIX}scalar")
+        around = None if above_groups else scope
+        scope.aliases[name] = closed(_scalar(binder, subquery.this, block, around))
+        return exp.column(name, quoted=True)
+
+    return value
+
+
+def _scalar(binder: Binder, query: exp.Query, block: Block, scope: Scope | None) -> exp.Expr:
+    """The value of a scalar subquery, whose row is joined to the block.
+
+    Args:
+        scope: what it may speak of; None above groups.
+    """
+    remedy = "Join it, or make it a total: max(...)."
+    name_outputs(query)
+    relations = list(binder.relations)
+    try:
+        inner = binder.block(query, name="scalar")
+    except DeltaJoinError as error:
+        if error.code != "UNKNOWN_COLUMN":
+            raise
+        binder.relations = relations
+        found = _correlated(binder, query, block, scope) if scope is not None else None
+        if found is None:
+            remedy = "Equate a declared key with columns around it, join it, or make it max(...)."
+            raise Unsupported("SUBQUERY", "a correlated subquery", query, remedy) from error
+        return found
+    if len(inner.outputs) != 1:
+        raise Unsupported("SUBQUERY", "a subquery of several columns", query, remedy)
+    value = inner.outputs[0][1]
+    source = dict(binder.relations)
+    sources = [binder.derived.get(source.get(str(item), "")) for item in inner.items]
+    if not all(derived and derived.at_most_one_row for derived in sources):
+        if make_single(unwrapped(query)):
+            binder.relations = relations
+            return _scalar(binder, query, block, scope)
+        what = "a scalar subquery that may give several rows"
+        raise Unsupported("SUBQUERY", what, query, remedy)
+    if not inner.conjuncts and all(d and d.exactly_one_row for d in sources):
+        block.add(inner)
+        return value
+    if not is_null_without(value, frozenset(inner.relations)):
+        raise Unsupported("SUBQUERY", "a computed scalar subquery", query, remedy)
+    inner.outputs = []
+    block.items = [Outer("left", Block(block.items, block.conjuncts), inner, [])]
+    block.conjuncts = []
+    return value
+
+
+def _is_by_key(binder: Binder, select: exp.Select) -> bool:
+    """True for a SELECT from one table by its declared key."""
+    source = select.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Table) or find_cte(source.this):
+        return False
+    name = table_key(source.this, binder.columns)
+    return by_whole_key(select, binder.columns[name], binder.sources.keys.get(name, ()))
+
+
+def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) -> exp.Expr | None:
+    """The value of a total that equalities correlate: its groups are joined to the block."""
+    select = check_shape(unwrapped(query))
+    if not is_total(select) and not (_is_by_key(binder, select) and make_single(select)):
+        return None
+    inner = binder.inner()
+    inner.names = binder.names  # both speak of each other's relations
+    rows, inside = inner.rows(select, scope)
+    below = frozenset(rows.relations)
+    beside = [c for c in rows.conjuncts if not relations_in(c) <= below]
+    rows.conjuncts = [c for c in rows.conjuncts if relations_in(c) <= below]
+    found = correlation(beside, below, (inner.type_of, binder.type_of))
+    select = select_of(inner, select, rows, inside)
+    (output,) = select.expressions
+    calls = aggregates_in(output)
+    if found is None or not all(relations_in(c) <= below for c in rows.all_conjuncts()):
+        return None
+    keys = [key for key, _, _ in found.pairs]
+    made = [(f"a{i}", bound(counted(call), inside)) for i, call in enumerate(calls)]
+    made += [(f"k{i}", key.copy()) for i, key in enumerate(keys)]
+    grouping = make_grouping(rows, Groups(keys, made, None))
+    if any(not relations_in(value) <= frozenset(rows.relations) for _, value, _ in rows.outputs):
+        return None
+    made_groups = inner.source(Layered(rows, grouping, None, None), "scalar")
+    groups = binder.over(made_groups, "scalar", query)
+    joined = {name: value for name, value, _ in groups.outputs}
+    on = found.conditions([joined[f"k{i}"] for i in range(len(keys))])
+    groups.outputs = []
+    block.items = [Outer("left", Block(block.items, block.conjuncts), groups, on)]
+    block.conjuncts = []
+    values = [without_rows(call, joined[f"a{i}"]) for i, call in enumerate(calls)]
+    value = value_of(output, calls, values, lambda node: bound(node, inside))
+    return None if relations_in(value) & below else value
+
+
+def _membership(conjunct: exp.Expr) -> tuple[str, exp.Expr]:
+    """The join that EXISTS or IN is under its negations, and what stands under them."""
+    kind, node = "semi", conjunct
+    while isinstance(node, (exp.Not, exp.Paren)):
+        kind = ("anti" if kind == "semi" else "semi") if isinstance(node, exp.Not) else kind
+        node = node.this
+    return kind, node
+
+
+def _without_scalars(conjunct: exp.Expr, value: Value) -> exp.Expr:
+    """A conjunct without scalar subqueries; EXISTS and IN as they are.
+
+    All of a condition before any is put into the block: what scalars join stands below it.
+    """
+    node = _membership(conjunct)[1]
+    is_join = isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query"))
+    return conjunct if is_join else without_scalars(conjunct, value)
