@@ -650,6 +650,7 @@ class _Binder:
         rows.conjuncts = [c for c in rows.conjuncts if relations_in(c) <= below]
         found = correlation(apart, below, (inner._kind, self._kind))
         select = inner.select_of(select, rows, inside)
+        select = with_time_windows(select, rows, inside, inner._kind).select
         (output,) = select.expressions
         calls = aggregates_in(output)
         if found is None or not all(relations_in(c) <= below for c in rows.all_conjuncts()):
