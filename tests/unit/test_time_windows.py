@@ -6,7 +6,8 @@ import pytest
 
 from deltajoin.sql.bind import BoundQuery, bind
 
-TYPES = {("t", "at"): "timestamp", ("t", "k"): "int", ("t", "tn"): "timestamp_ntz"}
+TYPES = {("t", "at"): "timestamp", ("t", "tn"): "timestamp_ntz"}
+TYPES |= {("t", "k"): "int", ("w", "k"): "int"}
 DAY = "timestamp_micros(unix_micros(`t`.`at`) - pmod(unix_micros(`t`.`at`), 86400000000))"
 
 
@@ -31,6 +32,15 @@ def test_what_is_kept(sql: str) -> None:
     assert " ".join(query.graph.output_names) == KEPT[sql]
     (there,) = query.graph.branches[0].predicates
     assert there.sql.endswith("`.`at` IS NULL")
+
+
+def test_a_correlated_total_reads_starts() -> None:
+    sql = "SELECT k, (SELECT max(window(at, '1 day').start) FROM t WHERE t.k = w.k) AS m FROM w"
+    graph = bound(sql).graph
+    assert graph is not None
+    grouping = graph.derived[0].graph.grouping
+    assert grouping is not None
+    assert grouping.outputs[0][1] == f"max({DAY.replace('`t`.`at`', '`input`.`c0`')})"
 
 
 def test_the_start_alone_is_the_key() -> None:

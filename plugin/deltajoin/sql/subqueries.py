@@ -51,6 +51,7 @@ from deltajoin.sql.scalars import (
 )
 from deltajoin.sql.scope import Block, Layered, Outer, Scope
 from deltajoin.sql.tables import find_cte, table_key
+from deltajoin.sql.time_windows import with_time_windows
 from deltajoin.sql.union import kind_of
 
 if TYPE_CHECKING:
@@ -244,6 +245,7 @@ def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) ->
     rows.conjuncts = [c for c in rows.conjuncts if relations_in(c) <= below]
     found = correlation(beside, below, (inner.type_of, binder.type_of))
     select = select_of(inner, select, rows, inside)
+    select = with_time_windows(select, rows, inside, inner.type_of).select
     (output,) = select.expressions
     calls = aggregates_in(output)
     if found is None or not all(relations_in(c) <= below for c in rows.all_conjuncts()):
