@@ -107,21 +107,30 @@ def _by_rows(
 
 
 def _crossing(plan: DerivedPlan, views: Views) -> exp.Query | None:
-    """The rows of the last epoch that one clock takes and the other doesn't, as weighted rows."""
+    """The rows of the last epoch that one clock takes and the other doesn't, as weighted rows; of a
+    table in two scans that file statistics cut down, of what is computed in one."""
     if plan.earlier is None:
         return None
     (relation,), (version,) = plan.graph.relations, plan.versions
     place = table(views.scan(version.source, version.at("previous")).view, relation.name)
     now, before = (_condition(graph) for graph in (plan.graph, plan.earlier[0]))
-    names = [p.name for p in plan.graph.projections]
-    arms = []
-    for weight, one, other in ((1, now, before), (-1, before, now)):
-        missing = exp.Is(this=other.copy(), expression=exp.Null())
-        fails = exp.paren(exp.or_(exp.not_(other.copy()), missing))
-        select = exp.select(*(column(name, relation.name) for name in names))
-        select = select.select(named(number(weight), WEIGHT)).from_(place.copy())
-        arms.append(select.where(one.copy(), fails))
-    return union_all(*arms)
+    names = [column(p.name, relation.name) for p in plan.graph.projections]
+    enters, leaves = _only(now, before), _only(before, now)
+
+    def rows(weight: exp.Expr, where: exp.Expr) -> exp.Select:
+        select = exp.select(*(name.copy() for name in names), named(weight, WEIGHT))
+        return select.from_(place.copy()).where(where)
+
+    if views.is_derived(version.source):
+        weight = exp.case().when(now.copy(), number(1)).else_(number(-1))
+        return rows(weight, exp.or_(enters, leaves))
+    return union_all(rows(number(1), enters), rows(number(-1), leaves))
+
+
+def _only(one: exp.Expr, other: exp.Expr) -> exp.Expr:
+    """A condition where another is not TRUE."""
+    missing = exp.Is(this=other.copy(), expression=exp.Null())
+    return exp.and_(one.copy(), exp.paren(exp.or_(exp.not_(other.copy()), missing)))
 
 
 def _condition(graph: JoinGraph) -> exp.Expr:
