@@ -23,7 +23,7 @@ help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
 	@echo 'make demo    real flights, day by day, through Airflow and dbt'
 	@echo 'make test    all tests'
-	@echo 'make trust   21,000 random cases on DuckDB and 2,000 epochs on Spark: two hours'
+	@echo 'make trust   21,000 random cases on DuckDB, 2,000 epochs and the corpus on Spark: over two hours'
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
 	@echo 'make bench   time runs against full rebuilds'

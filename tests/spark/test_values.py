@@ -127,7 +127,7 @@ MADE = {
         {},
     ),
     "a union": ("SELECT d, n FROM s UNION ALL SELECT d, name FROM o", {}),
-    "a quotient": ("SELECT 0 / i AS z, n FROM s", {}),
+    "a quotient": ("SELECT 0 / i AS z, -0.0D AS y, n FROM s", {}),
     "a scalar": ("SELECT id, (SELECT max(d) FROM o WHERE o.k = s.k) AS m FROM s", {"s": ["id"]}),
     "a collated condition": (
         "SELECT a.id, b.n FROM s AS a LEFT JOIN s AS b ON collate(a.n, 'UTF8_LCASE') = b.n",

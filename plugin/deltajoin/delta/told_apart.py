@@ -54,7 +54,7 @@ def joined_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
         return holds_floats(types.get((graph.by_name[column.table].source, column.name), ""))
 
     every = (p for core in graph.branches for p in graph.outputs(core))
-    found = {p.name for p in every if p.refs and _may_hold(p.sql, holds)}
+    found = {p.name for p in every if _may_hold(p.sql, holds)}
     return tuple(p.name for p in graph.projections if p.name in found)
 
 
