@@ -29,7 +29,8 @@ FORMAT = 1
 #: differ raises it: a target that was built by another version is rebuilt once (RULES_CHANGED).
 #:
 #:     1   expressions run as they were written: brackets, casts, intervals, operators, clauses
-RULES = 1
+#:     2   -0.0, NaN and collations through groups, windows, unions, keys and derived sources
+RULES = 2
 #: Kinds of targets whose table lies under a view in a catalog.
 UNDER_A_VIEW = ("bag", "grouped")
 
