@@ -24,6 +24,7 @@ TYPES = {
         ("CAST(d AS string) AS t, d > 0 AS p, CAST(d AS decimal(9, 2)) AS m", ""),
         ("0 / k AS q, CAST(n AS float) AS c, k * 1e0 AS e, k * 1.0 AS m, -0.0D AS z", "q c e z"),
         ("if(k > 0, d, 0) AS i, upper(n) AS u, a[0] AS a", "i a"),
+        ("arrays_zip(a, a) AS z, concat(a, a) AS c, concat(n, 'x') AS t", "z c"),
         ("d, max(d) OVER (PARTITION BY k) AS m, count(d) OVER (PARTITION BY k) AS c", "d m"),
     ],
 )

@@ -28,7 +28,7 @@ _MAKERS = frozenset(
     atan atanh cot try_divide try_variant_get variant_get xpath_double xpath_float xpath_number
     """.split()
 )
-_PLAIN = frozenset("approx_count_distinct ceil ceiling concat count count_if floor".split())
+_PLAIN = frozenset("approx_count_distinct ceil ceiling count count_if floor".split())
 _KNOWN = functions.SCALARS | functions.AGGREGATES | functions.WINDOW_ONLY | functions.GENERATORS
 _KNOWN |= functions.CLOCK | functions.RUN
 _EXTREMES = frozenset({"max", "min"})
