@@ -37,6 +37,7 @@ KINDS = {
     "map": ("map<string,int>", "map('a', 1, 'b', NULL)", "map()", "NULL", "map('b', 1)"),
     "char": ("char(4)", "'a'", "'b '", "'c   '", "' a'"),
     "binary": ("binary", "X'00'", "X''", "X'0001'", "X'0000'"),
+    "date": ("date", "DATE'2026-01-01'", "DATE'0001-01-01'", "NULL", "DATE'1582-10-10'"),
     "timestamp": (
         "timestamp_ntz",
         "TIMESTAMP_NTZ'2026-01-01 00:00:00'",

@@ -33,6 +33,8 @@ _NEEDED = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.cbo.joinReorder.enabled": "false",
     "spark.sql.caseSensitive": "false",
+    # Delta's change feed passes rows on as objects: those of java.sql have no 10 October 1582.
+    "spark.sql.datetime.java8API.enabled": "true",
     # What is merged was materialised before: Delta need not do it again.
     "spark.databricks.delta.merge.materializeSource": "none",
 }

@@ -12,6 +12,8 @@ Example:
     False
     >>> gives_ungroupable(parse_expression("map('a', t.x)['a']"))
     False
+    >>> gives_ungroupable(parse_expression("from_json(t.j, 'a map<string, int>').a"))
+    True
     >>> gives_ungroupable(parse_expression("upper(t.name COLLATE UTF8_LCASE)"))
     True
 """
@@ -30,6 +32,8 @@ _MAKERS = _MAPS | frozenset(
     "collate make_interval parse_json to_variant_object try_make_interval try_parse_json".split()
 )
 _READERS = frozenset({"variant_get", "try_variant_get"})
+_PARSERS = frozenset({"from_avro", "from_csv", "from_json", "from_xml"})
+_WORDS = ("map<", "variant", "interval")
 _TAKERS = frozenset(
     """
     approx_count_distinct count count_if hash is_variant_null isnotnull isnull schema_of_variant
@@ -53,6 +57,8 @@ def _is_made(node: exp.Expr) -> bool:
         return any(_is_kind(kind) for kind in node.to.find_all(exp.DataType))
     if isinstance(node, exp.Anonymous) and _name(node) in _READERS:
         return not _reads_plain(node)
+    if isinstance(node, exp.Anonymous) and _name(node) in _PARSERS:
+        return any(_names(node, word) for word in _WORDS)
     return isinstance(node, (exp.Collate, exp.JSONExtract)) or (
         isinstance(node, exp.Anonymous) and _name(node) in _MAKERS
     )
@@ -83,7 +89,15 @@ def _is_taken(node: exp.Expr) -> bool:
 
 
 def _is_map(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and _name(node) in _MAPS
+    if not isinstance(node, exp.Anonymous):
+        return False
+    return _name(node) in _MAPS or (_name(node) in _PARSERS and _names(node, "map<"))
+
+
+def _names(call: exp.Anonymous, word: str) -> bool:
+    """True where a text among the arguments names such a type."""
+    texts = (part for part in call.expressions if isinstance(part, exp.Literal) and part.is_string)
+    return any(word in str(text.this).lower() for text in texts)
 
 
 def _takes_map(parent: exp.Expr, node: exp.Expr) -> bool:
@@ -96,7 +110,7 @@ def _reads_plain(call: exp.Anonymous) -> bool:
     kind = call.expressions[2] if len(call.expressions) > 2 else None
     if not isinstance(kind, exp.Literal) or not kind.is_string:
         return False
-    return not any(word in str(kind.this).lower() for word in ("variant", "interval"))
+    return not any(word in str(kind.this).lower() for word in _WORDS)
 
 
 def _name(call: exp.Anonymous) -> str:
