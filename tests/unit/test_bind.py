@@ -107,6 +107,31 @@ def test_an_alias_of_the_select_list_can_be_used_after_it() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "substr(a, 1, 5)",
+        "SUBSTR(a FROM 2 FOR 3)",
+        "position('x' IN a)",
+        "position('x', a)",
+        "trim(LEADING 'x' FROM a)",
+        "trim(BOTH FROM a)",
+        "overlay(a PLACING 'x' FROM 2)",
+        "extract(YEAR FROM d)",
+        "d + INTERVAL '30 days'",
+        "d - interval '1' month",
+        "d + INTERVAL '1 02:03:04' DAY TO SECOND",
+    ],
+)
+def test_what_the_parser_calls_otherwise_is_kept(value: str) -> None:
+    for sql in (f"SELECT {value} AS x FROM t", f"SELECT a FROM t WHERE {value} IS NOT NULL"):
+        found = bind(sql, {"t": ("a", "d")})
+        assert found.graph is not None, found.reason
+    lost = bind("SELECT a, substr AS s, trim AS t FROM t", {"t": ("a", "substr", "trim")})
+    assert lost.graph is not None
+    assert lost.graph.output_names == ("a", "s", "t")
+
+
 def test_units_of_date_functions_are_keywords() -> None:
     assert outputs("SELECT date_diff(day, x, s) AS d FROM f") == [
         ("d", "date_diff(day, `f`.`x`, `f`.`s`)")

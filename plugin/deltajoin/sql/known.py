@@ -10,6 +10,7 @@ Two checks on a parse, each sharp where the other is blind:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -52,6 +53,9 @@ _KNOWN = {kind: frozenset(names.split()) for kind, names in _SAID.items()}
 _VALUES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Like)
 _TESTS = (exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)
+#: Functions with a syntax of their own, which the parser calls otherwise, and a word in it.
+_RENAMED = frozenset({"substr", "position", "trim"})
+_SIDES = frozenset({"leading", "trailing", "both"})
 #: Words of what is meant without them, too.
 _DEFAULTS = frozenset({"nulls", "first", "last"})
 _REMEDY = "It is rebuilt as it is written; to keep it incrementally, write it another way."
@@ -98,10 +102,25 @@ def _check_brackets(query: exp.Query) -> None:
 def _check_complete(query: exp.Query, tokens: list[Token]) -> None:
     written = query.sql(dialect=_Common, normalize_functions=False, comments=False)
     there = Counter(token.text.lower() for token in tokens_of(written))
-    wanted = Counter(t.text.lower() for t in tokens if t.token_type in _VALUES)
+    wanted = Counter(_words(tokens))
     missing = [word for word, n in wanted.items() if there[word] < n and word not in _DEFAULTS]
     if missing:
-        token = next(t for t in tokens if t.text.lower() == missing[0])
+        token = next((t for t in tokens if t.text.lower() == missing[0]), tokens[0])
         where = exp.to_identifier(missing[0]).update_positions(token)
         what = f"an expression of which '{missing[0]}' is not understood"
         raise Unsupported("UNKNOWN_CLAUSE", what, where, _REMEDY)
+
+
+def _words(tokens: list[Token]) -> Iterator[str]:
+    """The names, numbers and strings of a text; of INTERVAL '30 days', the parser's two."""
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        word = token.text.lower()
+        called = after is not None and after.token_type is TokenType.L_PAREN
+        first = before is not None and before.token_type is TokenType.L_PAREN
+        if token.token_type not in _VALUES or (called and word in _RENAMED):
+            continue
+        if first and word in _SIDES:
+            continue
+        interval = before is not None and before.token_type is TokenType.INTERVAL
+        parts = word.split() if interval and token.token_type is TokenType.STRING else []
+        yield parts[0] if len(parts) == 2 and parts[1].isalpha() else word

@@ -118,6 +118,9 @@ def kind_of(node: exp.Expr, type_of: TypeOf) -> str:  # noqa: C901 - one case a 
         return kind_of(node.this, type_of)
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
         return _wider(kind_of(node.this, type_of), kind_of(node.expression, type_of))
+    if isinstance(node, (exp.DPipe, exp.Substring, exp.Trim)):
+        sides = (node.this, node.expression) if isinstance(node, exp.DPipe) else (node.this,)
+        return "string" if "string" in [kind_of(side, type_of) for side in sides] else ""
     if isinstance(node, exp.Case):
         return _one(
             [*(b.args["true"] for b in node.args["ifs"]), node.args.get("default")], type_of
