@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.union import kind_of
 from tests.spark.corpus import Database, Result, compare, corpus, prepare
 
 if TYPE_CHECKING:
@@ -53,6 +55,40 @@ def test_the_full_build_is_what_was_written(batch: str, database: Database) -> N
             result.problem = result.problem or result.error
     problems = [f"{r.name}: {r.problem}\n    {r.sql}" for r in results if r.problem]
     assert not problems, "\n".join([f"{len(problems)} of {len(results)}:", *problems])
+
+
+TYPED = """
+    k + 1; k * l; y + y; h - k; m + 1; m * 2; m * m; m - 0.5; -m; abs(m); k + m; 0.05; 10.25
+    3000000000; coalesce(m, 0); coalesce(k, 0); coalesce(g, 'x'); CASE WHEN b THEN m ELSE 0 END
+    if(b, k, l); nullif(k, 1); g || 'x'; substr(g, 1, 2); trim(g); upper(g); concat(g, g)
+    concat(k, l); length(g); year(dt); last_day(dt); date_add(dt, 1); CAST(k AS string)
+    CAST(d AS decimal(12, 3)); k > 1; k IS NULL; dt; ts; f; d; l; y; b; sum(k) OVER ()
+    sum(m) OVER (); sum(f) OVER (); sum(d) OVER (); avg(k) OVER (); avg(d) OVER ()
+    avg(m) OVER (); max(m) OVER (); min(g) OVER (); count(*) OVER (); count(g) OVER ()
+    sum(m * 2) OVER (); k / 2; m / 3; d + 1; f * 2; k % 2; k DIV 2; round(m, 1); 1e3
+    lag(k) OVER (ORDER BY id); k + NULL
+"""
+
+
+def test_types_that_are_told_are_sparks(database: Database) -> None:
+    """Of decimals the scale is; the precision may be more."""
+    written = [e.strip() for line in TYPED.split("\n") for e in line.split(";") if e.strip()]
+    types = {c.name: c.type for c in database.states["t"].columns}
+    told = 0
+    for expression in written:
+        (field,) = database.session.sql(f"SELECT {expression} AS x FROM t").schema
+        kind, wanted = (
+            kind_of(parse_expression(expression), lambda c: types[c.name]),
+            field.dataType,
+        )
+        if kind.startswith("decimal"):
+            precision, scale = map(int, kind[8:-1].split(","))
+            assert wanted.simpleString().endswith(f",{scale})"), expression
+            assert precision >= wanted.precision, expression
+        else:
+            assert kind in ("", wanted.simpleString()), expression
+        told += kind != ""
+    assert told >= 0.7 * len(written)
 
 
 def test_most_are_kept_and_none_is_refused() -> None:

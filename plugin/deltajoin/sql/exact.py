@@ -14,9 +14,8 @@ from deltajoin.graph import Derived, JoinGraph
 from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.functions import AGGREGATES, ORDER_DEPENDENT
 from deltajoin.sql.numbers import exact_type
-from deltajoin.sql.union import kind_of
+from deltajoin.sql.union import TypeOf, kind_of
 
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: The same value in any order, whatever the type.
 _ANY_ORDER = frozenset(
     """
@@ -53,29 +52,9 @@ def _any_order(call: exp.Anonymous, types: Types) -> bool:
     argument = call.expressions[0]
     if isinstance(argument, exp.Distinct):
         (argument,) = argument.expressions
-    exact = exact_type(argument, lambda column: types.get(column.name, ""))
+    exact = exact_type(argument, _by_name(types))
     # The average of a bigint adds doubles.
     return exact is not None and (name == "sum" or exact.is_small or not exact.integral)
-
-
-def aggregate_type(node: exp.Expr, types: Types) -> str:
-    """The type of one aggregate call over typed columns, also with FILTER or under one condition;
-    "" where it is not certain."""
-    if isinstance(node, (exp.Paren, exp.Filter)):
-        return aggregate_type(node.this, types)
-    if isinstance(node, exp.Case) and len(node.args["ifs"]) == 1 and not node.args.get("default"):
-        return aggregate_type(node.args["ifs"][0].args["true"], types)
-    if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
-        return ""
-    name, argument = str(node.this).lower(), node.expressions[0]
-    if name in ("count", "count_if"):
-        return "bigint"
-    kind = types.get(argument.name, "") if isinstance(argument, exp.Column) else ""
-    if name in ("min", "max"):
-        return kind
-    if name == "sum" and kind in _INTEGERS:
-        return "bigint"
-    return ""
 
 
 def made_outputs(
@@ -90,7 +69,7 @@ def made_outputs(
     below, unsure = _given_out(graph, types, derived), _unsure(graph, derived)
     if graph.generation is not None:
         unsure = {o.name for o in graph.generation.outputs if _reads(o.sql, unsure)}
-        below = {o.name: _kind(o.sql, below) for o in graph.generation.outputs}
+        below = {o.name: _kind(o.sql, _by_name(below)) for o in graph.generation.outputs}
     if graph.grouping is not None:
         made = {name: (_made(sql, below), sql) for name, sql in graph.grouping.outputs}
         return {n: (kind, order or _reads(sql, unsure)) for n, ((kind, order), sql) in made.items()}
@@ -121,20 +100,27 @@ def _given_out(
     types: Mapping[tuple[str, str], str],
     derived: Mapping[str, Mapping[str, tuple[str, bool]]],
 ) -> dict[str, str]:
-    """The types of what the joined rows give out, where they are plain columns."""
+    """The types of what the joined rows give out."""
+
+    def type_of(column: exp.Column) -> str:
+        source = graph.by_name[column.table].source
+        known = derived[source][column.name][0] if source in derived else None
+        return types.get((source, column.name), "") if known is None else known
+
     found = {}
     for projection in graph.projections:
-        if projection.column is not None:
-            relation, column = projection.column
-            source = graph.by_name[relation].source
-            known = derived[source][column][0] if source in derived else None
-            found[projection.name] = types.get((source, column), "") if known is None else known
+        if projection.column is not None or not graph.has_union:
+            found[projection.name] = _kind(projection.sql, type_of)
     return found
 
 
-def _kind(sql: str, below: Types) -> str:
-    kind = kind_of(parse_expression(sql), lambda column: below.get(column.name, ""))
+def _kind(sql: str, type_of: TypeOf) -> str:
+    kind = kind_of(parse_expression(sql), type_of)
     return kind if kind != "null" else ""
+
+
+def _by_name(below: Types) -> TypeOf:
+    return lambda column: below.get(column.name, "")
 
 
 def _unsure(graph: JoinGraph, derived: Mapping[str, Mapping[str, tuple[str, bool]]]) -> set[str]:
@@ -155,6 +141,4 @@ def _reads(sql: str, columns: set[str]) -> bool:
 
 
 def _made(sql: str, below: Types) -> tuple[str, bool]:
-    node = parse_expression(sql)
-    plain = below.get(node.name, "") if isinstance(node, exp.Column) else ""
-    return plain or aggregate_type(node, below), depends_on_order(node, below)
+    return _kind(sql, _by_name(below)), depends_on_order(parse_expression(sql), below)

@@ -29,6 +29,18 @@ class Exact:
     integral: bool = False
 
     @property
+    def kind(self) -> str:
+        """Its name in Spark.
+
+        Example:
+            >>> Exact(6, 2).kind, Exact(10, 0, True).kind
+            ('decimal(6,2)', 'int')
+        """
+        if self.integral:
+            return next(kind for kind, digits in _DIGITS.items() if digits == self.precision)
+        return f"decimal({self.precision},{self.scale})"
+
+    @property
     def is_small(self) -> bool:
         """True for integers up to `int`, whose sums fit a bigint."""
         return self.integral and self.precision <= _DIGITS["int"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.sql.dialect import cast, text, type_of_cast, with_columns
+from deltajoin.sql.numbers import Exact, exact, exact_type
 from deltajoin.sql.refuse import Unsupported
 
 TypeOf = Callable[[exp.Column], str]
@@ -26,11 +27,13 @@ _BOOLEANS = (
 )  # fmt: skip
 _TEXTS = frozenset("concat lower upper lcase ucase trim ltrim rtrim substr substring".split())
 _FIRST = frozenset({"coalesce", "ifnull", "nvl"})
+_CHOSEN = frozenset({"any_value", "first", "first_value", "last", "last_value", "max", "min"})
+_OF_ARGUMENT = _CHOSEN | {"avg", "mean", "sum"}
 #: What functions give, whatever they are given.
 _GIVEN = {
     "string": "date_format dayname hex md5 monthname sha1 sha2",
     "int": "day dayofmonth dayofweek dayofyear hour length minute month quarter second year",
-    "bigint": "unix_micros unix_millis unix_seconds",
+    "bigint": "count count_if unix_micros unix_millis unix_seconds",
     "timestamp": "timestamp_micros timestamp_millis timestamp_seconds",
     "date": "add_months date date_add date_sub last_day make_date next_day to_date",
 }
@@ -100,10 +103,18 @@ def typed(node: exp.Expr, kind: str) -> exp.Expr:
     return cast(node.copy(), kind)
 
 
-def kind_of(node: exp.Expr, type_of: TypeOf) -> str:  # noqa: C901 - one case a kind
-    """Spark's type of an expression where that is certain, `null` for NULL; else empty."""
-    while isinstance(node, (exp.Paren, exp.Alias)):
+def kind_of(node: exp.Expr, type_of: TypeOf) -> str:
+    """Spark's type of an expression where that is certain, `null` for NULL; else empty. A decimal's
+    scale is exact, its precision may be more than Spark's."""
+    while isinstance(node, (exp.Paren, exp.Alias, exp.Filter, exp.Window)):
         node = node.this
+    if kind := _kind(node, type_of):
+        return kind
+    exact = exact_type(node, type_of)
+    return exact.kind if exact is not None else ""
+
+
+def _kind(node: exp.Expr, type_of: TypeOf) -> str:
     if isinstance(node, exp.Column):
         return type_of(node)
     if isinstance(node, exp.Null):
@@ -111,13 +122,11 @@ def kind_of(node: exp.Expr, type_of: TypeOf) -> str:  # noqa: C901 - one case a 
     if isinstance(node, (exp.Cast, exp.TryCast)):
         return type_of_cast(node)
     if isinstance(node, exp.Literal):
-        return "string" if node.is_string else _number(str(node.this))
+        return "string" if node.is_string else ""
     if isinstance(node, _BOOLEANS):
         return "boolean"
     if isinstance(node, exp.Neg):
         return kind_of(node.this, type_of)
-    if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
-        return _wider(kind_of(node.this, type_of), kind_of(node.expression, type_of))
     if isinstance(node, (exp.DPipe, exp.Substring, exp.Trim)):
         sides = (node.this, node.expression) if isinstance(node, exp.DPipe) else (node.this,)
         return "string" if "string" in [kind_of(side, type_of) for side in sides] else ""
@@ -128,18 +137,6 @@ def kind_of(node: exp.Expr, type_of: TypeOf) -> str:  # noqa: C901 - one case a 
     if isinstance(node, exp.Anonymous):
         return _function(node, type_of)
     return ""
-
-
-def _number(digits: str) -> str:
-    if not digits.isdigit():
-        return ""
-    return "int" if int(digits) < 2**31 else "bigint" if int(digits) < 2**63 else ""
-
-
-def _wider(one: str, other: str) -> str:
-    if one not in INTEGERS[2:] or other not in INTEGERS[2:]:
-        return ""
-    return max(one, other, key=INTEGERS.index)
 
 
 def _one(values: list[exp.Expr | None], type_of: TypeOf) -> str:
@@ -153,7 +150,25 @@ def _function(call: exp.Anonymous, type_of: TypeOf) -> str:
         return _one(list(call.expressions), type_of)
     if name in _TEXTS and kind_of(call.expressions[0], type_of) == "string":
         return "string" if name != "concat" or _one(call.expressions, type_of) else ""
+    if name in _OF_ARGUMENT and len(call.expressions) == 1:
+        (argument,) = call.expressions
+        values = argument.expressions if isinstance(argument, exp.Distinct) else [argument]
+        return _aggregated(name, kind_of(values[0], type_of))
     return _GIVES.get(name, "")
+
+
+def _aggregated(name: str, kind: str) -> str:
+    """The type of an aggregate of values of one type."""
+    if name in _CHOSEN:
+        return kind
+    if kind in ("float", "double"):
+        return "double"
+    found = exact(kind)
+    if found is None:
+        return ""
+    if name in ("avg", "mean"):
+        return "double" if found.integral else ""
+    return "bigint" if found.integral else Exact(min(found.precision + 10, 38), found.scale).kind
 
 
 def _shape(node: exp.Expr, type_of: TypeOf) -> str:
