@@ -15,7 +15,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
-RANDOM := $(addprefix tests/property/test_,oracle.py trees.py layers.py written.py)
+RANDOM := $(addprefix tests/property/test_,oracle.py trees.py layers.py written.py clock.py)
 
 .PHONY: help env demo test trust lint check accept bench bench-planner bench-orders clean
 
