@@ -41,7 +41,7 @@ from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
-from deltajoin.delta.told_apart import told_apart
+from deltajoin.delta.told_apart import told_apart, with_one_extreme
 from deltajoin.delta.untraced import untraced
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
@@ -94,6 +94,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             break
     state = group_state(graph, described.types, described.inexact) if graph else None
     target = _target(model, inputs, graph, described, state)
+    if graph is not None and target.kind == "bag" and described.tied:
+        graph = with_one_extreme(graph, described.types)
+        described = describe(graph, keys, types)
     mark = fingerprint(graph, query.canonical, target.key, target.kind, state)
     before = last_epoch(inputs.target, model)
     last = before.record

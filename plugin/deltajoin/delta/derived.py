@@ -277,11 +277,10 @@ def order_dependent(graph: JoinGraph | None, described: Described, kind: str) ->
     Args:
         kind: the target's; a bag finds its rows by all their columns.
     """
-    for part in graph.parts if graph and (described.inexact or described.tied) else ():
+    for part in graph.parts if graph and described.inexact else ():
         source = {relation.name: relation.source for relation in part.occurrences}
         for what, ref in _deciding(part, bag=kind == "bag" and part is graph):
-            unsure = described.inexact | (described.tied if what == _BAG else frozenset())
-            if (source[ref[0]], ref[1]) in unsure:
+            if (source[ref[0]], ref[1]) in described.inexact:
                 message = f"{what} on {ref[0]}.{ref[1]}, whose value may depend on row order,"
                 return Obstacle(
                     "ORDER_DEPENDENT",

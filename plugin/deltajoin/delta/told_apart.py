@@ -5,19 +5,21 @@ apart by their text besides. They are floating-point columns of sources, also in
 arrays, and what is computed of them or makes them (a quotient, a cast). Keys of groups are not
 among them: Spark gives out 0.0 for both.
 
-The least and the greatest of values that tie is any of them, as Spark happens to read the rows.
+The least and the greatest of values that tie is any of them, as Spark happens to read the rows;
+below a target without key, which finds its rows by all their columns, it is decided by their text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.layers import Generation
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.dialect import exchanged, parse_expression, text
 
 _FLOATS = ("double", "float")
 #: Calls that may make -0.0 of values of other types, or values of a type that their text names.
@@ -82,6 +84,41 @@ def tied(graph: JoinGraph, types: Types) -> tuple[str, ...]:
     return ()
 
 
+def with_one_extreme(graph: JoinGraph, types: Types) -> JoinGraph:
+    """The graph whose least and greatest values are one and the same in any order of rows: of those
+    that are equal, the one whose text is."""
+    below = frozenset(_rows_apart(graph, types))
+    derived = tuple(replace(d, graph=with_one_extreme(d.graph, types)) for d in graph.derived)
+    grouping, windowing = graph.grouping, graph.windowing
+    if grouping is not None:
+        outputs = tuple((name, _by_text(sql, below)) for name, sql in grouping.outputs)
+        grouping = replace(grouping, outputs=outputs)
+    if windowing is not None:
+        windows = tuple((name, _by_text(sql, below)) for name, sql in windowing.windows)
+        windowing = replace(windowing, windows=windows)
+    return replace(graph, derived=derived, grouping=grouping, windowing=windowing)
+
+
+def _by_text(sql: str, below: frozenset[str]) -> str:
+    def settled(node: exp.Expr) -> exp.Expr | None:
+        if not _is_extreme(node, below):
+            return None
+        (value,) = (text(argument) for argument in node.expressions)
+        order = f"named_struct('value', {value}, 'text', CAST({value} AS STRING))"
+        by = f"{str(node.this).lower()}_by"
+        return parse_expression(f"{by}({value}, CASE WHEN {value} IS NOT NULL THEN {order} END)")
+
+    return text(exchanged(parse_expression(sql), settled))
+
+
+def _is_extreme(node: exp.Expr, below: frozenset[str]) -> bool:
+    return (
+        isinstance(node, exp.Anonymous)
+        and str(node.this).lower() in _EXTREMES
+        and any(_may_be(value, lambda c: c.name in below) for value in node.expressions)
+    )
+
+
 def _rows_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
     """The same of the rows that groups and windows read."""
     joined = joined_apart(graph, types)
@@ -112,11 +149,7 @@ def _names(
 
 def _ties(sql: str, below: Iterable[str]) -> bool:
     holding = frozenset(below)
-    return any(
-        str(call.this).lower() in _EXTREMES
-        and any(_may_be(value, lambda c: c.name in holding) for value in call.expressions)
-        for call in parse_expression(sql).find_all(exp.Anonymous)
-    )
+    return any(_is_extreme(call, holding) for call in parse_expression(sql).walk())
 
 
 def _may_hold(sql: str, holds: Holds) -> bool:
