@@ -37,8 +37,6 @@ from deltajoin.planner.statistics import Statistics, measured_steps
 from deltajoin.sql.clocked import at_moment
 from deltajoin.sql.exact import derived_outputs
 
-_BAG = "a target without key"
-
 Pinned = frozenset[tuple[str, int]]
 Keys = Mapping[str, tuple[str, ...]]
 Types = Mapping[tuple[str, str], str]
@@ -303,7 +301,7 @@ def _deciding(graph: JoinGraph, *, bag: bool) -> Iterator[tuple[str, ColumnRef]]
         elif above is not None:
             yield from (("a window or generator", ref) for ref in projection.refs)
         elif bag and graph.grouping is None:
-            yield from ((_BAG, ref) for ref in projection.refs)
+            yield from (("a target without key", ref) for ref in projection.refs)
 
 
 def _predicates(core: Core) -> Iterator[Predicate]:

@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from deltajoin.sql.columns import flattened
 from deltajoin.sql.group import is_grouped
+from deltajoin.sql.group_keys import has_plain_keys
 
 _INSIDE = "_deltajoin_inside"
 
@@ -78,10 +79,7 @@ def _is_plain(select: exp.Select) -> bool:
     """Rows, or groups by plain keys."""
     if any(select.args.get(name) for name in ("distinct", "qualify", "windows", "limit", "offset")):
         return False
-    if not is_grouped(select):
-        return True
-    group = select.args.get("group")
-    return group is not None and {k for k, v in group.args.items() if v} == {"expressions"}
+    return not is_grouped(select) or has_plain_keys(select)
 
 
 def _sides(conjunct: exp.Expr, own: set[int]) -> tuple[exp.Expr, exp.Expr] | None:

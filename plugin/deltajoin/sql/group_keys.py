@@ -163,6 +163,12 @@ def is_aggregate(node: exp.Expr) -> bool:
     return not isinstance(parent, exp.Window) or parent.this is not _under(node, parent)
 
 
+def has_plain_keys(select: exp.Select) -> bool:
+    """True for GROUP BY by keys alone: no sets, so that every group has a row."""
+    group = select.args.get("group")
+    return group is not None and {k for k, value in group.args.items() if value} == {"expressions"}
+
+
 def own_name(node: exp.Expr) -> str:
     """The name that Spark gives a column without alias; empty where there is none to rely on."""
     if isinstance(node, exp.Column):

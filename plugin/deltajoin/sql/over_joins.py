@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from deltajoin.names import UniqueNames
 from deltajoin.sql.clock import clock_calls
+from deltajoin.sql.dialect import with_columns
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.scope import Block, Outer, Union
 
@@ -43,16 +44,17 @@ def joined_rows(block: Block, root: Block, relation: str) -> Block:
     names, inside = UniqueNames(), frozenset(below.relations)
     read: dict[tuple[str, str], exp.Column] = {}
 
+    def given_out(column: exp.Column) -> exp.Expr | None:
+        if column.table not in inside:
+            return None
+        if (column.table, column.name) not in read:
+            below.outputs.append((names.take(column.name), column.copy(), column))
+            shown = exp.column(below.outputs[-1][0], table=relation, quoted=True)
+            read[column.table, column.name] = shown
+        return read[column.table, column.name].copy()
+
     def moved(node: exp.Expr) -> exp.Expr:
-        holder = exp.Paren(this=node)
-        for column in [c for c in holder.find_all(exp.Column) if c.table in inside]:
-            if (column.table, column.name) not in read:
-                below.outputs.append((names.take(column.name), column.copy(), column))
-                shown = exp.column(below.outputs[-1][0], table=relation, quoted=True)
-                read[column.table, column.name] = shown
-            column.replace(read[column.table, column.name].copy())
-        found: exp.Expr = holder.this
-        return found
+        return with_columns(node, given_out)
 
     _change(root, moved)
     root.outputs = [(name, moved(node), origin) for name, node, origin in root.outputs]

@@ -20,7 +20,7 @@ from deltajoin.layers import INPUT, Output
 from deltajoin.names import RESERVED_PREFIX, UniqueNames
 from deltajoin.sql.clock import clock_calls
 from deltajoin.sql.columns import flattened
-from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.dialect import exchanged, parse_expression, text
 from deltajoin.sql.over_groups import is_made_below
 from deltajoin.sql.predicates import predicate_of
 
@@ -128,21 +128,16 @@ class _Read:
 
     def over(self, node: exp.Expr) -> exp.Expr:
         """The condition over the relation."""
-        holder = exp.Paren(this=node.copy())
-        self._rewrite(holder.this)
-        found: exp.Expr = holder.this
-        return found
+        return exchanged(node, self._read)
 
-    def _rewrite(self, node: exp.Expr) -> None:
-        if isinstance(node, exp.Column) or is_made_below(node):
-            name = f"{RESERVED_PREFIX}judged_{len(self._added)}"
-            plain = isinstance(node, exp.Column) and node.table == INPUT
-            own = node.name if plain and node.name in self._rows else None
-            output = self._added.setdefault(text(node), Output(name, text(node), own))
-            node.replace(_column(self._relation, output.name))
-        else:
-            for child in list(node.iter_expressions()):
-                self._rewrite(child)
+    def _read(self, node: exp.Expr) -> exp.Expr | None:
+        if not (isinstance(node, exp.Column) or is_made_below(node)):
+            return None
+        name = f"{RESERVED_PREFIX}judged_{len(self._added)}"
+        plain = isinstance(node, exp.Column) and node.table == INPUT
+        own = node.name if plain and node.name in self._rows else None
+        output = self._added.setdefault(text(node), Output(name, text(node), own))
+        return _column(self._relation, output.name)
 
 
 def _column(relation: str, name: str) -> exp.Column:

@@ -25,7 +25,7 @@ from deltajoin.sql import functions
 from deltajoin.sql.columns import flattened
 from deltajoin.sql.dialect import closed
 from deltajoin.sql.group import Bind, is_grouped
-from deltajoin.sql.group_keys import is_aggregate
+from deltajoin.sql.group_keys import has_plain_keys, is_aggregate
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.union import INTEGERS, TypeOf, kind_of, typed
@@ -135,7 +135,7 @@ def select_without_scalars(select: exp.Select, value: Value) -> exp.Select:
     places = [subquery for part in _parts(made) for subquery in scalars_in(part)]
     for subquery, place in zip(found, places, strict=True):
         above = grouped and not _is_aggregated(place)
-        if above and not _has_plain_keys(select):
+        if above and not has_plain_keys(select):  # a group without rows has no value of it
             what, remedy = "a subquery beside a total", "Put the total into a subquery of FROM."
             raise Unsupported("SUBQUERY", what, subquery, remedy)
         column = value(subquery, above)
@@ -143,12 +143,6 @@ def select_without_scalars(select: exp.Select, value: Value) -> exp.Select:
             column = exp.Anonymous(this="max", expressions=[column])
         place.replace(exp.Paren(this=column))
     return made
-
-
-def _has_plain_keys(select: exp.Select) -> bool:
-    """False where there may be a group without rows: then no row has the subquery's value."""
-    group = select.args.get("group")
-    return group is not None and {k for k, value in group.args.items() if value} == {"expressions"}
 
 
 def _parts(select: exp.Select) -> list[exp.Expr]:
