@@ -10,29 +10,22 @@ import random
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
 
 import pytest
 
 from tests.property.oracle import check, maker_of
-from tests.property.test_written import EPOCHS, QUERIES, history_of, written
+from tests.property.test_written import EPOCHS, QUERIES, Found, history_of, none_is_wrong, written
 
 
 def test_random_histories_by_a_clock_that_moves(
     request: pytest.FixtureRequest, processes: ProcessPoolExecutor
 ) -> None:
-    histories = max(2, request.config.getoption("--cases") // 300)
-    queries, seen = written(QUERIES.with_name("clocked.sql")), Counter[str]()
-    ran = processes.map(partial(run_query, seeds=range(histories)), queries)
-    for query, (found, problems) in zip(queries, ran, strict=True):
-        assert not problems, (query, problems)
-        assert found["epochs"], query
-        seen += found
-    print(f"\n{len(queries)} queries: {seen['epochs']} epochs, {seen['changed']} change the target")
+    queries = written(QUERIES.with_name("clocked.sql"))
+    seen = none_is_wrong(run_query, queries, request, processes)
     assert seen["changed"] > seen["epochs"] // 2
 
 
-def run_query(query: str, seeds: range) -> tuple[Counter[str], list[tuple[int, int, str]]]:
+def run_query(query: str, seeds: range) -> Found:
     """Counts over the epochs of some histories, and what is wrong: seed, epoch, text."""
     seen: Counter[str] = Counter()
     problems = []
