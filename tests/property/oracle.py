@@ -32,6 +32,7 @@ from deltajoin.delta.plan import DeltaPlan, Target
 from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.state import group_state, hidden_columns
 from deltajoin.emit.derived import DerivedProgram
+from deltajoin.emit.narrowing import placed
 from deltajoin.emit.paths import Statement
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.graph import JoinGraph
@@ -93,6 +94,12 @@ def connection() -> duckdb.DuckDBPyConnection:
     return con
 
 
+def forget_connection() -> None:
+    """Begin with another database at the next case."""
+    connection.cache_clear()
+    _registered.clear()
+
+
 @lru_cache(maxsize=4096)
 def to_duckdb(sql: str) -> str:
     """One Spark statement as DuckDB's."""
@@ -151,7 +158,7 @@ def check(  # noqa: C901
             continue
         program, feeds = work
         _load(case, program, {1: before, 2: state}, feeds)
-        _register("target_rows", before_table)
+        _register("target_stored", before_table)
         try:
             problem = _problem(program, plan.target, old, before_table, wanted, stored)
         except Mismatch as error:
@@ -496,7 +503,7 @@ def views_of(program: Program) -> list[tuple[str, str]]:
     if program.touched:
         views.append(("touched", program.touched))
         views += _texts(program.regroup)
-    return views
+    return list(placed(views, program.narrowed))
 
 
 def _texts(statements: Sequence[Statement]) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 from deltajoin.delta.plan import DeltaPlan, Shadow
+from deltajoin.emit.narrowing import placed
 from deltajoin.emit.shadow import EXTRA, MISSING, ShadowProgram
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.errors import DeltaJoinError
@@ -72,15 +73,16 @@ def verdict(
     assert program.shadow.scans[-1].view == BEFORE
     opened = replace(program, scans=(*program.scans, *program.shadow.scans[:-1]))
     oracle._load(case, opened, {1: states[0], 2: states[1]}, feeds)
-    views = [(feed.view, oracle.to_duckdb(feed.sql)) for feed in program.feeds]
+    views = [(feed.view, feed.sql) for feed in program.feeds]
     ends = []
     for path in program.paths:
-        views += [(s.view, oracle.to_duckdb(s.sql)) for s in path.statements]
+        views += [(s.view, s.sql) for s in path.statements]
         ends.append(f'SELECT * FROM "{path.statements[-1].view}"')
     if not ends or program.fold is None:
         return None
     views.append(("path_rows", " UNION ALL ".join(ends)))
-    head = ", ".join(f'"{name}" AS ({text})' for name, text in views)
+    every = placed(views, program.narrowed)
+    head = ", ".join(f'"{name}" AS ({oracle.to_duckdb(text)})' for name, text in every)
     try:
         fold = oracle.to_duckdb(program.fold)
         con.execute(f"CREATE OR REPLACE TEMP TABLE {AFTER} AS WITH {head} {fold}")
@@ -145,7 +147,7 @@ def grouped_verdicts(case: Case, mutant: Mutant | None) -> Iterator[tuple[bool, 
             continue
         scans = (*program.scans, *program.shadow.scans[:-1])
         oracle._load(case, replace(work, scans=scans), {1: before, 2: state}, feeds)
-        for view in (BEFORE, "target_rows"):
+        for view in (BEFORE, "target_stored"):
             oracle._register(view, old)
         con, fold = oracle.connection(), oracle.to_write(work)
         try:

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from deltajoin.emit import paths as emitted
+from deltajoin.emit.narrowing import placed
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.names import PATH
 from deltajoin.sql.bind import bind
@@ -41,10 +42,10 @@ def test_shared_lookups_count_the_rows_of_each_path(monkeypatch: pytest.MonkeyPa
 
 def counts(program: Program) -> Counts:
     """(driver, relation looked up) -> rows."""
-    views: dict[str, str] = {feed.view: to_duckdb(feed.sql) for feed in program.feeds}
+    views: dict[str, str] = {feed.view: feed.sql for feed in program.feeds}
     asked: list[tuple[str, str, str]] = []
     for path in program.paths:
-        views |= {s.view: to_duckdb(s.sql) for s in path.statements}
+        views |= {s.view: s.sql for s in path.statements}
         asked += [
             (path.driver, s.relation, f"SELECT count(*) FROM {quoted(s.view)}")
             for s in path.statements
@@ -52,8 +53,8 @@ def counts(program: Program) -> Counts:
         ]
     numbers = {path.driver: path.number for path in program.paths}
     for part in program.shared:
-        views |= {part.view: to_duckdb(part.sql)}
-        views |= {s.view: to_duckdb(s.sql) for s in part.statements}
+        views |= {part.view: part.sql}
+        views |= {s.view: s.sql for s in part.statements}
         for driver in part.drivers:
             which = f"count(*) FILTER ({PATH} = {numbers[driver]})"
             asked += [
@@ -61,7 +62,8 @@ def counts(program: Program) -> Counts:
                 for s in part.statements
                 if s.relation
             ]
-    head = ", ".join(f"{quoted(view)} AS ({sql})" for view, sql in views.items())
+    every = placed(views.items(), program.narrowed)
+    head = ", ".join(f"{quoted(view)} AS ({to_duckdb(sql)})" for view, sql in every)
     figures = ", ".join(f"({query})" for _, _, query in asked)
     (rows,) = connection().execute(f"WITH {head} SELECT {figures}").fetchall()
     found: Counts = Counter()

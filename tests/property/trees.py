@@ -10,10 +10,11 @@ literals, and scalar subqueries.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
-from tests.property.cases import Case, Commit, Table, quote
+from tests.property.cases import Case, Change, Commit, Row, Table, quote
 from tests.property.generate import NUMBERS, TUNED, Profile, _Generator
 
 KINDS = (("inner", 26), ("left", 36), ("right", 7), ("full", 14), ("semi", 11), ("anti", 12))
@@ -75,7 +76,7 @@ class _Trees(_Generator):
             self.tables = [t for t in self.tables if quote(t.name) in case.query]
         epochs = self.make_epochs(case)
         if self.sorts == 2 and self.chance(0.4):
-            epochs = tuple(tuple(_inserts(commit) for commit in epoch) for epoch in epochs)
+            epochs = _inserts(self.tables, epochs)
         return replace(case, epochs=epochs)
 
     def query(self, count: int) -> str:
@@ -410,8 +411,34 @@ class _Trees(_Generator):
         return ", ".join(outputs)
 
 
-def _inserts(commit: Commit) -> Commit:
-    return replace(commit, changes=tuple(c for c in commit.changes if c.kind == "insert"))
+def _inserts(
+    tables: Iterable[Table], epochs: Iterable[tuple[Commit, ...]]
+) -> tuple[tuple[Commit, ...], ...]:
+    """The epochs with their inserts alone; of those the ones whose key is still free then."""
+    taken = {t.name: {_key(t, row) for _, row in t.rows} for t in tables if t.key}
+    by_name = {t.name: t for t in tables}
+
+    def stays(name: str, change: Change) -> bool:
+        if change.kind != "insert":
+            return False
+        if name in taken:
+            key = _key(by_name[name], change.row)
+            if key in taken[name]:
+                return False
+            taken[name].add(key)
+        return True
+
+    return tuple(
+        tuple(
+            replace(commit, changes=tuple(c for c in commit.changes if stays(commit.table, c)))
+            for commit in epoch
+        )
+        for epoch in epochs
+    )
+
+
+def _key(table: Table, row: Row | None) -> tuple[object, ...]:
+    return tuple((row or ())[table.names.index(name)] for name in table.key)
 
 
 def _sort(kind: str) -> str:

@@ -23,7 +23,7 @@ from deltajoin.catalog.target import TargetCommit
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.plan import RULES, DeltaPlan, Target
 from deltajoin.emit.sql import Program, build_program
-from deltajoin.emit.state import TARGET_ROWS
+from deltajoin.emit.state import TARGET_STORED
 from deltajoin.emit.write import TO_WRITE
 from deltajoin.names import COUNT, OPERATION, SHOWN, WEIGHT
 from tests.property.oracle import views_of
@@ -76,7 +76,7 @@ class Epoch:
         views = views_of(self.program)
         if not views:
             return ""
-        views.insert(0, (TARGET_ROWS, self.first.full or ""))
+        views.insert(0, (TARGET_STORED, self.first.full or ""))
         head = ", ".join(f"{quoted(name)} AS ({sql})" for name, sql in views)
         return f"WITH {head} {self.program.fold}"
 

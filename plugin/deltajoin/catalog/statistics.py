@@ -157,8 +157,19 @@ class FileStatistics:
         return [None] * self.files
 
     def _pylist(self, column: str) -> list[Any]:
-        values: list[Any] = self._actions.column(column).to_pylist()
-        return values
+        """The values of a column of the log; None for a moment that Python has no year for."""
+        values = self._actions.column(column)
+        try:
+            return list(values.to_pylist())
+        except (ValueError, OverflowError):
+            return [_readable(value) for value in values]
+
+
+def _readable(value: Any) -> Any:
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return None
 
 
 def surviving_files(

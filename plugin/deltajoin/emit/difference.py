@@ -26,7 +26,7 @@ from sqlglot import exp
 from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.emit.ast import call, column, named, number, pretty, table, union_all
 from deltajoin.emit.state import TARGET_ROWS
-from deltajoin.emit.write import as_text, fold_to_keys, merge_sql
+from deltajoin.emit.write import Merge, as_text, fold_to_keys, merge_of
 from deltajoin.names import COUNT, WEIGHT
 
 REBUILT = "rebuilt"
@@ -35,14 +35,14 @@ _BOTH, _COPY, _AFTER = "both", "__deltajoin_copy", "__deltajoin_after"
 
 def rebuild_statements(
     target: Target, rebuild: Rebuild | None
-) -> tuple[str, str] | tuple[None, None]:
+) -> tuple[str, Merge] | tuple[None, None]:
     """The fold and the MERGE of a rebuild by difference; none for another."""
     if rebuild is None or rebuild.written != "difference":
         return None, None
     if target.kind == "plain":
         target = replace(target, columns=rebuild.columns, stamps=rebuild.stamps)
     exactly = () if target.key else rebuild.exactly
-    return pretty(_fold(target, rebuild)), merge_sql(target, exactly)
+    return pretty(_fold(target, rebuild)), merge_of(target, exactly)
 
 
 def _fold(target: Target, rebuild: Rebuild) -> exp.Select:

@@ -21,7 +21,18 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.sql import build_program
 from deltajoin.names import UniqueNames, slug
 
-_STATEMENTS = ("sql", "fold", "merge", "full", "key_check", "compare", "sketch", "text", "stamps")
+_STATEMENTS = (
+    "sql",
+    "fold",
+    "into",
+    "whens",
+    "full",
+    "key_check",
+    "compare",
+    "sketch",
+    "text",
+    "stamps",
+)
 _SHIPPED = ("__init__.py", "errors.py", "runtime")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -37,7 +48,7 @@ class JobFiles:
 def describe_job(plan: DeltaPlan) -> dict[str, Any]:
     """What the runtime executes: the plan's values and its statements, as plain values."""
     program = asdict(build_program(plan))
-    for optional in ("shadow", "derived", "sketch", "evidence", "syntax", "stamps"):
+    for optional in ("shadow", "derived", "sketch", "evidence", "syntax", "stamps", "narrowed"):
         if not program[optional]:
             del program[optional]
     for derived in program.get("derived", ()):

@@ -16,8 +16,9 @@ from deltajoin.delta.route import TOUCHED
 from deltajoin.delta.told_apart import Types, joined_apart
 from deltajoin.emit.ast import column, expression, fail, named, number, pretty, table
 from deltajoin.emit.group import REGROUPED, of_touched, touched_groups
+from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
 from deltajoin.emit.paths import Statement
-from deltajoin.emit.state import TARGET_ROWS
+from deltajoin.emit.state import TARGET_ROWS, TARGET_STORED
 from deltajoin.emit.write import PATH_ROWS, net
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT, Generation, Windowing
@@ -110,3 +111,12 @@ def partition_statement(graph: JoinGraph, target: Target) -> Statement:
     names = dict(zip(windowing.keys, windowing.key_outputs, strict=True))
     old = of_touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)
     return Statement(PARTITION_ROWS, pretty(exp.union(new, old, distinct=False)))
+
+
+def stored_of_touched(graph: JoinGraph, touched: str) -> NarrowedScan:
+    """The rows of the target, or those within the ranges of the touched keys."""
+    made = graph.grouping or graph.windowing
+    assert made is not None  # noqa: S101 - the caller's promise
+    pairs = zip(made.keys, made.key_outputs, strict=False)
+    keys = tuple(NarrowedKey(stored, ((touched, key),)) for key, stored in pairs)
+    return NarrowedScan(TARGET_ROWS, TARGET_STORED, keys)

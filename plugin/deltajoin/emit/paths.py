@@ -27,6 +27,7 @@ from deltajoin.emit.ast import (
     table,
     union_all,
 )
+from deltajoin.emit.narrowing import Within, asked, carried_on, equal_columns, of_all
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
@@ -131,12 +132,20 @@ def _own_part(
     return PathProgram(path.driver, views.changes(path.source), (start, *rest), index)
 
 
+def start_within(graph: JoinGraph, path: LookupPath, views: Views) -> Within:
+    """A driver's columns, each held by its change."""
+    change = views.changes(path.source)
+    names = graph.by_name[path.driver].columns
+    return {(path.driver, name): frozenset({(change, name)}) for name in names}
+
+
 def looked_up_by(
-    step: LookupStep, views: Views, stream: str, rename: Names, alias: str
+    step: LookupStep, views: Views, stream: str, rename: Names, alias: str, within: Within
 ) -> exp.Expr:
-    """What a step looks up. Of a derived source only the groups that the stream asks for: an
-    engine takes the semi join below the making of groups."""
-    rows = table(views.scan(step.source, step.version).view, step.relation)
+    """What a step looks up, within what bounds the stream's columns. Of a derived source only the
+    groups that the stream asks for: an engine takes the semi join below the making of groups."""
+    within_keys = asked(equal_columns(step.on, step.relation), within)
+    rows = table(views.looked_up(step.source, step.version, within_keys), step.relation)
     pairs = [pair for sql in step.on if (pair := _equality(sql, step.relation))]
     if not views.is_derived(step.source) or not pairs:
         return rows
@@ -228,13 +237,21 @@ class _Part:
             *self.columns(position + 2, new=step.relation, stream=stream),
             *(column(name, stream) for name in self._carried),
         ).from_(table(self.view(position), stream))
-        looked_up = looked_up_by(step, self._views, self.view(position), rename, stream)
+        within = of_all(self._within(path, position) for path in self._paths)
+        looked_up = looked_up_by(step, self._views, self.view(position), rename, stream, within)
         joined = join_on(select, looked_up, [expression(sql, rename) for sql in step.on])
         before = sum(path.rows_before(position) for path in self._paths)
         bound = self._order[: position + 1]
         if self._views.is_sent(self._graph, bound, before, step.source):
             joined = broadcast(joined, stream)
         return Statement(self.view(position + 1), pretty(joined), step.relation)
+
+    def _within(self, path: LookupPath, position: int) -> Within:
+        """What bounds the columns of one path's stream after so many lookups."""
+        within: Within = start_within(self._graph, path, self._views)
+        for step in path.steps[:position]:
+            within = carried_on(within, step.on, step.relation)
+        return within
 
     def columns(self, position: int, *, new: str, stream: str | None = None) -> list[exp.Expr]:
         """Output columns once `position` relations are bound, of which `new` is the last."""

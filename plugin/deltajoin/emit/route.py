@@ -30,12 +30,14 @@ from deltajoin.emit.ast import (
     union_all,
 )
 from deltajoin.emit.group import REGROUPED
+from deltajoin.emit.narrowing import Within, asked, carried_on, of_all
 from deltajoin.emit.paths import (
     PathProgram,
     SharedProgram,
     Statement,
     looked_up_by,
     path_programs,
+    start_within,
 )
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
@@ -48,11 +50,12 @@ _JOIN = {"left": "left", "semi": "left semi", "anti": "left anti"}
 
 @dataclass(frozen=True)
 class _Stream:
-    """A view of travelling rows, the columns in it, and about how many rows."""
+    """A view of travelling rows, the columns in it, about how many rows, what bounds columns."""
 
     view: str
     refs: frozenset[ColumnRef]
     rows: float
+    within: Within
 
 
 def all_paths(
@@ -118,7 +121,10 @@ class _Route:
         """From so many touched keys, or from a whole relation, to input rows."""
         keys = self._graph.part_keys
         self._names |= {(TOUCHED, key): key for key in keys}
-        stream = _Stream(self._views.touched, frozenset((TOUCHED, key) for key in keys), touched)
+        refs = frozenset((TOUCHED, key) for key in keys)
+        view = self._views.touched
+        within = {(TOUCHED, key): frozenset({(view, key)}) for key in keys}
+        stream = _Stream(view, refs, touched, within)
         self._project(self._chain(steps, stream, self._end(), nested=True))
         return self._statements
 
@@ -135,7 +141,9 @@ class _Route:
         filters = own_filters(self._core, driver)
         if filters:
             first = first.where(*(expression(p.sql) for p in filters))
-        stream = self._emit(first, self._of(driver, needed), None, float(path.estimated_rows))
+        within = start_within(self._graph, path, self._views)
+        rows = float(path.estimated_rows)
+        stream = self._emit(first, self._of(driver, needed), None, rows, within)
         stream = self._chain(path.steps, stream, end)
         self._project(stream)
         return PathProgram(driver, self._views.changes(path.source), tuple(self._statements))
@@ -181,11 +189,13 @@ class _Route:
 
     def _scan(self, step: LookupStep, needed: set[ColumnRef], label: str | None) -> _Stream:
         select = exp.select(*self._own(step.relation, needed), named(number(1), WEIGHT))
-        select = select.from_(table(self._view(step), step.relation))
+        select = select.from_(
+            table(self._views.scan(step.source, step.version).view, step.relation)
+        )
         if step.on:
             select = select.where(*(expression(sql) for sql in step.on))
         rows = self._views.rows(step.source)
-        return self._emit(select, self._of(step.relation, needed), label, rows)
+        return self._emit(select, self._of(step.relation, needed), label, rows, {})
 
     def _enter(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
@@ -203,8 +213,10 @@ class _Route:
             _compared(operator, expression(mine), column(f"k{i}", alias))
             for i, (_, mine, operator) in enumerate(step.keys)
         ]
+        mine = _entered(step, stream.within)
+        view = self._views.looked_up(step.source, step.version, asked(mine, stream.within))
         select = exp.select(*self._own(step.relation, needed), named(number(1), WEIGHT))
-        select = select.from_(table(self._view(step), step.relation))
+        select = select.from_(table(view, step.relation))
         select = select.join(
             keys.subquery(exp.to_identifier(alias, quoted=True)),
             on=exp.and_(*on),
@@ -214,7 +226,8 @@ class _Route:
             select = broadcast(select, alias)
         if step.on:
             select = select.where(*(expression(sql) for sql in step.on))
-        return self._emit(select, self._of(step.relation, needed), label, stream.rows)
+        within = {(step.relation, name): stream.within[ref] for name, ref in mine}
+        return self._emit(select, self._of(step.relation, needed), label, stream.rows, within)
 
     def _filter(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
@@ -223,7 +236,7 @@ class _Route:
         select = exp.select(*self._travel(stream, needed, "stream"), column(WEIGHT, "stream"))
         select = select.from_(table(stream.view, "stream"))
         select = select.where(*(expression(sql, rename) for sql in step.on))
-        return self._emit(select, stream.refs & needed, label, stream.rows)
+        return self._emit(select, stream.refs & needed, label, stream.rows, stream.within)
 
     def _lookup(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
@@ -238,15 +251,16 @@ class _Route:
             columns += self._own(step.relation, needed)
             refs |= self._of(step.relation, needed)
         select = exp.select(*columns, column(WEIGHT, alias)).from_(table(stream.view, alias))
-        right = looked_up_by(step, self._views, stream.view, rename, alias)
+        right = looked_up_by(step, self._views, stream.view, rename, alias, stream.within)
         select = _join(select, right, on, _JOIN.get(step.kind, ""))
+        within = carried_on(stream.within, step.on, step.relation)
         if step.kind != "inner":
-            return self._emit(select, refs, label, stream.rows)
+            return self._emit(select, refs, label, stream.rows, within)
         if self._is_sent(stream, step):
             select = broadcast(select, alias)
         # within a side, estimates are for one row that enters it
         rows = stream.rows * max(1, step.estimated_rows) if label is None else step.estimated_rows
-        return self._emit(select, refs, label, float(rows))
+        return self._emit(select, refs, label, float(rows), within)
 
     def _is_sent(self, stream: _Stream, step: LookupStep) -> bool:
         bound = {name for name, _ in stream.refs} & self._graph.by_name.keys()
@@ -262,7 +276,8 @@ class _Route:
         columns, refs = self._joined(step, stream, side, needed)
         select = exp.select(*columns, column(WEIGHT, "stream")).from_(table(stream.view, "stream"))
         select = _join(select, table(side.view, "side"), on, _JOIN[step.kind])
-        return self._emit(select, refs, label, stream.rows)
+        within = {**side.within, **stream.within}
+        return self._emit(select, refs, label, stream.rows, within)
 
     def _flip(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
@@ -288,7 +303,9 @@ class _Route:
         weight = exp.Mul(this=column(WEIGHT, "stream"), expression=column(_SIGN, "stream"))
         select = exp.select(*columns, named(weight, WEIGHT)).from_(twice.subquery("stream"))
         side = exp.union(*sides, distinct=False).subquery("side")
-        return self._emit(_join(select, side, on, _JOIN[step.kind]), refs, label, stream.rows)
+        joined = _join(select, side, on, _JOIN[step.kind])
+        within = {**of_all((after.within, before.within)), **stream.within}
+        return self._emit(joined, refs, label, stream.rows, within)
 
     def _side(
         self,
@@ -337,15 +354,27 @@ class _Route:
     def _columns(self, stream: _Stream, alias: str) -> dict[ColumnRef, exp.Expr]:
         return {ref: column(self._names[ref], alias) for ref in stream.refs}
 
-    def _view(self, step: LookupStep) -> str:
-        return self._views.scan(step.source, step.version).view
-
     def _emit(
-        self, select: exp.Select, refs: frozenset[ColumnRef], label: str | None, rows: float
+        self,
+        select: exp.Select,
+        refs: frozenset[ColumnRef],
+        label: str | None,
+        rows: float,
+        within: Within,
     ) -> _Stream:
         view = f"{self._prefix}_{len(self._statements)}"
         self._statements.append(Statement(view, pretty(select), label))
-        return _Stream(view, refs, rows)
+        return _Stream(view, refs, rows, within)
+
+
+def _entered(step: LookupStep, within: Within) -> list[tuple[str, ColumnRef]]:
+    """The columns by which a relation is entered, each with the stream's column that bounds it."""
+    pairs = []
+    for other, mine, operator in step.keys:
+        one, two = expression(mine), expression(other)
+        if operator in ("=", "<=>") and isinstance(one, exp.Column) and isinstance(two, exp.Column):
+            pairs.append((one.name, (two.table, two.name)))
+    return [(name, ref) for name, ref in pairs if ref in within]
 
 
 def _refs(texts: Iterable[str]) -> set[ColumnRef]:

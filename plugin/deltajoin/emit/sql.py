@@ -27,14 +27,21 @@ from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.derived import DerivedProgram, derived_program
 from deltajoin.emit.difference import rebuild_statements
 from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
-from deltajoin.emit.layers import PARTITION_ROWS, made_rows, net_change, partition_statement
+from deltajoin.emit.layers import (
+    PARTITION_ROWS,
+    made_rows,
+    net_change,
+    partition_statement,
+    stored_of_touched,
+)
+from deltajoin.emit.narrowing import NarrowedScan, placed
 from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
 from deltajoin.emit.query import Evidence, at_clock, evidence_of, full_sql, own_text
 from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, comparisons
 from deltajoin.emit.state import add_sql, change_sql
 from deltajoin.emit.views import Scan, Views
-from deltajoin.emit.write import fold_sql, merge_sql, stamps_sql
+from deltajoin.emit.write import Merge, fold_sql, merge_of, stamps_sql
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
 from deltajoin.sql.reading import depends_on_session
@@ -50,7 +57,7 @@ class Program:
     paths: tuple[PathProgram, ...]
     shared: tuple[SharedProgram, ...]
     fold: str | None
-    merge: str | None
+    merge: Merge | None
     full: str | None
     key_check: str | None
     touched: str | None = None
@@ -61,16 +68,21 @@ class Program:
     stamps: str | None = None
     evidence: Evidence | None = None
     syntax: dict[str, str] = field(default_factory=dict)
+    narrowed: tuple[NarrowedScan, ...] = ()
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Every statement in order, with the name of its view or what it is for."""
+        return placed(self._texts(), self.narrowed)
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
         yield from ((feed.view, feed.sql) for feed in self.feeds)
         for below in self.derived:
             yield from ((part.view, part.sql) for part in below.statements())
         yield from ((p.view, p.sql) for p in path_statements(self.paths, self.shared))
         yield from [(TOUCHED, self.touched)] if self.touched else []
         yield from ((part.view, part.sql) for part in self.regroup)
-        ends = {"full": self.full, "to_write": self.fold, "merge": self.merge}
+        merge = self.merge.sql if self.merge else None
+        ends = {"full": self.full, "to_write": self.fold, "merge": merge}
         yield from ((name, sql) for name, sql in ends.items() if sql is not None)
         yield from [("as_written", self.evidence.text)] if self.evidence else []
         for one in self.shadow.comparisons if self.shadow else ():
@@ -106,21 +118,25 @@ def build_program(plan: DeltaPlan) -> Program:
     for source in changed:
         if source.method == "difference" and source.previous is not None:
             read |= {(source.source, source.previous), (source.source, source.version)}
+    regroup = _regroup(plan, plan.graph, views)
+    touched = _touched(plan, plan.graph)
+    stored = (stored_of_touched(plan.graph, views.touched),) if touched else ()
     return Program(
         scans=tuple(views.scan(source, version) for source, version in sorted(read)),
         feeds=tuple(_feed(plan.graph, source, views) for source in changed),
         paths=paths,
         shared=shared,
         fold=_fold(plan, plan.graph),
-        merge=merge_sql(plan.target, () if plan.target.key else plan.target.exactly),
+        merge=merge_of(plan.target, () if plan.target.key else plan.target.exactly),
         full=None,
         key_check=None,
-        touched=_touched(plan, plan.graph),
-        regroup=_regroup(plan, plan.graph, views),
+        touched=touched,
+        regroup=regroup,
         shadow=_shadow(plan, views, frozenset(read)),
         derived=tuple(derived),
         stamps=stamps_sql(plan.target),
         syntax=_syntax(plan),
+        narrowed=(*views.narrowed, *stored),
     )
 
 

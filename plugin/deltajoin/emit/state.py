@@ -4,7 +4,8 @@
     net               joined rows that came and went, with their weights
     touched           the change per group: sum of weights, of weights of values that are not NULL,
                       of weight times value
-    target_rows       the target as stored
+    target_stored     the target as stored
+    target_rows       of it the rows within the ranges of the touched keys
 
 Outputs are made from the state as the query makes them from its aggregates. They are evaluated for
 no group that the query would not show: there they are NULL.
@@ -26,7 +27,7 @@ from deltajoin.layers import INPUT
 from deltajoin.names import OPERATION, ROWS, SHOWN, TOTAL, WEIGHT
 from deltajoin.sql.aggregates import aggregate_calls
 
-TARGET_ROWS = "target_rows"
+TARGET_ROWS, TARGET_STORED = "target_rows", "target_stored"
 _MISSING, _CHANGED, _LEAST = "__deltajoin_missing", "__deltajoin_changed", "__deltajoin_least"
 _SUM_DIGITS, _VALUE_DIGITS = 38, 27
 Outputs = list[tuple[str, exp.Expr]]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from deltajoin.catalog import StaticFiles
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.route import TOUCHED
+from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
 from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames, quote, slug
 from deltajoin.planner.lookup import is_large, may_be_sent, stream_bytes
@@ -62,7 +63,8 @@ class Views:
     """View names of a plan's versions and changes, unique and readable."""
 
     def __init__(self, plan: DeltaPlan) -> None:
-        names = UniqueNames((_Part.path_rows, TOUCHED))
+        names = self._names = UniqueNames((_Part.path_rows, TOUCHED))
+        self._narrowed: dict[tuple[str, tuple[NarrowedKey, ...]], NarrowedScan] = {}
         self._scans: dict[tuple[str, int], Scan] = {}
         self._changes: dict[str, str] = {}
         self._statistics = plan.statistics
@@ -119,6 +121,25 @@ class Views:
     def scan(self, source: str, version: int) -> Scan:
         """The scan of a source at a version."""
         return self._scans[source, version]
+
+    def looked_up(self, source: str, version: int, keys: tuple[NarrowedKey, ...]) -> str:
+        """The view in which some keys of a source are looked up: of a large table, the rows within
+        the ranges of their values."""
+        scan, known = self.scan(source, version), self._statistics
+        if not keys or known is None or self.is_derived(source) or not is_large(known, source):
+            return scan.view
+        if scan.static is not None and scan.static.format != "parquet":
+            return scan.view
+        found = self._narrowed.get((scan.view, keys))
+        if found is None:
+            found = NarrowedScan(self._names.take(f"{scan.view}_within"), scan.view, keys)
+            self._narrowed[scan.view, keys] = found
+        return found.view
+
+    @property
+    def narrowed(self) -> tuple[NarrowedScan, ...]:
+        """All scans within ranges that lookups have asked for."""
+        return tuple(self._narrowed.values())
 
     def rows(self, source: str) -> float:
         """Estimated rows of a source."""

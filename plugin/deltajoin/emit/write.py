@@ -9,6 +9,8 @@ The statements themselves stop what would be silently wrong, before anything is 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
 from deltajoin.delta.plan import Target
@@ -125,7 +127,21 @@ def _field(struct: str, name: str) -> exp.Dot:
     return exp.Dot(this=column(struct), expression=exp.to_identifier(name, quoted=True))
 
 
-def merge_sql(target: Target, exactly: tuple[str, ...] = ()) -> str:
+@dataclass(frozen=True)
+class Merge:
+    """A MERGE in two texts, up to the end of its condition and from its first WHEN: a run adds
+    conditions on the target's rows between them."""
+
+    into: str
+    whens: str
+
+    @property
+    def sql(self) -> str:
+        """The whole statement."""
+        return f"{self.into}\n{self.whens}"
+
+
+def merge_of(target: Target, exactly: tuple[str, ...] = ()) -> Merge:
     """The one MERGE of a run that does not overwrite.
 
     Without a key the whole row is matched, columns in `exactly` by their text besides, else the
@@ -145,10 +161,8 @@ def merge_sql(target: Target, exactly: tuple[str, ...] = ()) -> str:
         db=exp.to_identifier("delta", quoted=False),
         alias=exp.TableAlias(this=exp.to_identifier("t")),
     )
-    merge = exp.Merge(
-        this=into, using=table(TO_WRITE, "s"), on=on, whens=exp.Whens(expressions=whens)
-    )
-    return pretty(merge)
+    head = exp.Merge(this=into, using=table(TO_WRITE, "s"), on=on, whens=exp.Whens(expressions=[]))
+    return Merge(pretty(head).rstrip(), pretty(exp.Whens(expressions=whens)))
 
 
 def _keyed_whens(target: Target) -> list[exp.When]:

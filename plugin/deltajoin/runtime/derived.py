@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.runtime.failures import explained
@@ -14,12 +15,16 @@ if TYPE_CHECKING:
 
 
 def derive(
-    spark: SparkSession, programs: list[dict[str, Any]], change_rows: dict[str, int]
+    spark: SparkSession,
+    programs: list[dict[str, Any]],
+    change_rows: dict[str, int],
+    hold: Callable[[dict[str, int]], None],
 ) -> dict[str, dict[str, Any]]:
     """Open each derived source and materialise its change, one after the other.
 
     Args:
         change_rows: view -> rows of the changes at hand; those of derived sources are added.
+        hold: is told of each view that is materialised, with its rows.
 
     Returns:
         source -> {"touched": groups or partitions, None for generators, "change_rows": rows,
@@ -30,12 +35,17 @@ def derive(
         with explained(f"derived source {program['source']}"):
             open_statements(spark, program["scans"])
             if program["change"] is not None:
-                found[program["source"]] = _change(spark, program, change_rows)
+                found[program["source"]] = _change(spark, program, change_rows, hold)
+                view = program["change"]["view"]
+                hold({view: change_rows[view]})
     return found
 
 
 def _change(
-    spark: SparkSession, program: dict[str, Any], change_rows: dict[str, int]
+    spark: SparkSession,
+    program: dict[str, Any],
+    change_rows: dict[str, int],
+    hold: Callable[[dict[str, int]], None],
 ) -> dict[str, Any]:
     lookups = start_lookups(spark, program["paths"], program["shared"], change_rows)
     view: str = program["change"]["view"]
@@ -48,6 +58,8 @@ def _change(
         rows.createOrReplaceTempView(quoted(program["rows"]))
         keyed = program["touched"] is not None
         touched = _rows(spark, program["touched"]) if keyed else None
+        if touched:
+            hold({program["touched"]["view"]: touched})
         if touched is None or touched:
             open_statements(spark, program["regroup"])
             change_rows[view] = _rows(spark, program["change"])

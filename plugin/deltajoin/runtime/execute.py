@@ -28,6 +28,7 @@ from deltajoin.runtime.difference import counted_columns, counts_of, find_differ
 from deltajoin.runtime.evidence import Circumstances, Proof, by_own_text, hold_against
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
+from deltajoin.runtime.narrowing import Narrowing, within
 from deltajoin.runtime.own_session import (
     commit_marks,
     for_few_rows,
@@ -210,8 +211,15 @@ class _Run:
 
     def _merge(self) -> None:
         open_scans(self.spark, self.program["scans"])
+        if self.program["touched"]:
+            stored = targets.read_stored(self.spark, self.target)
+            stored.createOrReplaceTempView("target_stored")
         change_rows = materialise_changes(self.spark, self.program["feeds"])
-        self.derived = derive(self.spark, self.program.get("derived", []), change_rows)
+        self.narrowing = Narrowing(self.spark, self.program.get("narrowed", []))
+        self.narrowing.hold(change_rows)
+        self.derived = derive(
+            self.spark, self.program.get("derived", []), change_rows, self.narrowing.hold
+        )
         self.on_step("changes_materialised", {"rows": change_rows})
         with explained("lookup paths"):
             paths, shared = self.program["paths"], self.program["shared"]
@@ -225,7 +233,14 @@ class _Run:
         self.on_step("before_merge", {"rows": counts})
         marks = commit_marks(self.spark, _app(self.plan), self.plan["epoch"], metadata)
         with explained(f"merge into {self.target['place']}"), marks:
-            self.spark.sql(self.program["merge"])
+            self.spark.sql(self._merge_text(sum(counts.values())))
+
+    def _merge_text(self, rows: int) -> str:
+        """The MERGE of so many rows, which looks for them within the ranges of their keys."""
+        stored = targets.read_stored(self.spark, self.target)
+        near = within(self.spark, "to_write", rows, stored, self.target["key"])
+        merge = self.program["merge"]
+        return f"{merge['into']}{near and f' AND {near}'}\n{merge['whens']}"
 
     def _compare(self) -> None:
         shadow = self.program.get("shadow")
@@ -245,9 +260,9 @@ class _Run:
         return counts_of(materialised(self.spark, "to_write", self.program["fold"], counted))
 
     def _regroup(self) -> None:
-        """Put up the touched groups, the target, and the groups' rows where they are read."""
-        materialised(self.spark, "touched", self.program["touched"])
-        targets.read_stored(self.spark, self.target).createOrReplaceTempView("target_rows")
+        """Put up the touched groups, their rows in the target, and theirs where they are read."""
+        touched = materialised(self.spark, "touched", self.program["touched"])
+        self.narrowing.hold({"touched": touched["rows"]})
         open_statements(self.spark, self.program["regroup"])
 
     def _nothing(self) -> dict[str, int]:

@@ -1,0 +1,110 @@
+"""Scans of large tables that are cut down to what a change asks for.
+
+A lookup by `o.id = s.order_id` can only meet rows whose id lies within the values that the stream
+has. Where these are values of a change, or of the touched keys, they are at hand before the lookup
+begins: the runtime summarises them as a few ranges (`runtime/narrowing.py`) and reads the table
+with these as literals, by which Delta leaves out files and Parquet leaves out pages.
+
+    Within     column of a relation in the stream -> the materialised columns that hold its values
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from deltajoin.emit.ast import column, expression, pretty, table, union_all
+from deltajoin.graph import ColumnRef
+
+#: A column of a view that is materialised when a scan within its values is opened.
+Held = tuple[str, str]
+Within = Mapping[ColumnRef, frozenset[Held]]
+
+
+@dataclass(frozen=True)
+class NarrowedKey:
+    """Rows are asked for whose `column` is one of the values that some columns hold."""
+
+    column: str
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True)
+class NarrowedScan:
+    """The rows of the view `of` within the ranges of all keys, or more of them; rows without a
+    value of a key among them."""
+
+    view: str
+    of: str
+    keys: tuple[NarrowedKey, ...]
+
+    @property
+    def sql(self) -> str:
+        """The scan within one range a key, for people and for engines that take it as text."""
+        rows = exp.select("*").from_(table(self.of))
+        return pretty(rows.where(*(_within(key) for key in self.keys)))
+
+
+def _within(key: NarrowedKey) -> exp.Expr:
+    def bound(function: str) -> exp.Expr:
+        values = (exp.select(exp.alias_(column(n), "k")).from_(table(v)) for v, n in key.held)
+        select = exp.select(exp.func(function, exp.column("k")))
+        return select.from_(union_all(*values).subquery("held")).subquery()
+
+    mine = column(key.column)
+    missing = exp.Is(this=mine.copy(), expression=exp.Null())
+    return exp.or_(exp.Between(this=mine, low=bound("min"), high=bound("max")), missing)
+
+
+def asked(pairs: Iterable[tuple[str, ColumnRef]], within: Within) -> tuple[NarrowedKey, ...]:
+    """Keys of a looked-up relation, of its columns in pairs with columns of the stream."""
+    held: dict[str, frozenset[Held]] = {}
+    for name, ref in pairs:
+        if ref in within:
+            held.setdefault(name, within[ref])
+    return tuple(NarrowedKey(name, tuple(sorted(values))) for name, values in sorted(held.items()))
+
+
+def equal_columns(conditions: Iterable[str], relation: str) -> list[tuple[str, ColumnRef]]:
+    """Columns of a relation, each with a column of another that a condition holds it equal to."""
+    found = []
+    for sql in conditions:
+        node = expression(sql)
+        if not isinstance(node, exp.EQ):
+            continue
+        for mine, other in ((node.this, node.expression), (node.expression, node.this)):
+            if isinstance(mine, exp.Column) and isinstance(other, exp.Column):
+                if mine.table == relation != other.table:
+                    found.append((mine.name, (other.table, other.name)))
+    return found
+
+
+def carried_on(within: Within, conditions: Iterable[str], relation: str) -> Within:
+    """What bounds the stream's columns once a relation is looked up under some conditions."""
+    pairs = equal_columns(conditions, relation)
+    return {**within, **{(relation, name): within[ref] for name, ref in pairs if ref in within}}
+
+
+def of_all(streams: Iterable[Within]) -> Within:
+    """What bounds the columns of a union of streams."""
+    first, *rest = streams
+    return {
+        ref: held.union(*(other[ref] for other in rest))
+        for ref, held in first.items()
+        if all(ref in other for other in rest)
+    }
+
+
+def placed(
+    statements: Iterable[tuple[str, str]], narrowed: Iterable[NarrowedScan]
+) -> Iterator[tuple[str, str]]:
+    """Views with their texts in order, each narrowed scan among them once its values are held."""
+    waiting, seen = list(narrowed), set[str]()
+    for view, sql in statements:
+        yield view, sql
+        seen.add(view)
+        ready = [scan for scan in waiting if seen >= {v for key in scan.keys for v, _ in key.held}]
+        yield from ((scan.view, scan.sql) for scan in ready)
+        waiting = [scan for scan in waiting if scan not in ready]

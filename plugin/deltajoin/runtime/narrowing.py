@@ -1,0 +1,242 @@
+"""Ranges of values that are at hand, as literals in the reads that ask for them.
+
+A column of a change is summarised as at most RANGES closed ranges that hold all its values: those
+between its largest gaps, where these leave out more than they cost, else the one from its least to
+its greatest value. A read within them lets Delta leave out files, and Parquet pages, by the bounds
+that it knows; what is read beyond them is left to the join.
+
+Rule: only values that compare alike on both sides are used: integers, dates, timestamps, strings
+without a collation, of one type. Texts of values are literals for Spark, so that they are known
+when it plans.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from deltajoin.runtime.failures import explained
+from deltajoin.runtime.target import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Ranges of a column at most. Several are used only where the gaps between them are more than this
+#: share of the way from the least value to the greatest.
+RANGES, WORTH = 32, 0.5
+#: Values are counted into so many parts of that way; a gap within a part is not seen.
+_PARTS = 1024
+#: Of a view with at most so many rows, all values are taken to see its gaps.
+_TAKEN = 20_000
+_EPOCH = datetime(1970, 1, 1)
+_INTEGERS = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
+#: Type -> an integer for each value, in their order.
+_AS_INTEGER = {
+    **dict.fromkeys(_INTEGERS, "CAST({} AS BIGINT)"),
+    "date": "CAST(unix_date({}) AS BIGINT)",
+    "timestamp": "unix_micros({})",
+}
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Closed ranges of literals that hold all values of a column; `nulls`: it has NULLs too."""
+
+    ranges: tuple[tuple[str, str], ...]
+    nulls: bool
+
+    def condition(self, column: str) -> str:
+        """True for every row whose column is one of the values; as Spark SQL."""
+        parts = [f"({column} >= {low} AND {column} <= {high})" for low, high in self.ranges]
+        parts += [f"{column} IS NULL"] if self.nulls else []
+        return f"({' OR '.join(parts)})" if parts else "FALSE"
+
+
+class Narrowing:
+    """The scans of a run that wait for the values that they are narrowed by."""
+
+    def __init__(self, spark: SparkSession, scans: list[dict[str, Any]]) -> None:
+        self._spark, self._waiting = spark, scans
+        self._held: dict[str, int] = {}
+        self._ranges: dict[tuple[str, str], Ranges] = {}
+
+    def hold(self, rows: dict[str, int]) -> None:
+        """Some views are materialised, with so many rows: open the scans that waited for them.
+
+        A view without a row need not be there.
+        """
+        self._held |= rows
+        ready = [scan for scan in self._waiting if _views(scan) <= self._held.keys()]
+        if not ready:
+            return
+        self._waiting = [scan for scan in self._waiting if scan not in ready]
+        with explained("ranges of the change"):
+            self._summarise(ready)
+            for scan in ready:
+                self._open(scan)
+
+    def _summarise(self, scans: list[dict[str, Any]]) -> None:
+        """The ranges of all columns that some scans ask for."""
+        wanted = {
+            (view, name): kind
+            for scan in scans
+            for key in scan["keys"]
+            for view, name in self._values(key)
+            if (kind := self._common_type(scan["of"], key)) and (view, name) not in self._ranges
+        }
+        self._ranges |= ranges_of(self._spark, wanted, self._held)
+
+    def _common_type(self, of: str, key: dict[str, Any]) -> str:
+        """The one type of the column and of all its values; empty where they differ."""
+        types = {self._kind(of, key["column"])}
+        types |= {self._kind(view, name) for view, name in self._values(key)}
+        (kind,) = types if len(types) == 1 else ("",)
+        return kind
+
+    def _values(self, key: dict[str, Any]) -> list[tuple[str, str]]:
+        """The columns that hold values of a key."""
+        return [(view, name) for view, name in key["held"] if self._held[view]]
+
+    def _kind(self, view: str, name: str) -> str:
+        return _kind(self._spark.table(quoted(view)), name)
+
+    def _open(self, scan: dict[str, Any]) -> None:
+        conditions = []
+        for key in scan["keys"]:
+            values = self._values(key)
+            if values and self._common_type(scan["of"], key):
+                together = reduce(_united, [self._ranges[each] for each in values])
+                conditions.append(together.condition(quoted(key["column"])))
+        rows = self._spark.table(quoted(scan["of"]))
+        if conditions:
+            rows = rows.where(" AND ".join(conditions))
+        rows.createOrReplaceTempView(quoted(scan["view"]))
+
+
+def within(spark: SparkSession, view: str, rows: int, frame: DataFrame, columns: list[str]) -> str:
+    """The condition that some columns of a frame lie within the ranges of those of a materialised
+    view of so many rows, under the same names; empty where none can be told."""
+    held = spark.table(quoted(view))
+    kinds = {(view, name): kind for name in columns if (kind := _kind(frame, name))}
+    same = {(v, name): kind for (v, name), kind in kinds.items() if kind == _kind(held, name)}
+    found = ranges_of(spark, same, {view: rows}) if rows else {}
+    return " AND ".join(each.condition(f"`t`.{quoted(name)}") for (_, name), each in found.items())
+
+
+def ranges_of(
+    spark: SparkSession, wanted: dict[tuple[str, str], str], rows: dict[str, int]
+) -> dict[tuple[str, str], Ranges]:
+    """The ranges of some columns of materialised views, each (view, column) with its type.
+
+    Args:
+        rows: view -> rows. Of few rows all values are taken here, in one job a view; of the others
+            Spark tells the parts, in one query.
+    """
+    found = {}
+    for view in sorted({view for view, _ in wanted if rows[view] <= _TAKEN}):
+        names = [name for of, name in wanted if of == view]
+        values = [_value(name, wanted[view, name]) for name in names]
+        taken = spark.table(quoted(view)).selectExpr(*values).collect()
+        for at, name in enumerate(names):
+            known = {row[at] for row in taken}
+            parts = [(value, value) for value in known if value is not None]
+            found[view, name] = _ranges(wanted[view, name], parts, None in known)
+    large = [each for each in wanted if each not in found]
+    texts = [_summary(at, *each, wanted[each]) for at, each in enumerate(large)]
+    told = spark.sql(" UNION ALL ".join(texts)).collect() if texts else []
+    for at, each in enumerate(large):
+        mine = [row for row in told if row["at"] == at]
+        parts = [(row["low"], row["high"]) for row in mine if row["low"] is not None]
+        found[each] = _ranges(wanted[each], parts, any(row["nulls"] for row in mine))
+    return found
+
+
+def _ranges(kind: str, parts: list[tuple[Any, Any]], nulls: bool) -> Ranges:
+    if kind == "string":
+        ends = [(min(low for low, _ in parts), max(high for _, high in parts))] if parts else []
+        return Ranges(tuple((_text(low), _text(high)) for low, high in ends), nulls)
+    merged = merged_ranges([(int(low), int(high)) for low, high in parts])
+    return Ranges(tuple((_literal(kind, low), _literal(kind, high)) for low, high in merged), nulls)
+
+
+def _value(name: str, kind: str) -> str:
+    return _AS_INTEGER.get(kind, "{}").format(quoted(name))
+
+
+def _summary(at: int, view: str, name: str, kind: str) -> str:
+    """Rows (at, low, high, nulls) of a column: its least and greatest value in each part."""
+    column, rows = quoted(name), quoted(view)
+    if kind == "string":
+        return (
+            f"SELECT {at} AS `at`, min({column}) AS `low`, max({column}) AS `high`, "
+            f"count_if({column} IS NULL) > 0 AS `nulls` FROM {rows}"
+        )
+    value = _value(name, kind)
+    return (
+        f"SELECT {at} AS `at`, CAST(min(n) AS STRING) AS `low`, CAST(max(n) AS STRING) AS `high`, "
+        f"count_if(n IS NULL) > 0 AS `nulls` FROM (SELECT n, "
+        f"CASE WHEN try_subtract(most, least) IS NULL THEN 0 "
+        f"ELSE (n - least) DIV ((most - least) DIV {_PARTS} + 1) END AS part "
+        f"FROM (SELECT {value} AS n FROM {rows}) CROSS JOIN "
+        f"(SELECT min({value}) AS least, max({value}) AS most FROM {rows})) GROUP BY part"
+    )
+
+
+def merged_ranges(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """At most RANGES closed ranges that hold all parts; one where the gaps are worth little.
+
+    Example:
+        >>> merged_ranges([(1, 5), (900, 905), (6, 9)])
+        [(1, 9), (900, 905)]
+        >>> merged_ranges([(1, 5), (7, 9)])
+        [(1, 9)]
+    """
+    parts = sorted(parts)
+    if not parts:
+        return []
+    gaps = sorted(
+        ((after[0] - before[1] - 1, at) for at, (before, after) in enumerate(_pairs(parts), 1)),
+        reverse=True,
+    )[: RANGES - 1]
+    way = parts[-1][1] - parts[0][0] + 1
+    if sum(gap for gap, _ in gaps) < WORTH * way:
+        return [(parts[0][0], parts[-1][1])]
+    cuts = [0, *sorted(at for gap, at in gaps if gap > 0), len(parts)]
+    return [(parts[start][0], parts[end - 1][1]) for start, end in _pairs(cuts)]
+
+
+def _pairs(values: list[Any]) -> list[tuple[Any, Any]]:
+    return list(zip(values, values[1:], strict=False))
+
+
+def _united(one: Ranges, other: Ranges) -> Ranges:
+    return Ranges(one.ranges + other.ranges, one.nulls or other.nulls)
+
+
+def _literal(kind: str, value: int) -> str:
+    """An integer as a literal of its type; a MERGE leaves out files by plain literals only."""
+    if kind in _INTEGERS:
+        return f"{value}{_INTEGERS[kind]}"
+    try:
+        if kind == "date":
+            return f"DATE'{(_EPOCH + timedelta(days=value)).date().isoformat()}'"
+        return f"TIMESTAMP'{(_EPOCH + timedelta(microseconds=value)).isoformat()}Z'"
+    except OverflowError:  # years that Python doesn't know
+        return f"{'date_from_unix_date' if kind == 'date' else 'timestamp_micros'}({value})"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _kind(frame: DataFrame, name: str) -> str:
+    """The type of a column; empty for one whose values are not compared by ranges."""
+    types = {field.name.lower(): field.dataType.simpleString() for field in frame.schema}
+    kind = types[name.lower()]
+    return kind if kind in _AS_INTEGER or kind == "string" else ""
+
+
+def _views(scan: dict[str, Any]) -> set[str]:
+    return {view for key in scan["keys"] for view, _ in key["held"]}

@@ -1,0 +1,137 @@
+"""Reads within the ranges of what a change asks for: never a row less than the join would meet.
+
+Ranges of each type hold its odd values, taken one by one or told in parts. A key of times, two of
+which have one name, is driven through updates, inserts and deletes on either side of a join.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltajoin
+from deltajoin.planner import lookup
+from deltajoin.runtime import narrowing
+from deltajoin.runtime.narrowing import Narrowing, _kind, ranges_of
+
+#: Type -> five values of a key; the third is updated to the last.
+KEYS = {
+    "bigint": ("-9223372036854775808L", "9223372036854775807L", "0L", "-1L", "7L"),
+    "smallint": ("-32768S", "32767S", "0S", "-5S", "9S"),
+    "date": (
+        "DATE'0001-01-01'",
+        "DATE'9999-12-31'",
+        "DATE'1582-10-14'",
+        "DATE'1970-01-01'",
+        "date_from_unix_date(4000000)",
+    ),
+    "timestamp": (
+        "TIMESTAMP'2026-10-25 00:30:00.000001Z'",
+        "TIMESTAMP'2026-10-25 01:30:00.000001Z'",
+        "TIMESTAMP'1900-01-01 00:00:00Z'",
+        "TIMESTAMP'1969-12-31 23:59:59.999999Z'",
+        "timestamp_micros(290000000000000000)",
+    ),
+    "string": ("'it''s'", "'a\\\\\\'b'", "''", "'\U0001f600'", "'\uffee'"),
+    "decimal(20,0)": ("1BD", "-99999999999999999999BD", "0BD", "3BD", "5BD"),
+    "double": ("0.0D", "double('NaN')", "-0.0D", "double('-Infinity')", "1.5D"),
+    "timestamp_ntz": tuple(f"TIMESTAMP_NTZ'2026-01-0{day} 00:00:00'" for day in range(1, 6)),
+}
+QUERIES = {
+    "left": "SELECT f.id, f.k, d.name FROM f LEFT JOIN d ON f.k <=> d.k",
+    "groups": "SELECT f.k, count(*) AS n, max(d.name) AS m FROM f JOIN d ON f.k = d.k GROUP BY 1",
+}
+
+
+@pytest.mark.parametrize("taken", [0, 20_000], ids=["by-parts", "by-values"])
+def test_ranges_hold_every_value(spark: Any, monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
+    monkeypatch.setattr(narrowing, "_TAKEN", taken)
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    checks = []
+    for kind, values in KEYS.items():
+        for some in (values, values[:2], values[2:3], (values[0], "NULL", values[4]), ("NULL",)):
+            view = f"held_{len(checks)}"
+            rows = ", ".join(f"(CAST({value} AS {kind}))" for value in some)
+            session.sql(f"SELECT * FROM VALUES {rows} AS v (k)").createOrReplaceTempView(view)
+            wanted = {(view, "k"): _kind(session.table(view), "k")}
+            if not wanted[view, "k"]:
+                assert kind in ("decimal(20,0)", "double", "timestamp_ntz")
+                continue
+            (found,) = ranges_of(session, wanted, {view: len(some)}).values()
+            condition = found.condition("k")
+            lost = f"count_if(NOT coalesce({condition}, FALSE)) AS lost"
+            checks.append(f"SELECT '{view} {kind}' AS what, {lost} FROM {view}")
+    lost = [row for row in session.sql(" UNION ALL ".join(checks)).collect() if row["lost"]]
+    assert not lost
+
+
+def test_a_narrowed_lookup_meets_all_rows(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "LARGE_TABLE_ROWS", 0)
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    one, two, three, four, five = KEYS["timestamp"]
+    places = {name: f"delta.`{tmp_path / name}`" for name in "fd"}
+    for name, column in (("f", "id int"), ("d", "name string")):
+        feed = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+        session.sql(f"CREATE TABLE {places[name]} ({column}, k timestamp) {feed}")
+    f, d = places["f"], places["d"]
+    rows = [f"({i}, {key})" for i, key in enumerate((one, two, three, four, "NULL"))]
+    session.sql(f"INSERT INTO {f} VALUES {', '.join(rows)}")
+    session.sql(f"INSERT INTO {d} VALUES ('a', {one}), ('b', {three}), ('c', NULL), ('d', {four})")
+    models = {name: model_of(tmp_path, name, sql) for name, sql in QUERIES.items()}
+    for model in models.values():
+        assert deltajoin.run(model, session).strategy == "full"
+    epochs = (
+        (f"UPDATE {f} SET k = {five} WHERE id = 2", f"INSERT INTO {f} VALUES (5, {one})"),
+        (f"INSERT INTO {d} VALUES ('e', {five}), ('f', {two})",),
+        (f"UPDATE {d} SET name = upper(name) WHERE k IS NULL OR k = {four}",),
+        (f"UPDATE {f} SET k = NULL WHERE id = 0", f"DELETE FROM {d} WHERE k = {five}"),
+    )
+    for number, statements in enumerate(epochs):
+        for statement in statements:
+            session.sql(statement)
+        for name, model in models.items():
+            record = deltajoin.run(model, session)
+            assert record.strategy == "incremental", record.detail
+            assert shown(deltajoin.read(model, session)) == as_written(session, places, name), (
+                f"{name}, epoch {number}"
+            )
+
+
+def model_of(folder: Path, name: str, sql: str) -> deltajoin.Model:
+    sources = {table: str(folder / table) for table in "fd"}
+    target = str(folder / f"target {name}")
+    return deltajoin.Model(name, sql, sources, target, {"f": ("id",), "d": ("name",)})
+
+
+def as_written(session: Any, places: dict[str, str], name: str) -> Counter[str]:
+    for table, place in places.items():
+        session.read.table(place).createOrReplaceTempView(table)
+    return shown(session.sql(QUERIES[name]))
+
+
+def shown(rows: Any) -> Counter[str]:
+    texts = rows.selectExpr(*(f"CAST(`{name}` AS string)" for name in rows.columns))
+    return Counter(map(str, texts.collect()))
+
+
+def test_a_narrowed_scan_leaves_files_out(spark: Any, tmp_path: Path) -> None:
+    place = str(tmp_path / "t")
+    rows = spark.range(0, 80, 1, 8).selectExpr("id", "CAST(id AS STRING) AS s")
+    rows.write.format("delta").save(place)
+    spark.read.format("delta").load(place).createOrReplaceTempView("narrowed_t")
+    spark.sql("SELECT * FROM VALUES (3L), (75L) AS t (k)").createOrReplaceTempView("narrowed_k")
+    key = {"column": "id", "held": [("narrowed_k", "k")]}
+    scans = [{"view": "narrowed_some", "of": "narrowed_t", "keys": [key]}]
+
+    Narrowing(spark, scans).hold({"narrowed_k": 2})
+
+    found = spark.table("narrowed_some")
+    assert len(found.inputFiles()) == 2
+    assert {row["id"] for row in found.collect()} == {3, 75}
