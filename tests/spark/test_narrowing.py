@@ -49,6 +49,7 @@ QUERIES = {
 @pytest.mark.parametrize("taken", [0, 20_000], ids=["by-parts", "by-values"])
 def test_ranges_hold_every_value(spark: Any, monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
     monkeypatch.setattr(narrowing, "_TAKEN", taken)
+    monkeypatch.setattr(narrowing, "RANGES", 2)
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     checks = []
@@ -62,9 +63,13 @@ def test_ranges_hold_every_value(spark: Any, monkeypatch: pytest.MonkeyPatch, ta
                 assert kind in ("decimal(20,0)", "double", "timestamp_ntz")
                 continue
             (found,) = ranges_of(session, wanted, {view: len(some)}).values()
-            condition = found.condition("k")
+            listed = f" AND {found.listed('k')}" if found.values else ""
+            assert bool(listed) == (len(some) > 3) or not taken
+            condition = found.condition("k") + listed
             lost = f"count_if(NOT coalesce({condition}, FALSE)) AS lost"
             checks.append(f"SELECT '{view} {kind}' AS what, {lost} FROM {view}")
+    session.sql("SELECT CAST(X'61FF' AS STRING) AS k").createOrReplaceTempView("held_bytes")
+    assert not ranges_of(session, {("held_bytes", "k"): "string"}, {"held_bytes": 1})
     lost = [row for row in session.sql(" UNION ALL ".join(checks)).collect() if row["lost"]]
     assert not lost
 

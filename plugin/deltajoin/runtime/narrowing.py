@@ -30,6 +30,8 @@ RANGES, WORTH = 32, 0.5
 _PARTS = 1024
 #: Of a view with at most so many rows, all values are taken to see its gaps.
 _TAKEN = 20_000
+#: Characters that a list of values has at most.
+_LISTED = 1_000_000
 _EPOCH = datetime(1970, 1, 1)
 _INTEGERS = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
 #: Type -> an integer for each value, in their order.
@@ -42,16 +44,25 @@ _AS_INTEGER = {
 
 @dataclass(frozen=True)
 class Ranges:
-    """Closed ranges of literals that hold all values of a column; `nulls`: it has NULLs too."""
+    """Closed ranges of literals that hold all values of a column; `nulls`: it has NULLs too.
+
+    `values` are the values themselves, where they are known and too many for a range each.
+    """
 
     ranges: tuple[tuple[str, str], ...]
     nulls: bool
+    values: tuple[str, ...] = ()
 
     def condition(self, column: str) -> str:
         """True for every row whose column is one of the values; as Spark SQL."""
         parts = [f"({column} >= {low} AND {column} <= {high})" for low, high in self.ranges]
         parts += [f"{column} IS NULL"] if self.nulls else []
         return f"({' OR '.join(parts)})" if parts else "FALSE"
+
+    def listed(self, column: str) -> str:
+        """The same, by the values themselves."""
+        among = f"{column} IN ({', '.join(self.values)})"
+        return f"({among} OR {column} IS NULL)" if self.nulls else among
 
 
 class Narrowing:
@@ -106,8 +117,9 @@ class Narrowing:
         conditions = []
         for key in scan["keys"]:
             values = self._values(key)
-            if values and self._common_type(scan["of"], key):
-                together = reduce(_united, [self._ranges[each] for each in values])
+            known = [self._ranges[each] for each in values if each in self._ranges]
+            if known and len(known) == len(values) and self._common_type(scan["of"], key):
+                together = reduce(_united, known)
                 conditions.append(together.condition(quoted(key["column"])))
         rows = self._spark.table(quoted(scan["of"]))
         if conditions:
@@ -122,13 +134,22 @@ def within(spark: SparkSession, view: str, rows: int, frame: DataFrame, columns:
     kinds = {(view, name): kind for name in columns if (kind := _kind(frame, name))}
     same = {(v, name): kind for (v, name), kind in kinds.items() if kind == _kind(held, name)}
     found = ranges_of(spark, same, {view: rows}) if rows else {}
-    return " AND ".join(each.condition(f"`t`.{quoted(name)}") for (_, name), each in found.items())
+    conditions = []
+    for (_, name), each in found.items():
+        column = f"`t`.{quoted(name)}"
+        conditions.append(each.condition(column))
+        if each.values:
+            conditions.append(each.listed(column))
+    return " AND ".join(conditions)
 
 
 def ranges_of(
     spark: SparkSession, wanted: dict[tuple[str, str], str], rows: dict[str, int]
 ) -> dict[tuple[str, str], Ranges]:
     """The ranges of some columns of materialised views, each (view, column) with its type.
+
+    Returns:
+        Nothing for a column with bytes that are no text.
 
     Args:
         rows: view -> rows. Of few rows all values are taken here, in one job a view; of the others
@@ -143,22 +164,30 @@ def ranges_of(
             known = {row[at] for row in taken}
             parts = [(value, value) for value in known if value is not None]
             found[view, name] = _ranges(wanted[view, name], parts, None in known)
-    large = [each for each in wanted if each not in found]
+    large = [(view, name) for view, name in wanted if rows[view] > _TAKEN]
     texts = [_summary(at, *each, wanted[each]) for at, each in enumerate(large)]
     told = spark.sql(" UNION ALL ".join(texts)).collect() if texts else []
     for at, each in enumerate(large):
         mine = [row for row in told if row["at"] == at]
         parts = [(row["low"], row["high"]) for row in mine if row["low"] is not None]
         found[each] = _ranges(wanted[each], parts, any(row["nulls"] for row in mine))
-    return found
+    return {each: ranges for each, ranges in found.items() if ranges is not None}
 
 
-def _ranges(kind: str, parts: list[tuple[Any, Any]], nulls: bool) -> Ranges:
+def _ranges(kind: str, parts: list[tuple[Any, Any]], nulls: bool) -> Ranges | None:
+    """The ranges of parts (least, greatest); None for bytes that are no text: no literal is."""
     if kind == "string":
-        ends = [(min(low for low, _ in parts), max(high for _, high in parts))] if parts else []
-        return Ranges(tuple((_text(low), _text(high)) for low, high in ends), nulls)
-    merged = merged_ranges([(int(low), int(high)) for low, high in parts])
-    return Ranges(tuple((_literal(kind, low), _literal(kind, high)) for low, high in merged), nulls)
+        if any("\ufffd" in text for part in parts for text in part):
+            return None
+        merged = [(min(low for low, _ in parts), max(high for _, high in parts))] if parts else []
+    else:
+        parts = [(int(low), int(high)) for low, high in parts]
+        merged = merged_ranges(parts)
+    single = len(parts) > RANGES and all(low == high for low, high in parts)
+    values = tuple(_literal(kind, low) for low, _ in sorted(parts)) if single else ()
+    values = values if sum(map(len, values)) <= _LISTED else ()
+    literals = tuple((_literal(kind, low), _literal(kind, high)) for low, high in merged)
+    return Ranges(literals, nulls, values)
 
 
 def _value(name: str, kind: str) -> str:
@@ -215,8 +244,11 @@ def _united(one: Ranges, other: Ranges) -> Ranges:
     return Ranges(one.ranges + other.ranges, one.nulls or other.nulls)
 
 
-def _literal(kind: str, value: int) -> str:
-    """An integer as a literal of its type; a MERGE leaves out files by plain literals only."""
+def _literal(kind: str, value: Any) -> str:
+    """A value, or the integer for one, as a literal of its type; a MERGE leaves out files by plain
+    literals only."""
+    if kind == "string":
+        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
     if kind in _INTEGERS:
         return f"{value}{_INTEGERS[kind]}"
     try:
@@ -225,10 +257,6 @@ def _literal(kind: str, value: int) -> str:
         return f"TIMESTAMP'{(_EPOCH + timedelta(microseconds=value)).isoformat()}Z'"
     except OverflowError:  # years that Python doesn't know
         return f"{'date_from_unix_date' if kind == 'date' else 'timestamp_micros'}({value})"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _kind(frame: DataFrame, name: str) -> str:
