@@ -14,10 +14,11 @@ export UV_SYSTEM_CERTS := $(if $(wildcard /etc/ssl/certs/*),true,false)
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
+SF := 1
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
 RANDOM := $(addprefix tests/property/test_,oracle.py trees.py layers.py written.py clock.py)
 
-.PHONY: help env demo test trust lint check accept bench bench-planner bench-orders clean
+.PHONY: help env demo test trust lint check accept bench bench-flights bench-planner bench-orders clean
 
 help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
@@ -26,7 +27,8 @@ help:
 	@echo 'make trust   21,000 random cases on DuckDB, 2,000 epochs and the corpus on Spark: over two hours'
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
-	@echo 'make bench   time runs against full rebuilds'
+	@echo 'make bench   TPC-H: runs against full rebuilds, rows compared; SF=10, options in BENCH'
+	@echo 'make bench-flights  a day of flights against a full rebuild'
 	@echo 'make bench-planner  join orders against brute force and long searches, planning times'
 	@echo 'make bench-orders   our join orders on Spark against its own; options in ORDERS'
 	@echo 'make clean   remove .venv and everything that was made'
@@ -78,6 +80,9 @@ accept: env
 	@git status --short tests/fixtures
 
 bench: env
+	@PYTHONPATH=plugin $(PY) -m examples.tpch.bench --sf $(SF) $(BENCH)
+
+bench-flights: env
 	@$(PY) examples/flights/bench.py
 
 bench-planner: env

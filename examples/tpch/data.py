@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CACHE = Path(__file__).resolve().parents[2] / ".bench"
-FILE_BYTES = 48 * 2**20
+FILE_BYTES = 36 * 2**20
 KEYS = {
     "nation": ("n_nationkey",),
     "region": ("r_regionkey",),
@@ -41,11 +41,15 @@ def default_folder(scale: float) -> Path:
 
 
 def session(scale: float) -> SparkSession:
-    """A local session with as many shuffle partitions as the scale asks for."""
+    """A local session with as many shuffle partitions as the scale asks for.
+
+    First builds are not computed twice, to be compared: the benchmark compares all rows itself.
+    """
     from deltajoin.runtime.session import local_session
 
     partitions = str(max(8, math.ceil(6.4 * scale)))
-    return local_session("deltajoin-tpch", conf={"spark.sql.shuffle.partitions": partitions})
+    conf = {"spark.sql.shuffle.partitions": partitions, "spark.deltajoin.compareRows": "0"}
+    return local_session("deltajoin-tpch", conf=conf)
 
 
 def make_tables(spark: SparkSession, home: Path, scale: float) -> Path:
@@ -73,14 +77,14 @@ def make_tables(spark: SparkSession, home: Path, scale: float) -> Path:
 
 
 def copy_tables(source: Path, place: Path) -> None:
-    """Copy a folder of Delta tables: data files, which nothing changes, are linked, logs copied."""
+    """Copy a folder of Delta tables: what nothing ever changes, the data files, are links."""
     shutil.rmtree(place, ignore_errors=True)
 
     def copy(old: str, new: str) -> None:
-        if "/_delta_log/" in old:
-            shutil.copyfile(old, new)
-        else:
+        if old.endswith(".parquet") and "/_delta_log/" not in old:
             os.link(old, new)
+        else:
+            shutil.copyfile(old, new)
 
     shutil.copytree(source, place, copy_function=copy)
 

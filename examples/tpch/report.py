@@ -1,10 +1,14 @@
-"""The figures of the benchmark and how they are told: medians, spread and ratios."""
+"""The figures of the benchmark and how they are told: medians, spread, ratios, the machine."""
 
 from __future__ import annotations
 
+import os
+import platform
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 OURS = "incremental"
@@ -12,38 +16,42 @@ OURS = "incremental"
 
 @dataclass
 class Case:
-    """One model under one batch: seconds of each round by side, seconds of each phase by side."""
+    """One model under one batch: its rounds by side, each as plain values with `seconds` in them.
+
+    `wrong` counts the rows that a side has wrong, for those whose rows were compared.
+    """
 
     model: str
     batch: str
-    equal: bool = True
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-    phases: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    rounds: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    wrong: dict[str, int] = field(default_factory=dict)
 
-    def add(self, side: str, seconds: float, phases: dict[str, float]) -> None:
-        """Note one round of a side."""
-        self.seconds.setdefault(side, []).append(round(seconds, 3))
-        self.phases.setdefault(side, []).append({k: round(v, 3) for k, v in phases.items()})
+    def seconds(self, side: str) -> list[float]:
+        """Seconds of each round of a side."""
+        return [found["seconds"] for found in self.rounds.get(side, [])]
 
     def ratio(self, side: str) -> float | None:
-        """How many times as long as ours a side took, by medians."""
-        if OURS not in self.seconds or side not in self.seconds:
-            return None
-        return statistics.median(self.seconds[side]) / statistics.median(self.seconds[OURS])
+        """How many times as long as ours a side took, by medians.
 
-    def line(self, warm_up: bool = False) -> str:
+        Example:
+            >>> times = {"incremental": [{"seconds": 2.0}], "full": [{"seconds": 9.0}]}
+            >>> Case("wide", "orders:0.1:clustered", times).ratio("full")
+            4.5
+        """
+        ours, theirs = self.seconds(OURS), self.seconds(side)
+        return statistics.median(theirs) / statistics.median(ours) if ours and theirs else None
+
+    def line(self) -> str:
         """The case in a line, with the phases of our last round."""
-        told = ", ".join(f"{side} {spread(times)}" for side, times in self.seconds.items())
-        phases = self.phases.get(OURS, [{}])[-1]
+        told = ", ".join(f"{side} {spread(self.seconds(side))}" for side in self.rounds)
+        phases = self.rounds.get(OURS, [{}])[-1].get("phases", {})
         parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in phases.items())
-        rows = "rows equal" if self.equal else "ROWS DIFFER"
-        return (
-            f"{self.model} {self.batch}{' (warm-up)' if warm_up else ''}: {told}; {rows}; {parts}"
-        )
+        return f"{self.model} {self.batch}: {told}; wrong rows {self.wrong}; {parts}"
 
     def to_dict(self) -> dict[str, Any]:
         """The case as plain values."""
-        return {**asdict(self), "ratio": {side: self.ratio(side) for side in self.seconds}}
+        ratios = {side: self.ratio(side) for side in self.rounds}
+        return {**vars(self), "ratio": ratios}
 
 
 def spread(seconds: Sequence[float]) -> str:
@@ -58,14 +66,36 @@ def spread(seconds: Sequence[float]) -> str:
 
 
 def markdown(cases: Sequence[Case]) -> str:
-    """A table with a line per case and a column per side: seconds, and the ratio to ours."""
-    sides = list(dict.fromkeys(side for case in cases for side in case.seconds))
-    others = [side for side in sides if side != OURS]
-    head = ["model", "batch", *sides, *(f"{side} / ours" for side in others), "rows"]
-    lines = [head, ["---"] * len(head)]
-    for case in cases:
-        seconds = [spread(case.seconds[side]) if side in case.seconds else "" for side in sides]
-        ratios = [f"{ratio:.1f}" if (ratio := case.ratio(side)) else "" for side in others]
-        rows = "equal" if case.equal else "DIFFER"
-        lines.append([case.model, case.batch, *seconds, *ratios, rows])
+    """A line per case, a column per side: the median with its spread, the ratio to ours in bold.
+
+    Wrong rows stand beside their side.
+    """
+    sides = list(dict.fromkeys(side for case in cases for side in case.rounds))
+    lines = [["model", "batch", *sides], ["---"] * (2 + len(sides))]
+    lines += [[case.model, case.batch, *(_cell(case, side) for side in sides)] for case in cases]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(case: Case, side: str) -> str:
+    if side not in case.rounds:
+        return ""
+    ratio = case.ratio(side)
+    parts = [spread(case.seconds(side))]
+    parts += [f"**{ratio:.1f}x**"] if ratio is not None and side != OURS else []
+    parts += [f"{case.wrong[side]:,} rows wrong"] if case.wrong.get(side) else []
+    return ", ".join(parts)
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on; the load tells how idle it was when they began."""
+    described = Path("/proc/cpuinfo")
+    lines = described.read_text().splitlines() if described.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "processor": names[0] if names else platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory, 1),
+        "load": os.getloadavg()[0],
+        "versions": {name: version(name) for name in ("pyspark", "delta-spark", "duckdb")},
+    }
