@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,35 +27,33 @@ from typing import TYPE_CHECKING
 from examples.tpch.changes import Batch, parse_batch
 from examples.tpch.data import default_folder, make_tables, session
 from examples.tpch.models import MODELS, batches_of
-from examples.tpch.report import Case, machine, markdown
+from examples.tpch.report import COLD, Case, machine, markdown
 from examples.tpch.sides import COMPARED, EXACT, SIDES, Workplace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLD = ("incremental", "full")
+TIMED_COLD = ("incremental", "full")
 
 
 def bench_model(
     place: Workplace, name: str, tables: Path, options: argparse.Namespace
-) -> list[Case]:
+) -> Iterator[Case]:
     """Build the targets, then time each batch."""
     for side, seconds in place.build(tables).items():
         print(f"  {name}: first build, {side}: {seconds:.1f} s", flush=True)
     batches = [parse_batch(text) for text in options.changes or batches_of(name)]
     one_round(place, Case(name, "warm-up"), batches[0], 0, options.sides)
-    cases = []
     for number, batch in enumerate(batches):
         case = Case(name, str(batch))
         for repeat in range(options.repeat):
             sides = options.sides[:: -1 if repeat % 2 else 1]
             one_round(place, case, batch, 1 + 100 * number + repeat, sides)
         if options.cold:
-            for side in COLD:
-                case.rounds[f"{side}, cold"] = [{"seconds": cold(place, name, side, options.sf)}]
+            for side in TIMED_COLD:
+                case.rounds[side + COLD] = [{"seconds": cold(place, name, side, options.sf)}]
         print(f"  {case.line()}", flush=True)
-        cases.append(case)
-    return cases
+        yield case
 
 
 def one_round(place: Workplace, case: Case, batch: Batch, seed: int, sides: Sequence[str]) -> None:
@@ -90,21 +88,22 @@ def cold(place: Workplace, model: str, side: str, scale: float) -> float:
 
 
 def bench(spark: SparkSession, options: argparse.Namespace) -> list[Case]:
-    """All cases of all models, in a folder of this process below the data's."""
+    """All cases of all models, made in a folder of this process; the JSON grows case by case."""
     home = options.data or default_folder(options.sf)
+    place = options.json or home / "bench.json"
+    found = {"scale": options.sf, "machine": machine()}
     tables = make_tables(spark, home, options.sf)
     cases: list[Case] = []
     for name in options.models:
         scratch = home / f"run-{os.getpid()}"
         try:
-            cases += bench_model(Workplace(spark, scratch, MODELS[name]), name, tables, options)
+            for case in bench_model(Workplace(spark, scratch, MODELS[name]), name, tables, options):
+                cases.append(case)
+                told = {**found, "cases": [case.to_dict() for case in cases]}
+                place.write_text(json.dumps(told, indent=2))
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    print(markdown(cases))
-    found = {"scale": options.sf, "machine": machine(), "cases": [c.to_dict() for c in cases]}
-    place = options.json or home / "bench.json"
-    place.write_text(json.dumps(found, indent=2))
-    print(f"\n{place}")
+    print(f"{markdown(cases)}\n\n{place}")
     return cases
 
 

@@ -41,7 +41,7 @@ def parse_batch(text: str) -> Batch:
         >>> parse_batch("orders:0.001:clustered")
         Batch(table='orders', share=0.001, shape='clustered')
     """
-    table, share, shape = text.split(":")
+    table, share, shape = (text + "::").split(":")[:3]
     if table not in COLUMNS or table == "lineitem" or shape not in SHAPES:
         raise ValueError(f"{text}: want orders, customer, part or supplier : share : {SHAPES}")
     if not 0 < float(share) <= 1:

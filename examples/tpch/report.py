@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-OURS = "incremental"
+OURS, COLD = "incremental", ", cold"
 
 
 @dataclass
@@ -31,14 +31,15 @@ class Case:
         return [found["seconds"] for found in self.rounds.get(side, [])]
 
     def ratio(self, side: str) -> float | None:
-        """How many times as long as ours a side took, by medians.
+        """How many times as long as ours a side took, by medians; cold against cold.
 
         Example:
             >>> times = {"incremental": [{"seconds": 2.0}], "full": [{"seconds": 9.0}]}
             >>> Case("wide", "orders:0.1:clustered", times).ratio("full")
             4.5
         """
-        ours, theirs = self.seconds(OURS), self.seconds(side)
+        ours = self.seconds(OURS + COLD if side.endswith(COLD) else OURS)
+        theirs = self.seconds(side)
         return statistics.median(theirs) / statistics.median(ours) if ours and theirs else None
 
     def line(self) -> str:
@@ -81,7 +82,8 @@ def _cell(case: Case, side: str) -> str:
         return ""
     ratio = case.ratio(side)
     parts = [spread(case.seconds(side))]
-    parts += [f"**{ratio:.1f}x**"] if ratio is not None and side != OURS else []
+    is_ours = side.removesuffix(COLD) == OURS
+    parts += [f"**{ratio:.1f}x**"] if ratio is not None and not is_ours else []
     parts += [f"{case.wrong[side]:,} rows wrong"] if case.wrong.get(side) else []
     return ", ".join(parts)
 
