@@ -43,7 +43,9 @@ def bench_model(
     for side, seconds in place.build(tables).items():
         print(f"  {name}: first build, {side}: {seconds:.1f} s", flush=True)
     batches = [parse_batch(text) for text in options.changes or batches_of(name)]
-    one_round(place, Case(name, "warm-up"), batches[0], 0, options.sides)
+    warm_up = Case(name, f"{batches[0]}, warm-up")
+    one_round(place, warm_up, batches[0], 0, options.sides)
+    print(f"  {warm_up.line()}", flush=True)
     for number, batch in enumerate(batches):
         case = Case(name, str(batch))
         for repeat in range(options.repeat):
@@ -95,14 +97,15 @@ def bench(spark: SparkSession, options: argparse.Namespace) -> list[Case]:
     tables = make_tables(spark, home, options.sf)
     cases: list[Case] = []
     for name in options.models:
-        scratch = home / f"run-{os.getpid()}"
+        scratch = home / (f"built-{name}" if options.reuse else f"run-{os.getpid()}")
         try:
             for case in bench_model(Workplace(spark, scratch, MODELS[name]), name, tables, options):
                 cases.append(case)
                 told = {**found, "cases": [case.to_dict() for case in cases]}
                 place.write_text(json.dumps(told, indent=2))
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            if not options.reuse:
+                shutil.rmtree(scratch, ignore_errors=True)
     print(f"{markdown(cases)}\n\n{place}")
     return cases
 
@@ -136,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sides", type=words, default=list(SIDES), help=", ".join(SIDES))
     parser.add_argument("--repeat", type=int, default=3, help="counted rounds of each case")
     parser.add_argument("--cold", action="store_true", help="time whole processes, too")
+    parser.add_argument("--reuse", action="store_true", help="keep first builds, use kept ones")
     parser.add_argument("--json", type=Path, help="where all figures go; default: beside the data")
     parser.add_argument("--once", help=argparse.SUPPRESS)
     return parser
