@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--sf", type=float, default=1.0, help="scale; 1 has 6 million lineitems")
     parser.add_argument("--data", type=Path, help="folder of the tables, kept for the next time")
-    parser.add_argument("--models", type=words, default=list(MODELS), help=", ".join(MODELS))
+    parser.add_argument("--models", type=words, default=["wide", "q5"], help=", ".join(MODELS))
     parser.add_argument("--changes", type=words, help="batches; default: those in models.py")
     parser.add_argument("--sides", type=words, default=list(SIDES), help=", ".join(SIDES))
     parser.add_argument("--repeat", type=int, default=3, help="counted rounds of each case")

@@ -88,12 +88,10 @@ MODELS = {
     "chain": (_WIDE, Table("margins", MARGINS, ("wide",))),
 }
 #: What is timed where no batch is named: much of the first model, one share of the others.
-SHARES = ("0.00001", "0.0001", "0.001", "0.01", "0.05", "0.2")
+SHARES = ("0.0001", "0.01")
 GRID = (
     *(f"orders:{share}:{shape}" for share in SHARES for shape in ("clustered", "scattered")),
     "customer:0.0001:scattered",
-    "customer:0.01:scattered",
-    "supplier:0.001:scattered",
 )
 ONE_SHARE = ("orders:0.001:clustered", "orders:0.001:scattered", "customer:0.001:scattered")
 
