@@ -63,9 +63,8 @@ def test_ranges_hold_every_value(spark: Any, monkeypatch: pytest.MonkeyPatch, ta
                 assert kind in ("decimal(20,0)", "double", "timestamp_ntz")
                 continue
             (found,) = ranges_of(session, wanted, {view: len(some)}).values()
-            listed = f" AND {found.listed('k')}" if found.values else ""
-            assert bool(listed) == (len(some) > 3) or not taken
-            condition = found.condition("k") + listed
+            assert bool(found.values) == (len(some) > 3) or not taken
+            condition = found.listed("k")
             lost = f"count_if(NOT coalesce({condition}, FALSE)) AS lost"
             checks.append(f"SELECT '{view} {kind}' AS what, {lost} FROM {view}")
     session.sql("SELECT CAST(X'61FF' AS STRING) AS k").createOrReplaceTempView("held_bytes")
@@ -104,6 +103,10 @@ def test_a_narrowed_lookup_meets_all_rows(
         for name, model in models.items():
             record = deltajoin.run(model, session)
             assert record.strategy == "incremental", record.detail
+            tables = set(record.narrowed or {})
+            assert tables & {
+                f"{table} version {at['version']}" for table, at in record.frontier.items()
+            }
             assert shown(deltajoin.read(model, session)) == as_written(session, places, name), (
                 f"{name}, epoch {number}"
             )
@@ -133,10 +136,12 @@ def test_a_narrowed_scan_leaves_files_out(spark: Any, tmp_path: Path) -> None:
     spark.read.format("delta").load(place).createOrReplaceTempView("narrowed_t")
     spark.sql("SELECT * FROM VALUES (3L), (75L) AS t (k)").createOrReplaceTempView("narrowed_k")
     key = {"column": "id", "held": [("narrowed_k", "k")]}
-    scans = [{"view": "narrowed_some", "of": "narrowed_t", "keys": [key]}]
+    scans = [{"view": "narrowed_some", "of": "narrowed_t", "keys": [key], "table": "t version 0"}]
 
-    Narrowing(spark, scans).hold({"narrowed_k": 2})
+    narrowed = Narrowing(spark, scans)
+    narrowed.hold({"narrowed_k": 2})
 
+    assert narrowed.used == {"t version 0": {"id": {"ranges": 2}}}
     found = spark.table("narrowed_some")
     assert len(found.inputFiles()) == 2
     assert {row["id"] for row in found.collect()} == {3, 75}

@@ -30,6 +30,8 @@ class AuditRecord:
     say; None for other strategies. `evidence` tells in what a rebuild was compared with the user's
     own text, or how it `differs`, so that the text itself was run. `clock`
     is the moment that the query's clock showed, `stamps` what the rows got that were written.
+    `narrowed` are reads within ranges of what changed: table -> column -> how many ranges, and how
+    many values where these were listed; None where none was.
     """
 
     model: str
@@ -65,6 +67,7 @@ class AuditRecord:
     stamps: Mapping[str, Any] | None = None
     written: str | None = None
     written_because: str | None = None
+    narrowed: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain values, keys sorted."""

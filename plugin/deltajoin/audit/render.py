@@ -91,8 +91,27 @@ def render_text(record: Mapping[str, Any]) -> str:
         lines += ["  " + line for line in derived_lines(derived)]
     for path in record["paths"]:
         lines += ["  " + line for line in path_lines(path)]
+    lines += _narrowed(record.get("narrowed") or {})
     lines += [f"  warning: {warning}" for warning in record["warnings"]]
     return "\n".join(lines)
+
+
+def _narrowed(tables: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
+    """Tables of which a run read no more than ranges of what changed.
+
+    Example:
+        >>> _narrowed({"target": {"id": {"ranges": 1, "values": 90}, "at": {"ranges": 3}}})
+        ['  target read within ranges of id (1, 90 values), at (3)']
+    """
+
+    def one(column: str, report: Mapping[str, int]) -> str:
+        listed = f", {report['values']:,} values" if "values" in report else ""
+        return f"{column} ({report['ranges']:,}{listed})"
+
+    return [
+        f"  {table} read within ranges of {', '.join(one(*each) for each in columns.items())}"
+        for table, columns in tables.items()
+    ]
 
 
 def _written(how: str | None, because: str | None) -> list[str]:

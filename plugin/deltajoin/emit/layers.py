@@ -119,4 +119,4 @@ def stored_of_touched(graph: JoinGraph, touched: str) -> NarrowedScan:
     assert made is not None  # noqa: S101 - the caller's promise
     pairs = zip(made.keys, made.key_outputs, strict=False)
     keys = tuple(NarrowedKey(stored, ((touched, key),)) for key, stored in pairs)
-    return NarrowedScan(TARGET_ROWS, TARGET_STORED, keys)
+    return NarrowedScan(TARGET_ROWS, TARGET_STORED, keys, "stored rows")

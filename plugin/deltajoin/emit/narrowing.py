@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.emit.ast import column, expression, pretty, table, union_all
+from deltajoin.emit.ast import column, expression, pretty, union_all
+from deltajoin.emit.ast import table as named_table
 from deltajoin.graph import ColumnRef
 
 #: A column of a view that is materialised when a scan within its values is opened.
@@ -34,22 +35,23 @@ class NarrowedKey:
 @dataclass(frozen=True)
 class NarrowedScan:
     """The rows of the view `of` within the ranges of all keys, or more of them; rows without a
-    value of a key among them."""
+    value of a key among them. `table` is what they are of, for people."""
 
     view: str
     of: str
     keys: tuple[NarrowedKey, ...]
+    table: str
 
     @property
     def sql(self) -> str:
         """The scan within one range a key, for people and for engines that take it as text."""
-        rows = exp.select("*").from_(table(self.of))
+        rows = exp.select("*").from_(named_table(self.of))
         return pretty(rows.where(*(_within(key) for key in self.keys)))
 
 
 def _within(key: NarrowedKey) -> exp.Expr:
     def bound(function: str) -> exp.Expr:
-        values = (exp.select(exp.alias_(column(n), "k")).from_(table(v)) for v, n in key.held)
+        values = (exp.select(exp.alias_(column(n), "k")).from_(named_table(v)) for v, n in key.held)
         select = exp.select(exp.func(function, exp.column("k")))
         return select.from_(union_all(*values).subquery("held")).subquery()
 

@@ -132,7 +132,8 @@ class Views:
             return scan.view
         found = self._narrowed.get((scan.view, keys))
         if found is None:
-            found = NarrowedScan(self._names.take(f"{scan.view}_within"), scan.view, keys)
+            view = self._names.take(f"{scan.view}_within")
+            found = NarrowedScan(view, scan.view, keys, f"{source} version {version}")
             self._narrowed[scan.view, keys] = found
         return found.view
 

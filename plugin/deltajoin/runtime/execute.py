@@ -28,7 +28,7 @@ from deltajoin.runtime.difference import counted_columns, counts_of, find_differ
 from deltajoin.runtime.evidence import Circumstances, Proof, by_own_text, hold_against
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
-from deltajoin.runtime.narrowing import Narrowing, within
+from deltajoin.runtime.narrowing import Narrowing
 from deltajoin.runtime.own_session import (
     commit_marks,
     for_few_rows,
@@ -87,6 +87,7 @@ class _Run:
         check_reading(spark, self.program.get("syntax", {}))
         parsed = self.plan["graph"] is not None
         self.spark = own_session(spark, self.plan["settings"], parsed)
+        self.narrowing = Narrowing(self.spark, [])
 
     def execute(self) -> dict[str, Any]:
         try:
@@ -210,12 +211,12 @@ class _Run:
     # incremental ------------------------------------------------------------------------------
 
     def _merge(self) -> None:
+        self.narrowing = Narrowing(self.spark, self.program.get("narrowed", []))
         open_scans(self.spark, self.program["scans"])
         if self.program["touched"]:
             stored = targets.read_stored(self.spark, self.target)
             stored.createOrReplaceTempView("target_stored")
         change_rows = materialise_changes(self.spark, self.program["feeds"])
-        self.narrowing = Narrowing(self.spark, self.program.get("narrowed", []))
         self.narrowing.hold(change_rows)
         self.derived = derive(
             self.spark, self.program.get("derived", []), change_rows, self.narrowing.hold
@@ -229,17 +230,19 @@ class _Run:
         self._commit_merge(counts, lookups)
 
     def _commit_merge(self, counts: dict[str, int], lookups: Lookups | None) -> None:
+        merge = self._merge_text(sum(counts.values()))
         metadata = self._metadata(counts, lookups)
         self.on_step("before_merge", {"rows": counts})
         marks = commit_marks(self.spark, _app(self.plan), self.plan["epoch"], metadata)
         with explained(f"merge into {self.target['place']}"), marks:
-            self.spark.sql(self._merge_text(sum(counts.values())))
+            self.spark.sql(merge)
 
     def _merge_text(self, rows: int) -> str:
         """The MERGE of so many rows, which looks for them within the ranges of their keys."""
-        stored = targets.read_stored(self.spark, self.target)
-        near = within(self.spark, "to_write", rows, stored, self.target["key"])
-        merge = self.program["merge"]
+        merge, near = self.program["merge"], ""
+        if rows:
+            stored = targets.read_stored(self.spark, self.target)
+            near = self.narrowing.of_target("to_write", rows, stored, self.target["key"])
         return f"{merge['into']}{near and f' AND {near}'}\n{merge['whens']}"
 
     def _compare(self) -> None:
@@ -328,6 +331,8 @@ class _Run:
             record["hidden"] = self.target["hidden"]
         if self.shadow is not None:
             record["shadow"] = self.shadow
+        if self.narrowing.used:
+            record["narrowed"] = self.narrowing.used
         record |= self._clock()
         if self.proof is not None:
             record["evidence"] = self.proof.report

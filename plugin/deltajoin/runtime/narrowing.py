@@ -60,9 +60,12 @@ class Ranges:
         return f"({' OR '.join(parts)})" if parts else "FALSE"
 
     def listed(self, column: str) -> str:
-        """The same, by the values themselves."""
+        """The same, by the values themselves where they are known."""
+        if not self.values:
+            return self.condition(column)
         among = f"{column} IN ({', '.join(self.values)})"
-        return f"({among} OR {column} IS NULL)" if self.nulls else among
+        among = f"({among} OR {column} IS NULL)" if self.nulls else among
+        return f"{self.condition(column)} AND {among}"
 
 
 class Narrowing:
@@ -72,6 +75,8 @@ class Narrowing:
         self._spark, self._waiting = spark, scans
         self._held: dict[str, int] = {}
         self._ranges: dict[tuple[str, str], Ranges] = {}
+        #: Table -> column -> how many ranges, and how many values where these were listed.
+        self.used: dict[str, dict[str, dict[str, int]]] = {}
 
     def hold(self, rows: dict[str, int]) -> None:
         """Some views are materialised, with so many rows: open the scans that waited for them.
@@ -87,6 +92,20 @@ class Narrowing:
             self._summarise(ready)
             for scan in ready:
                 self._open(scan)
+
+    def of_target(self, view: str, rows: int, stored: DataFrame, columns: list[str]) -> str:
+        """The condition that some columns of the target `t` have the values of those of a
+        materialised view of so many rows, under the same names; empty where none can be told."""
+        held = self._spark.table(quoted(view))
+        kinds = {(view, name): kind for name in columns if (kind := _kind(stored, name))}
+        same = {(v, name): kind for (v, name), kind in kinds.items() if kind == _kind(held, name)}
+        conditions = []
+        for (_, name), each in ranges_of(self._spark, same, {view: rows}).items():
+            conditions.append(each.listed(f"`t`.{quoted(name)}"))
+            listed = {"values": len(each.values)} if each.values else {}
+            used = self.used.setdefault("target", {})
+            used[name] = {"ranges": len(each.ranges), **listed}
+        return " AND ".join(conditions)
 
     def _summarise(self, scans: list[dict[str, Any]]) -> None:
         """The ranges of all columns that some scans ask for."""
@@ -121,26 +140,12 @@ class Narrowing:
             if known and len(known) == len(values) and self._common_type(scan["of"], key):
                 together = reduce(_united, known)
                 conditions.append(together.condition(quoted(key["column"])))
+                used = self.used.setdefault(scan["table"], {})
+                used[key["column"]] = {"ranges": len(together.ranges)}
         rows = self._spark.table(quoted(scan["of"]))
         if conditions:
             rows = rows.where(" AND ".join(conditions))
         rows.createOrReplaceTempView(quoted(scan["view"]))
-
-
-def within(spark: SparkSession, view: str, rows: int, frame: DataFrame, columns: list[str]) -> str:
-    """The condition that some columns of a frame lie within the ranges of those of a materialised
-    view of so many rows, under the same names; empty where none can be told."""
-    held = spark.table(quoted(view))
-    kinds = {(view, name): kind for name in columns if (kind := _kind(frame, name))}
-    same = {(v, name): kind for (v, name), kind in kinds.items() if kind == _kind(held, name)}
-    found = ranges_of(spark, same, {view: rows}) if rows else {}
-    conditions = []
-    for (_, name), each in found.items():
-        column = f"`t`.{quoted(name)}"
-        conditions.append(each.condition(column))
-        if each.values:
-            conditions.append(each.listed(column))
-    return " AND ".join(conditions)
 
 
 def ranges_of(
