@@ -69,18 +69,24 @@ def asked(pairs: Iterable[tuple[str, ColumnRef]], within: Within) -> tuple[Narro
     return tuple(NarrowedKey(name, tuple(sorted(values))) for name, values in sorted(held.items()))
 
 
-def equal_columns(conditions: Iterable[str], relation: str) -> list[tuple[str, ColumnRef]]:
-    """Columns of a relation, each with a column of another that a condition holds it equal to."""
+def equalities(conditions: Iterable[str], relation: str) -> list[tuple[str, exp.Expr]]:
+    """Columns of a relation, each with what a condition holds it equal to: an expression over
+    columns of others."""
     found = []
     for sql in conditions:
         node = expression(sql)
-        if not isinstance(node, exp.EQ):
-            continue
-        for mine, other in ((node.this, node.expression), (node.expression, node.this)):
-            if isinstance(mine, exp.Column) and isinstance(other, exp.Column):
-                if mine.table == relation != other.table:
-                    found.append((mine.name, (other.table, other.name)))
+        if isinstance(node, exp.EQ):
+            for mine, other in ((node.this, node.expression), (node.expression, node.this)):
+                tables = {part.table for part in other.find_all(exp.Column)}
+                if isinstance(mine, exp.Column) and mine.table == relation and tables:
+                    found += [(mine.name, other)] if relation not in tables else []
     return found
+
+
+def equal_columns(conditions: Iterable[str], relation: str) -> list[tuple[str, ColumnRef]]:
+    """Columns of a relation, each with a column of another that a condition holds it equal to."""
+    pairs = equalities(conditions, relation)
+    return [(n, (other.table, other.name)) for n, other in pairs if isinstance(other, exp.Column)]
 
 
 def carried_on(within: Within, conditions: Iterable[str], relation: str) -> Within:

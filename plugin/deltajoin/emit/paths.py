@@ -27,7 +27,7 @@ from deltajoin.emit.ast import (
     table,
     union_all,
 )
-from deltajoin.emit.narrowing import Within, asked, carried_on, equal_columns, of_all
+from deltajoin.emit.narrowing import Within, asked, carried_on, equal_columns, equalities, of_all
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
@@ -146,11 +146,11 @@ def looked_up_by(
     groups that the stream asks for: an engine takes the semi join below the making of groups."""
     within_keys = asked(equal_columns(step.on, step.relation), within)
     rows = table(views.looked_up(step.source, step.version, within_keys), step.relation)
-    pairs = [pair for sql in step.on if (pair := _equality(sql, step.relation))]
+    pairs = equalities(step.on, step.relation)
     if not views.is_derived(step.source) or not pairs:
         return rows
     keys = exp.select(
-        *(named(expression(asked, rename), f"k{i}") for i, (_, asked) in enumerate(pairs))
+        *(named(expression(text(wanted), rename), f"k{i}") for i, (_, wanted) in enumerate(pairs))
     )
     keys = keys.from_(table(stream, alias)).distinct()
     on = [
@@ -162,22 +162,6 @@ def looked_up_by(
         keys.subquery(exp.to_identifier(KEYS, quoted=True)), on=exp.and_(*on), join_type="left semi"
     )
     return asked_for.subquery(exp.to_identifier(step.relation, quoted=True))
-
-
-def _equality(sql: str, relation: str) -> tuple[str, str] | None:
-    """`relation`.`column` = what the stream has: the column, and the other side's text."""
-    node = expression(sql)
-    if not isinstance(node, exp.EQ):
-        return None
-    for mine, other in ((node.this, node.expression), (node.expression, node.this)):
-        tables = {part.table for part in other.find_all(exp.Column)}
-        if (
-            isinstance(mine, exp.Column)
-            and mine.table == relation
-            and tables - {relation} == tables
-        ):
-            return (mine.name, text(other)) if tables else None
-    return None
 
 
 def join_on(select: exp.Select, right: exp.Expr, on: list[exp.Expr]) -> exp.Select:
