@@ -32,6 +32,8 @@ _PARTS = 1024
 _TAKEN = 20_000
 #: Characters that a list of values has at most.
 _LISTED = 1_000_000
+#: Columns of a target without a key whose ranges are looked at.
+_COMPARED = 8
 _EPOCH = datetime(1970, 1, 1)
 _INTEGERS = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
 #: Type -> an integer for each value, in their order.
@@ -93,18 +95,26 @@ class Narrowing:
             for scan in ready:
                 self._open(scan)
 
-    def of_target(self, view: str, rows: int, stored: DataFrame, columns: list[str]) -> str:
-        """The condition that some columns of the target `t` have the values of those of a
-        materialised view of so many rows, under the same names; empty where none can be told."""
+    def of_target(self, view: str, rows: int, stored: DataFrame, key: list[str]) -> str:
+        """The condition that rows of the target `t` have keys of a materialised view of so many
+        rows, or without a key some columns alike; empty where none can be told."""
         held = self._spark.table(quoted(view))
-        kinds = {(view, name): kind for name in columns if (kind := _kind(stored, name))}
-        same = {(v, name): kind for (v, name), kind in kinds.items() if kind == _kind(held, name)}
-        conditions = []
-        for (_, name), each in ranges_of(self._spark, same, {view: rows}).items():
-            conditions.append(each.listed(f"`t`.{quoted(name)}"))
-            listed = {"values": len(each.values)} if each.values else {}
-            used = self.used.setdefault("target", {})
-            used[name] = {"ranges": len(each.ranges), **listed}
+        both = [name for name in stored.columns if name in held.columns]
+        kinds = {name: _kind(stored, name) for name in key or both}
+        wanted = [name for name, kind in kinds.items() if kind and kind == _kind(held, name)]
+        if not key:
+            wanted = [name for name in wanted if kinds[name] in _AS_INTEGER][:_COMPARED]
+        asked = {(view, name): kinds[name] for name in wanted}
+        ranges = ranges_of(self._spark, asked, {view: rows})
+        most = max(ranges, key=lambda each: len(ranges[each].values), default=None)
+        conditions, used = [], self.used.setdefault("target", {})
+        for (_, name), each in ranges.items():
+            column, used[name] = f"`t`.{quoted(name)}", {"ranges": len(each.ranges)}
+            if (view, name) == most and each.values:
+                used[name]["values"] = len(each.values)
+                conditions.append(each.listed(column))
+            else:
+                conditions.append(each.condition(column))
         return " AND ".join(conditions)
 
     def _summarise(self, scans: list[dict[str, Any]]) -> None:
