@@ -106,7 +106,9 @@ class Narrowing:
             wanted = [name for name in wanted if kinds[name] in _AS_INTEGER][:_COMPARED]
         asked = {(view, name): kinds[name] for name in wanted}
         ranges = ranges_of(self._spark, asked, {view: rows})
-        most = max(ranges, key=lambda each: len(ranges[each].values), default=None)
+        if not ranges:
+            return ""
+        most = max(ranges, key=lambda each: len(ranges[each].values))
         conditions, used = [], self.used.setdefault("target", {})
         for (_, name), each in ranges.items():
             column, used[name] = f"`t`.{quoted(name)}", {"ranges": len(each.ranges)}
