@@ -22,6 +22,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import deltajoin
+from deltajoin.delta import route
 from deltajoin.names import SHOWN
 from deltajoin.planner import lookup
 from deltajoin.runtime import narrowing
@@ -61,7 +62,8 @@ def some_lookups_are_narrowed(
     other half and more all are listed."""
     seed = next(iter(request.node.callspec.params.values()))
     if seed % 2:
-        monkeypatch.setattr(lookup, "LARGE_TABLE_ROWS", 0)
+        for module in (lookup, route):
+            monkeypatch.setattr(module, "LARGE_TABLE_ROWS", 0)
     if seed % 4 == 1:
         monkeypatch.setattr(narrowing, "_TAKEN", 0)
     elif seed % 4:
