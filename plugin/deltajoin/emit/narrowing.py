@@ -35,7 +35,8 @@ class NarrowedKey:
 @dataclass(frozen=True)
 class NarrowedScan:
     """The rows of the view `of` within the ranges of all keys, or more of them; rows without a
-    value of a key among them. `table` is what they are of, for people."""
+    value of a key only where a NULL is among its values. `table` is what they are of, for people.
+    """
 
     view: str
     of: str
@@ -50,14 +51,16 @@ class NarrowedScan:
 
 
 def _within(key: NarrowedKey) -> exp.Expr:
-    def bound(function: str) -> exp.Expr:
-        values = (exp.select(exp.alias_(column(n), "k")).from_(named_table(v)) for v, n in key.held)
-        select = exp.select(exp.func(function, exp.column("k")))
-        return select.from_(union_all(*values).subquery("held")).subquery()
+    def of_values(value: exp.Expr) -> exp.Expr:
+        held = (exp.select(exp.alias_(column(n), "k")).from_(named_table(v)) for v, n in key.held)
+        return exp.select(value).from_(union_all(*held).subquery("held")).subquery()
 
-    mine = column(key.column)
-    missing = exp.Is(this=mine.copy(), expression=exp.Null())
-    return exp.or_(exp.Between(this=mine, low=bound("min"), high=bound("max")), missing)
+    mine, value = column(key.column), exp.column("k")
+    low, high = (of_values(exp.func(name, value)) for name in ("min", "max"))
+    has_null = exp.case().when(exp.Is(this=value, expression=exp.Null()), "1").else_("0")
+    nulls = exp.EQ(this=of_values(exp.Max(this=has_null)), expression=exp.Literal.number(1))
+    missing = exp.and_(exp.Is(this=mine.copy(), expression=exp.Null()), nulls)
+    return exp.or_(exp.Between(this=mine, low=low, high=high), missing)
 
 
 def asked(pairs: Iterable[tuple[str, ColumnRef]], within: Within) -> tuple[NarrowedKey, ...]:
@@ -90,7 +93,10 @@ def equal_columns(conditions: Iterable[str], relation: str) -> list[tuple[str, C
 
 
 def carried_on(within: Within, conditions: Iterable[str], relation: str) -> Within:
-    """What bounds the stream's columns once a relation is looked up under some conditions."""
+    """What bounds the stream's columns once a relation is joined inner under some conditions.
+
+    Columns of another join are not bounded: they may be NULL where no value is, and `<=>` asks.
+    """
     pairs = equal_columns(conditions, relation)
     return {**within, **{(relation, name): within[ref] for name, ref in pairs if ref in within}}
 

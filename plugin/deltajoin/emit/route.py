@@ -30,7 +30,7 @@ from deltajoin.emit.ast import (
     union_all,
 )
 from deltajoin.emit.group import REGROUPED
-from deltajoin.emit.narrowing import Within, asked, carried_on, of_all
+from deltajoin.emit.narrowing import Within, asked, carried_on
 from deltajoin.emit.paths import (
     PathProgram,
     SharedProgram,
@@ -253,13 +253,13 @@ class _Route:
         select = exp.select(*columns, column(WEIGHT, alias)).from_(table(stream.view, alias))
         right = looked_up_by(step, self._views, stream.view, rename, alias, stream.within)
         select = _join(select, right, on, _JOIN.get(step.kind, ""))
-        within = carried_on(stream.within, step.on, step.relation)
         if step.kind != "inner":
-            return self._emit(select, refs, label, stream.rows, within)
+            return self._emit(select, refs, label, stream.rows, stream.within)
         if self._is_sent(stream, step):
             select = broadcast(select, alias)
         # within a side, estimates are for one row that enters it
         rows = stream.rows * max(1, step.estimated_rows) if label is None else step.estimated_rows
+        within = carried_on(stream.within, step.on, step.relation)
         return self._emit(select, refs, label, float(rows), within)
 
     def _is_sent(self, stream: _Stream, step: LookupStep) -> bool:
@@ -276,8 +276,7 @@ class _Route:
         columns, refs = self._joined(step, stream, side, needed)
         select = exp.select(*columns, column(WEIGHT, "stream")).from_(table(stream.view, "stream"))
         select = _join(select, table(side.view, "side"), on, _JOIN[step.kind])
-        within = {**side.within, **stream.within}
-        return self._emit(select, refs, label, stream.rows, within)
+        return self._emit(select, refs, label, stream.rows, stream.within)
 
     def _flip(
         self, step: LookupStep, stream: _Stream, needed: set[ColumnRef], label: str | None
@@ -304,8 +303,7 @@ class _Route:
         select = exp.select(*columns, named(weight, WEIGHT)).from_(twice.subquery("stream"))
         side = exp.union(*sides, distinct=False).subquery("side")
         joined = _join(select, side, on, _JOIN[step.kind])
-        within = {**of_all((after.within, before.within)), **stream.within}
-        return self._emit(joined, refs, label, stream.rows, within)
+        return self._emit(joined, refs, label, stream.rows, stream.within)
 
     def _side(
         self,
