@@ -9,23 +9,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.audit.explain import explanation
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import AuditRecord, from_commit
-from deltajoin.audit.render import render_plan
 from deltajoin.catalog import TargetState, load_source, load_target, normalise
-from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.frontier import Frontier, refuse_behind
-from deltajoin.delta.history import committed_record
-from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan
-from deltajoin.delta.shadow import with_shadow
+from deltajoin.delta.history import epochs_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
 from deltajoin.names import quote_dotted
+from deltajoin.noop import find_noop, noop_record
 from deltajoin.places import (
     Locate,
     Sessions,
@@ -35,12 +30,13 @@ from deltajoin.places import (
     sources_read,
 )
 from deltajoin.runtime.target import BACKING_SUFFIX
-from deltajoin.sql.tables import source_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["explain", "finish", "freeze", "plan", "read", "run", "source_names"]
+    from deltajoin.delta.plan import DeltaPlan
+
+__all__ = ["explain", "finish", "freeze", "plan", "read", "run"]
 
 OnStep = Callable[[str, dict[str, Any]], None]
 
@@ -65,6 +61,9 @@ def plan(
         DeltaJoinError: whatever rules the model or its tables out; with `at` also NOT_IN_FRONTIER,
             FRONTIER_LOST, FRONTIER_BEHIND.
     """
+    from deltajoin.delta.build import Inputs, build_plan
+    from deltajoin.delta.shadow import with_shadow
+
     if at is not None and not isinstance(at, Frontier):
         at = Frontier.read(at)
     load = load_source if at is None else at.table
@@ -88,6 +87,9 @@ def _load_target(
 def explain(planned: DeltaPlan) -> str:
     """The plan for people: strategy and reason, how each operator is kept, orders with runner-up,
     lookup paths with what is expected of each lookup."""
+    from deltajoin.audit.explain import explanation
+    from deltajoin.audit.render import render_plan
+
     return render_plan(planned.to_dict(), explanation(planned))
 
 
@@ -104,8 +106,8 @@ def freeze(planned: DeltaPlan) -> DeltaPlan:
     if planned.strategy != "noop" and state is not None:
         ledger = Ledger(state.location)
         ledger.rebuild(state)
-        records = (committed_record(commit.user_metadata) for commit in state.commits)
-        if any(record and record["epoch"] == planned.epoch for record in records):
+        _, last = next(epochs_of(state), (None, None))
+        if last is not None and last["epoch"] >= planned.epoch:
             raise _overtaken(planned)
         ledger.freeze(planned.to_dict())
     return planned
@@ -145,6 +147,10 @@ def run(
     """
     step = on_step or (lambda name, info: None)
     sessions = Sessions(spark)
+    unchanged = find_noop(model, sessions.locate) if plan is None and at is None else None
+    if unchanged is not None:
+        step("planned", {"strategy": unchanged.strategy, "reason": unchanged.reason})
+        return unchanged
     planned = plan or _plan(model, sessions, at, clock)
     step("planned", {"strategy": planned.strategy, "reason": planned.reason})
     if planned.strategy == "noop":
@@ -180,50 +186,14 @@ def _plan(
 
 
 def _noop(planned: DeltaPlan) -> AuditRecord:
-    """The finding that nothing changed; also heals an audit file that a killed run left out."""
+    """The finding that nothing changed."""
     location = planned.target.location
     state = load_target(location) if location else None
     if state is None:
         raise AssertionError("a no-op has a target")
-    Ledger(state.location).rebuild(state)
-    state = _as_of(state, planned.epoch)
-    last = _last_record(state)
-    return AuditRecord(
-        model=planned.model,
-        target=planned.target.place,
-        strategy="noop",
-        reason=planned.reason,
-        detail=planned.detail,
-        epoch=planned.epoch,
-        frontier=planned.frontier(),
-        paths=(),
-        plan_hash=planned.hash,
-        fingerprint=planned.fingerprint,
-        kind=last.kind,
-        key=last.key,
-        columns=last.columns,
-        hidden=last.hidden,
-        rows={"inserted": 0, "updated": 0, "deleted": 0},
-        mode=planned.mode,
-        settings=last.settings,
-        warnings=planned.warnings,
-        target_version=state.version,
-        location=state.location,
-    )
-
-
-def _as_of(state: TargetState, epoch: int) -> TargetState:
-    """The target without what a run beside this one has committed since the epoch."""
-    later = [
-        commit.version
-        for commit in state.commits
-        if (record := committed_record(commit.user_metadata)) and record["epoch"] > epoch
-    ]
-    if not later:
-        return state
-    version = min(later) - 1
-    commits = tuple(commit for commit in state.commits if commit.version <= version)
-    return replace(state, version=version, commits=commits)
+    at = planned.frontier()
+    place, mode = planned.target.place, planned.mode
+    return noop_record(state, planned.epoch, place, mode, at, planned.warnings)
 
 
 def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
@@ -233,6 +203,8 @@ def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
         DeltaJoinError: COMMIT_MISSING if the epoch is not committed, CONCURRENT_RUN if another
             plan committed it.
     """
+    from deltajoin.delta.plan import UNDER_A_VIEW
+
     if planned.strategy == "noop":
         return _noop(planned)
     location = planned.target.location
@@ -247,9 +219,10 @@ def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
 
 def _write_audit(location: str | None, planned: DeltaPlan) -> AuditRecord:
     state = load_target(location) if location else None
-    for commit in state.commits if state else ():
-        record = committed_record(commit.user_metadata)
-        if state is None or record is None or record["epoch"] != planned.epoch:
+    for commit, record in epochs_of(state):
+        if state is None or record["epoch"] < planned.epoch:
+            break
+        if record["epoch"] > planned.epoch:
             continue
         if record["plan_hash"] != planned.hash:
             raise _overtaken(planned)
@@ -284,9 +257,8 @@ def read(model: Model, spark: SparkSession) -> DataFrame:
 
 
 def _last_record(state: TargetState) -> AuditRecord:
-    for commit in state.commits:
-        if committed_record(commit.user_metadata) is not None:
-            return from_commit(commit, state.location)
+    for commit, _ in epochs_of(state):
+        return from_commit(commit, state.location)
     raise DeltaJoinError(
         "TARGET_MISSING", "the target holds no epoch yet", where=state.location, remedy="Run it."
     )

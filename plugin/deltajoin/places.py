@@ -15,8 +15,6 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
 from deltajoin.runtime.target import BACKING_SUFFIX
-from deltajoin.sql.dialect import Unreadable, parse
-from deltajoin.sql.tables import resolve_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +24,9 @@ Locate = Callable[[str], str | None]
 
 def sources_read(model: Model) -> tuple[str, ...]:
     """The sources that the model's query reads, sorted; all where only Spark can read it."""
+    from deltajoin.sql.dialect import Unreadable, parse
+    from deltajoin.sql.tables import resolve_tables
+
     try:
         return resolve_tables(parse(model.sql), model.sources)
     except Unreadable:

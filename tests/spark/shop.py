@@ -22,7 +22,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 import deltajoin
 from deltajoin.audit.verify import verify
 from deltajoin.catalog import TargetState, load_target
-from deltajoin.delta.history import committed_record
+from deltajoin.delta.history import epochs_of
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 SQL = """
@@ -117,8 +117,7 @@ def epochs(state: TargetState) -> list[int]:
 
 def records(state: TargetState) -> list[dict[str, Any]]:
     """What the commits of the target's history carry, newest first."""
-    found = (committed_record(commit.user_metadata) for commit in state.commits)
-    return [record for record in found if record is not None]
+    return [record for _, record in epochs_of(state)]
 
 
 def assert_right(shop: Shop, last: int, sql: str = SQL) -> None:

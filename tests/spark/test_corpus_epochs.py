@@ -21,7 +21,8 @@ import deltajoin
 from deltajoin.catalog import Column, TableState, TargetState, load_source
 from deltajoin.catalog.target import TargetCommit
 from deltajoin.delta.build import Inputs, build_plan
-from deltajoin.delta.plan import RULES, DeltaPlan, Target
+from deltajoin.delta.format import RULES
+from deltajoin.delta.plan import DeltaPlan, Target
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.emit.state import TARGET_STORED
 from deltajoin.emit.write import TO_WRITE

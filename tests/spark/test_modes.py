@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 import deltajoin
 from deltajoin.api import finish, freeze
-from deltajoin.delta.plan import RULES
+from deltajoin.delta.format import RULES
 from deltajoin.emit.job import job_source, write_job
 from deltajoin.runtime.session import submit_conf, submit_environment
 from tests.spark import shop as shops

@@ -30,12 +30,13 @@ def test_commits_come_newest_first_with_metadata_and_transactions(tmp_path: Path
     assert (target.location, target.version) == (path, 2)
     assert target.columns == (Column("a", "int", True),)
     assert target.properties == (("delta.appendOnly", "false"),)
+    commits = list(target.commits)
     assert [c.version for c in target.commits] == [2, 1, 0]
     assert [c.operation for c in target.commits] == ["OPTIMIZE", "WRITE", "WRITE"]
     assert [c.data_change for c in target.commits] == [False, True, True]
     assert [c.user_metadata for c in target.commits] == [None, '{"deltajoin":{"epoch":1}}', None]
-    assert target.commits[1].metrics["num_added_rows"] == 2
-    assert target.commits[0].timestamp_ms >= target.commits[2].timestamp_ms > 1_600_000_000_000
+    assert commits[1].metrics["num_added_rows"] == 2
+    assert commits[0].timestamp_ms >= commits[2].timestamp_ms > 1_600_000_000_000
     assert (target.transaction("model"), target.transaction("other")) == (7, None)
 
 
@@ -59,6 +60,21 @@ def test_history_goes_back_as_far_as_the_log(tmp_path: Path) -> None:
     target = load_target(str(path))
     assert target is not None
     assert [c.version for c in target.commits] == [2]
+
+
+def test_history_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for _ in range(3):
+        write_deltalake(path, VALUES, mode="append")
+    target = load_target(str(path))
+    (path / "_delta_log" / f"{0:020d}.json").write_text("broken")
+    assert target is not None
+    one, other = iter(target.commits), iter(target.commits)
+    assert [next(one).version, next(other).version, next(other).version] == [2, 2, 1]
+    assert next(one).version == 1
+    with pytest.raises(DeltaJoinError) as refused:
+        next(one)
+    assert refused.value.code == "TARGET_UNREADABLE"
 
 
 @pytest.mark.parametrize("there", ["nothing", "empty", "ledger", "empty log"])

@@ -16,7 +16,7 @@ import pytest
 import deltajoin
 from deltajoin.catalog import ChangedFiles, Column, TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
-from deltajoin.delta.plan import RULES
+from deltajoin.delta.format import RULES
 from deltajoin.delta.strategy import Decision, Obstacle, Situation, decide
 from deltajoin.emit.job import describe_job, job_source, write_job
 from deltajoin.emit.sql import build_program

@@ -12,7 +12,8 @@ import pytest
 import deltajoin
 from deltajoin.catalog import Column, TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
-from deltajoin.delta.plan import RULES, DeltaPlan
+from deltajoin.delta.format import RULES
+from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.rebuild import FEW_ROWS, REMEMBERED
 from deltajoin.emit.job import job_source
 from tests.unit import flights

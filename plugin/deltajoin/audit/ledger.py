@@ -16,8 +16,8 @@ from typing import Any
 
 from deltajoin.audit.record import AuditRecord, from_commit
 from deltajoin.catalog import Store, TargetState
-from deltajoin.delta.history import committed_record
-from deltajoin.delta.plan import canonical_json
+from deltajoin.delta.format import canonical_json
+from deltajoin.delta.history import epochs_of
 
 
 class Ledger:
@@ -54,13 +54,18 @@ class Ledger:
 
     def rebuild(self, state: TargetState) -> tuple[int, ...]:
         """Write every audit file that is missing and that the history still holds."""
-        present = set(self.epochs())
-        rebuilt: list[int] = []
-        for commit in state.commits:
-            record = committed_record(commit.user_metadata)
-            if record is not None and record["epoch"] not in present:
+        present, rebuilt = set(self.epochs()), []
+        missing: set[int] | None = None
+        for commit, record in epochs_of(state):
+            epoch = int(record["epoch"])
+            if missing is None:  # the newest of ours
+                missing = set(range(1, epoch + 1)) - present
+            if epoch in missing:
                 self.write(from_commit(commit, state.location))
-                rebuilt.append(int(record["epoch"]))
+                rebuilt.append(epoch)
+            missing.discard(epoch)
+            if not missing:
+                break
         return tuple(sorted(rebuilt))
 
     def _read(self, name: str) -> dict[str, Any] | None:

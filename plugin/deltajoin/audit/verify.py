@@ -13,8 +13,8 @@ from typing import Any
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import from_commit
 from deltajoin.catalog import TargetState
-from deltajoin.delta.history import committed_record
-from deltajoin.delta.plan import digest
+from deltajoin.delta.format import digest
+from deltajoin.delta.history import committed_record, epochs_of
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,7 @@ class Finding:
 
 def history(state: TargetState) -> tuple[dict[str, Any], ...]:
     """The audit records that the target's commits carry, oldest epoch first, as plain values."""
-    records = [
-        from_commit(commit, state.location).to_dict()
-        for commit in state.commits
-        if committed_record(commit.user_metadata) is not None
-    ]
+    records = [from_commit(commit, state.location).to_dict() for commit, _ in epochs_of(state)]
     return tuple(sorted(records, key=lambda record: (record["epoch"], record["target_version"])))
 
 

@@ -8,13 +8,21 @@ from deltajoin.catalog.files import normalise, overlap
 from deltajoin.catalog.schema import Column, schema_hash
 from deltajoin.catalog.static import load_source
 from deltajoin.catalog.store import Store
-from deltajoin.catalog.table import Consumed, StaticFiles, TableState, load_table, small_files
-from deltajoin.catalog.target import TargetCommit, TargetState, load_target
+from deltajoin.catalog.table import (
+    Consumed,
+    StaticFiles,
+    TableState,
+    load_table,
+    newest_version,
+    small_files,
+)
+from deltajoin.catalog.target import Commits, TargetCommit, TargetState, load_target
 
 __all__ = [
     "ChangedFiles",
     "Changes",
     "Column",
+    "Commits",
     "Consumed",
     "StaticFiles",
     "Store",
@@ -24,6 +32,7 @@ __all__ = [
     "load_source",
     "load_table",
     "load_target",
+    "newest_version",
     "normalise",
     "overlap",
     "read_changes",

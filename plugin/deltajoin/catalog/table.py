@@ -118,6 +118,12 @@ def open_table(location: str, version: int | None = None) -> DeltaTable:
     return DeltaTable(location, version=version)
 
 
+def newest_version(location: str) -> tuple[str, int]:
+    """The id of a table, and its newest version."""
+    table = open_table(normalise(location))
+    return str(table.metadata().id), table.version()
+
+
 def small_files(location: str, version: int) -> tuple[str, ...]:
     """`TableState.small` of an older version; () too where there is none any more."""
     from deltalake.exceptions import DeltaError

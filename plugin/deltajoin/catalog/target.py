@@ -1,7 +1,8 @@
 """The target table and its own history: what deltajoin committed, and what others did.
 
 Rule: the truth about epochs is the target's commits, newest first, as far back as the log has
-files. Spark and delta-rs both keep a writer's text under `commitInfo.userMetadata` (delta-rs: a
+files, each read when it is asked for. Spark and delta-rs both keep a writer's text under
+`commitInfo.userMetadata` (delta-rs: a
 custom key of that name). A folder that holds only the ledger is no target yet: a plan is frozen
 there before the first commit.
 """
@@ -9,8 +10,9 @@ there before the first commit.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import Any
 
 from deltajoin.catalog.files import normalise, open_files
@@ -42,7 +44,7 @@ class TargetState:
     version: int
     columns: tuple[Column, ...]
     properties: tuple[tuple[str, str], ...]
-    commits: tuple[TargetCommit, ...]
+    commits: Iterable[TargetCommit]
     _opened: Any = field(default=None, repr=False, compare=False)
 
     def transaction(self, app_id: str) -> int | None:
@@ -50,6 +52,22 @@ class TargetState:
         table = self._opened or open_table(self.location, self.version)
         found: int | None = table.transaction_version(app_id)
         return found
+
+
+class Commits(Iterable[TargetCommit]):
+    """Commits, newest first, each read when it is first asked for and kept."""
+
+    def __init__(self, unread: Iterator[TargetCommit]) -> None:
+        self._unread = unread
+        self._read: list[TargetCommit] = []
+
+    def __iter__(self) -> Iterator[TargetCommit]:
+        for at in count():
+            if at == len(self._read):
+                self._read += islice(self._unread, 1)
+            if at == len(self._read):
+                return
+            yield self._read[at]
 
 
 def load_target(location: str) -> TargetState | None:
@@ -63,17 +81,11 @@ def load_target(location: str) -> TargetState | None:
         table = open_table(location)
         metadata = table.metadata()
         columns = columns_of(table.schema().to_json())
-        commits = _commits(location, table.version())
+        versions = _versions(location, table.version())
     except TableNotFoundError:
         return None
     except Exception as failure:
-        reason = " ".join(str(failure).split())[:300].rstrip(".")
-        raise DeltaJoinError(
-            "TARGET_UNREADABLE",
-            f"the target's Delta log cannot be read: {reason}",
-            where=location,
-            remedy="Repair the table, or choose another target.",
-        ) from failure
+        raise _unreadable(location, failure) from failure
     properties = {k: v for k, v in metadata.configuration.items() if v is not None}
     return TargetState(
         location=location,
@@ -81,7 +93,7 @@ def load_target(location: str) -> TargetState | None:
         version=table.version(),
         columns=columns,
         properties=tuple(sorted(properties.items())),
-        commits=commits,
+        commits=Commits(_commits(location, versions)),
         _opened=table,
     )
 
@@ -101,11 +113,31 @@ def _has_log(location: str) -> bool:
     )
 
 
-def _commits(location: str, newest: int) -> tuple[TargetCommit, ...]:
+def _versions(location: str, newest: int) -> list[int]:
+    """The versions up to the newest whose commits have a file, newest first."""
+    versions, _ = commit_versions(open_files(location))
+    return [version for version in reversed(versions) if version <= newest]
+
+
+def _commits(location: str, versions: list[int]) -> Iterator[TargetCommit]:
     files = open_files(location)
-    versions, _ = commit_versions(files)
-    found = (read_commit(files, version) for version in reversed(versions) if version <= newest)
-    return tuple(_target_commit(commit) for commit in found if commit is not None)
+    for version in versions:
+        try:
+            commit = read_commit(files, version)
+        except Exception as failure:
+            raise _unreadable(location, failure) from failure
+        if commit is not None:
+            yield _target_commit(commit)
+
+
+def _unreadable(location: str, failure: Exception) -> DeltaJoinError:
+    reason = " ".join(str(failure).split())[:300].rstrip(".")
+    return DeltaJoinError(
+        "TARGET_UNREADABLE",
+        f"the target's Delta log cannot be read: {reason}",
+        where=location,
+        remedy="Repair the table, or choose another target.",
+    )
 
 
 def _target_commit(commit: Commit) -> TargetCommit:

@@ -23,6 +23,7 @@ from deltajoin.delta.derived import (
 )
 from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.evidence import found_to_differ
+from deltajoin.delta.format import RULES, model_hash
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.knowledge import (
     Declared,
@@ -35,7 +36,7 @@ from deltajoin.delta.knowledge import (
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
-from deltajoin.delta.plan import RULES, UNDER_A_VIEW, DeltaPlan, Target, fingerprint
+from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
@@ -150,6 +151,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     return DeltaPlan(
         model=model.name,
         fingerprint=mark,
+        model_hash=model_hash(model),
         sql=model.sql,
         mode=model.mode,
         strategy=decision.strategy,

@@ -8,8 +8,9 @@ rules change: what we kept of it would be kept wrong.
 
 from __future__ import annotations
 
+from deltajoin.delta.format import RULES
 from deltajoin.delta.history import Record
-from deltajoin.delta.plan import RULES, DeltaPlan
+from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.strategy import Obstacle
 
 #: Reasons of a rebuild that nothing has vouched for yet.

@@ -22,7 +22,7 @@ from typing import Any
 from deltajoin.catalog import TableState, TargetState, load_source, load_table, normalise
 from deltajoin.catalog.history import metadata_at
 from deltajoin.catalog.static import STATIC
-from deltajoin.delta.history import committed_record
+from deltajoin.delta.history import epochs_of
 from deltajoin.errors import DeltaJoinError
 
 
@@ -126,9 +126,7 @@ def refuse_behind(tables: Mapping[str, TableState], target: TargetState | None) 
     Raises:
         DeltaJoinError: FRONTIER_BEHIND.
     """
-    commits = target.commits if target else ()
-    records = (committed_record(commit.user_metadata) for commit in commits)
-    last = next((record for record in records if record is not None), None)
+    _, last = next(epochs_of(target), (None, None))
     for name, entry in sorted(last["frontier"].items()) if last else ():
         table, consumed = tables.get(name), int(entry["version"])
         if table is None or table.version >= consumed:

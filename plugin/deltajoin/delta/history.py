@@ -9,12 +9,12 @@ of the user. Commits that change no rows (OPTIMIZE, VACUUM, table properties) ar
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltajoin.catalog import TargetState
-from deltajoin.delta.plan import FORMAT
+from deltajoin.catalog import TargetCommit, TargetState
+from deltajoin.delta.format import FORMAT
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
@@ -84,6 +84,14 @@ def _check_foreign(found: str | None, model: Model) -> None:
             where=model.target,
             remedy="Run once with mode full to rebuild it, and let only deltajoin write to it.",
         )
+
+
+def epochs_of(state: TargetState | None) -> Iterator[tuple[TargetCommit, dict[str, Any]]]:
+    """The commits of a target that carry a record, newest first, each with it."""
+    for commit in state.commits if state else ():
+        record = committed_record(commit.user_metadata)
+        if record is not None:
+            yield commit, record
 
 
 def committed_record(metadata: str | None) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltajoin.catalog import TableState, TargetState
-from deltajoin.delta.history import committed_record
+from deltajoin.delta.history import epochs_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.statistics import (
@@ -114,10 +114,7 @@ def last_sketches(state: TargetState | None, mark: str) -> Sketches:
 
 
 def _recorded(state: TargetState | None, mark: str) -> Iterator[Mapping[str, Any]]:
-    for commit in state.commits if state else ():
-        record = committed_record(commit.user_metadata)
-        if record is not None and record.get("fingerprint") == mark:
-            yield record
+    return (record for _, record in epochs_of(state) if record.get("fingerprint") == mark)
 
 
 def resolve_references(

@@ -6,7 +6,6 @@ target's ledger before any work, and its hash is what the commit is checked agai
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 
 from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
+from deltajoin.delta.format import FORMAT, RULES, canonical_json, digest, noop_hash
 from deltajoin.delta.state import GroupState
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import Core, JoinGraph, Predicate, Stamp, with_stamps
@@ -24,30 +24,8 @@ from deltajoin.planner.statistics import Sketches, Statistics
 from deltajoin.sql.dialect import spelled
 from deltajoin.sql.stamps import masked
 
-FORMAT = 1
-#: Version of the rules that decide which rows a query has. One that is mended so that rows may
-#: differ raises it: a target that was built by another version is rebuilt once (RULES_CHANGED).
-#:
-#:     1   expressions run as they were written: brackets, casts, intervals, operators, clauses
-#:     2   -0.0, NaN and collations through groups, windows, unions, keys and derived sources
-RULES = 2
 #: Kinds of targets whose table lies under a view in a catalog.
 UNDER_A_VIEW = ("bag", "grouped")
-
-
-def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no spaces.
-
-    Example:
-        >>> canonical_json({"b": 1, "a": (2, "é")})
-        '{"a":[2,"é"],"b":1}'
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def digest(value: Any) -> str:
-    """SHA-256 of the canonical JSON, in hexadecimal."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -143,6 +121,7 @@ class DeltaPlan:
 
     model: str
     fingerprint: str
+    model_hash: str
     sql: str
     mode: str
     strategy: str
@@ -181,12 +160,11 @@ class DeltaPlan:
         return self.find_full_query()
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values; `plan_hash` is over all the others, but for the order of the
-        whole query where there is nothing to do."""
+        """The plan as plain values; `plan_hash` is over all the others, of a plan without work over
+        what was found unchanged."""
         full = None if self.full_query is None else self.full_query.to_dict()
-        if self.strategy != "noop":
-            return _hashed({**self._content(), "full_query": full})
-        return {**_hashed(self._content()), **_plain({"full_query": full})}
+        content = _plain({**self._content(), "full_query": full})
+        return {**content, "plan_hash": self._noop_hash or digest(content)}
 
     def _content(self) -> dict[str, Any]:
         content: dict[str, Any] = {
@@ -194,6 +172,7 @@ class DeltaPlan:
             "rules": RULES,
             "model": self.model,
             "fingerprint": self.fingerprint,
+            "model_hash": self.model_hash,
             "sql": self.sql,
             "mode": self.mode,
             "strategy": self.strategy,
@@ -257,19 +236,20 @@ class DeltaPlan:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the plan's canonical JSON."""
-        plain = _hashed(self._content()) if self.strategy == "noop" else self.to_dict()
-        return str(plain["plan_hash"])
+        """SHA-256 that identifies the plan, in hexadecimal."""
+        return self._noop_hash or str(self.to_dict()["plan_hash"])
+
+    @property
+    def _noop_hash(self) -> str:
+        """The hash of a plan without work; empty for another."""
+        if self.strategy != "noop":
+            return ""
+        return noop_hash(self.model, self.epoch, self.fingerprint, self.frontier())
 
 
 def _plain(content: dict[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(canonical_json(content))
     return plain
-
-
-def _hashed(content: dict[str, Any]) -> dict[str, Any]:
-    plain = _plain(content)
-    return {**plain, "plan_hash": digest(plain)}
 
 
 #: Fields of a graph that say something of few queries; left out where they are empty.

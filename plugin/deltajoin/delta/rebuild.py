@@ -23,7 +23,7 @@ from typing import Any
 
 from deltajoin.catalog import Column, TargetState
 from deltajoin.delta.epochs import SourceVersion
-from deltajoin.delta.history import committed_record
+from deltajoin.delta.history import epochs_of
 from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.delta.sources import share
 from deltajoin.delta.strategy import Decision
@@ -112,9 +112,8 @@ def _last_share(state: TargetState, mark: str) -> float | None:
     """The share of rows that the last difference changed; None where it says nothing of the next:
     few rows, another definition, long ago."""
     overwritten = 0
-    for commit in state.commits:
-        record = committed_record(commit.user_metadata)
-        if record is None or record["strategy"] != "full":
+    for _, record in epochs_of(state):
+        if record["strategy"] != "full":
             continue
         if record["fingerprint"] != mark or overwritten == REMEMBERED:
             return None

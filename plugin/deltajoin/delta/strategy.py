@@ -49,6 +49,9 @@ class Decision:
     detail: str
 
 
+NO_CHANGE = Decision("noop", "NO_CHANGE", "no source changed since the last epoch")
+
+
 @dataclass(frozen=True)
 class Situation:
     """What the decision depends on; `dear` tells why finding the change costs more than all,
@@ -101,7 +104,7 @@ def decide(now: Situation) -> Decision:
 def _unchanged(now: Situation) -> Decision:
     if now.clock:
         return Decision("full", "CLOCK_MOVED", now.clock)
-    return Decision("noop", "NO_CHANGE", "no source changed since the last epoch")
+    return NO_CHANGE
 
 
 def _cheaper(now: Situation) -> Decision | None:

@@ -239,7 +239,7 @@ class _Run:
 
     def _merge_text(self, rows: int) -> str:
         """The MERGE of so many rows, which looks for them within the ranges of their keys."""
-        merge, near = self.program["merge"], ""
+        merge, near = self.program["merge"], "FALSE"
         if rows:
             stored = targets.read_stored(self.spark, self.target)
             near = self.narrowing.of_target("to_write", rows, stored, self.target["key"])
@@ -303,6 +303,7 @@ class _Run:
             "mode": plan["mode"],
             "plan_hash": plan["plan_hash"],
             "fingerprint": plan["fingerprint"],
+            "model_hash": plan["model_hash"],
             "frontier": plan["frontier"],
             "paths": paths,
             "order": _order_record(plan),

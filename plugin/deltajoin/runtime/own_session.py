@@ -54,6 +54,8 @@ _FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
+    # A small file is written anew in one job; to mark rows of it as deleted takes Delta seven.
+    "spark.databricks.delta.merge.deletionVectors.persistent": "false",
 }
 
 
@@ -126,14 +128,17 @@ def _number_of_rows(caller: SparkSession, setting: str, default: int) -> int:
 @contextmanager
 def for_few_rows(own: SparkSession) -> Iterator[None]:
     """Plans made inside are interpreted, and not planned anew between their stages."""
-    before = {key: str(own.conf.get(key)) for key in _FOR_FEW_ROWS}
+    before = {key: own.conf.get(key, None) for key in _FOR_FEW_ROWS}
     for key, value in _FOR_FEW_ROWS.items():
         own.conf.set(key, value)
     try:
         yield
     finally:
-        for key, value in before.items():
-            own.conf.set(key, value)
+        for key, old in before.items():
+            if old is None:
+                own.conf.unset(key)
+            else:
+                own.conf.set(key, old)
 
 
 @contextmanager

@@ -135,7 +135,7 @@ def _read(
 ) -> tuple[WrittenOut, tuple[str, ...]]:
     """The SQL down to tables, and its tables; where Spark alone can read it, those that dbt says it
     depends on."""
-    from deltajoin.api import source_names
+    from deltajoin.sql.tables import source_names
 
     if is_readable(sql):
         written = write_out(sql, views)

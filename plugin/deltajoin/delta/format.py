@@ -1,0 +1,45 @@
+"""How plans and commits are written down, and what identifies them. Nothing here imports a parser:
+a run with nothing to do is found by these alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from deltajoin.model import Model
+
+FORMAT = 1
+#: Version of the rules that decide which rows a query has. One that is mended so that rows may
+#: differ raises it: a target that was built by another version is rebuilt once (RULES_CHANGED).
+#:
+#:     1   expressions run as they were written: brackets, casts, intervals, operators, clauses
+#:     2   -0.0, NaN and collations through groups, windows, unions, keys and derived sources
+RULES = 2
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no spaces.
+
+    Example:
+        >>> canonical_json({"b": 1, "a": (2, "é")})
+        '{"a":[2,"é"],"b":1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def model_hash(model: Model) -> str:
+    """Identity of a model as it is declared, under our rules: equal text, tables and options."""
+    return digest({"format": FORMAT, "rules": RULES, "model": model.to_dict()})
+
+
+def noop_hash(model: str, epoch: int, fingerprint: str, frontier: Mapping[str, Any]) -> str:
+    """Identity of the finding that a model's sources stand where its last epoch read them."""
+    return digest({"model": model, "epoch": epoch, "meaning": fingerprint, "frontier": frontier})

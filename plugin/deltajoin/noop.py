@@ -1,0 +1,104 @@
+"""A run with nothing to do, found from the last commit before any SQL is parsed.
+
+Rule: where the model is declared as it was, no clock is read, and every source is the table and
+stands at the version that the last epoch read, a plan could only say NO_CHANGE. Whatever is not so,
+or can't be told here, is the planner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from deltajoin.audit.ledger import Ledger
+from deltajoin.audit.record import AuditRecord, from_commit
+from deltajoin.catalog import Commits, TargetState, load_target, newest_version, normalise
+from deltajoin.delta.format import model_hash, noop_hash
+from deltajoin.delta.history import epochs_of, last_epoch
+from deltajoin.delta.strategy import NO_CHANGE
+from deltajoin.model import Model
+from deltajoin.places import Locate, find_target, source_place
+
+
+def find_noop(model: Model, locate: Locate | None) -> AuditRecord | None:
+    """The record of a run without work; None where the planner must look."""
+    if model.mode == "full":
+        return None
+    try:
+        location, _ = find_target(model, locate)
+        state = load_target(location) if location else None
+        last = last_epoch(state, model).record
+        if state is None or last is None or "clock" in last:
+            return None
+        if last.get("model_hash") != model_hash(model):
+            return None
+        frontier = _where_it_was(model, last["frontier"], locate)
+    except Exception:  # the planner refuses it with code and place
+        return None
+    if frontier is None:
+        return None
+    return noop_record(state, int(last["epoch"]), model.target, model.mode, frontier)
+
+
+def _where_it_was(
+    model: Model, read: Mapping[str, Mapping[str, Any]], locate: Locate | None
+) -> dict[str, dict[str, Any]] | None:
+    """The frontier of a run now; None where a source stands elsewhere than it was read."""
+    frontier = {}
+    for name, entry in read.items():
+        place = source_place(model, name, locate)
+        if newest_version(place) != (entry["id"], entry["version"]):
+            return None
+        unchanged = {"previous": entry["version"], "kind": None, "method": None}
+        frontier[name] = {**entry, "location": normalise(place), **unchanged}
+    return frontier
+
+
+def noop_record(
+    state: TargetState,
+    epoch: int,
+    target: str,
+    mode: str,
+    frontier: Mapping[str, Mapping[str, Any]],
+    warnings: tuple[str, ...] = (),
+) -> AuditRecord:
+    """The finding that nothing changed since an epoch; also heals an audit file that a killed run
+    left out."""
+    Ledger(state.location).rebuild(state)
+    state = _as_of(state, epoch)
+    commit, _ = next(epochs_of(state))
+    last = from_commit(commit, state.location)
+    return AuditRecord(
+        model=last.model,
+        target=target,
+        strategy=NO_CHANGE.strategy,
+        reason=NO_CHANGE.reason,
+        detail=NO_CHANGE.detail,
+        epoch=epoch,
+        frontier=frontier,
+        paths=(),
+        plan_hash=noop_hash(last.model, epoch, last.fingerprint, frontier),
+        fingerprint=last.fingerprint,
+        kind=last.kind,
+        key=last.key,
+        columns=last.columns,
+        hidden=last.hidden,
+        rows={"inserted": 0, "updated": 0, "deleted": 0},
+        mode=mode,
+        settings=last.settings,
+        warnings=warnings,
+        target_version=state.version,
+        location=state.location,
+    )
+
+
+def _as_of(state: TargetState, epoch: int) -> TargetState:
+    """The target without what a run beside this one has committed since the epoch."""
+    version = state.version
+    for commit, record in epochs_of(state):
+        if record["epoch"] <= epoch:
+            break
+        version = commit.version - 1
+    commits = (commit for commit in state.commits if commit.version <= version)
+    return replace(state, version=version, commits=Commits(commits))
