@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,7 @@ from deltajoin.places import (
     source_place,
     sources_read,
 )
+from deltajoin.runtime.stopwatch import Stopwatch
 from deltajoin.runtime.target import BACKING_SUFFIX
 
 if TYPE_CHECKING:
@@ -64,6 +67,7 @@ def plan(
     from deltajoin.delta.build import Inputs, build_plan
     from deltajoin.delta.shadow import with_shadow
 
+    began = time.monotonic()
     if at is not None and not isinstance(at, Frontier):
         at = Frontier.read(at)
     load = load_source if at is None else at.table
@@ -73,7 +77,7 @@ def plan(
         refuse_behind(tables, state)
     now = datetime.now(UTC) if clock is None else clock.astimezone(UTC)
     planned = build_plan(model, Inputs(tables, location, state, backing, now))
-    return with_shadow(planned, state)
+    return replace(with_shadow(planned, state), seconds=time.monotonic() - began)
 
 
 def _load_target(
@@ -146,7 +150,9 @@ def run(
         DeltaJoinError: with nothing committed, except COMMIT_MISSING.
     """
     step = on_step or (lambda name, info: None)
-    sessions = Sessions(spark)
+    watch = Stopwatch(planning=plan.seconds if plan else 0.0)
+    watch.begin("planning", f"of {model.name}")
+    sessions = Sessions(spark, watch)
     unchanged = find_noop(model, sessions.locate) if plan is None and at is None else None
     if unchanged is not None:
         step("planned", {"strategy": unchanged.strategy, "reason": unchanged.reason})
@@ -170,8 +176,8 @@ def run(
     if planned.target.exists:
         freeze(planned)
         step("plan_frozen", frozen)
-    commit = execute(sessions.get(), job, passed)
-    record = _write_audit(normalise(commit["location"]), planned)
+    commit = execute(sessions.get(), job, passed, watch)
+    record = _write_audit(normalise(commit["location"]), planned, watch)
     step("audit_written", {"epoch": record.epoch})
     return record
 
@@ -217,7 +223,9 @@ def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
     return _write_audit(location, planned)
 
 
-def _write_audit(location: str | None, planned: DeltaPlan) -> AuditRecord:
+def _write_audit(
+    location: str | None, planned: DeltaPlan, watch: Stopwatch | None = None
+) -> AuditRecord:
     state = load_target(location) if location else None
     for commit, record in epochs_of(state):
         if state is None or record["epoch"] < planned.epoch:
@@ -228,6 +236,8 @@ def _write_audit(location: str | None, planned: DeltaPlan) -> AuditRecord:
             raise _overtaken(planned)
         audit, ledger = from_commit(commit, state.location), Ledger(state.location)
         ledger.settle(planned.to_dict())
+        if watch is not None:
+            audit = replace(audit, phases=watch.phases, seconds=watch.seconds)
         ledger.write(audit)
         return audit
     raise DeltaJoinError(

@@ -14,6 +14,7 @@ from deltajoin.delta.frontier import place
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
+from deltajoin.runtime.stopwatch import Stopwatch
 from deltajoin.runtime.target import BACKING_SUFFIX
 
 if TYPE_CHECKING:
@@ -123,14 +124,18 @@ def _full_name(name: str, sessions: Sessions) -> str:
 class Sessions:
     """A session that is started at its first use."""
 
-    def __init__(self, spark: SparkSession | Callable[[], SparkSession]) -> None:
+    def __init__(
+        self, spark: SparkSession | Callable[[], SparkSession], watch: Stopwatch | None = None
+    ) -> None:
         self._spark = spark
+        self._watch = watch or Stopwatch()
         self._started: SparkSession | None = None
 
     def get(self) -> SparkSession:
         """The session."""
         if self._started is None:
-            self._started = self._spark() if callable(self._spark) else self._spark
+            with self._watch.during("start"):
+                self._started = self._spark() if callable(self._spark) else self._spark
         return self._started
 
     def locate(self, name: str) -> str | None:

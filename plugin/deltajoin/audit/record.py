@@ -20,11 +20,12 @@ from deltajoin.delta.history import committed_record
 class AuditRecord:
     """One epoch of one model, or the finding that nothing had changed (`noop`).
 
-    `rows` counts target rows inserted, updated, deleted. `seconds` is the run's own time up to its
-    commit. `frontier` maps a source to the version consumed. `shadow` is what mode shadow compared:
-    rows of the query, rows that differ (none), tolerances of float columns. `derived` are the
-    sources that are subqueries: groups touched, rows of their change, paths. `hidden` are columns
-    that the table holds beside `columns`; None where there are none. `rules` is the version of the
+    `rows` counts target rows inserted, updated, deleted. `phases` are the seconds of the run by
+    phase (`runtime/stopwatch.py`), `seconds` all of them: to the end, but only up to the write in a
+    record that was made anew from the commit. `frontier` maps a source to the version consumed.
+    `shadow` is what mode shadow compared: rows of the query, rows that differ (none), tolerances of
+    float columns. `derived` are the sources that are subqueries: groups touched, rows of their
+    change, paths. `hidden` are columns that the table holds beside `columns`; None where there are none. `rules` is the version of the
     rules by which it ran, None before they had one. `written` tells how a rebuild was written, by
     "difference" or "overwrite", `written_because` why it was overwritten where the reason doesn't
     say; None for other strategies. `evidence` tells in what a rebuild was compared with the user's
@@ -59,6 +60,7 @@ class AuditRecord:
     started_at: str | None = None
     committed_at: str | None = None
     seconds: float | None = None
+    phases: Mapping[str, float] | None = None
     location: str | None = field(default=None)
     shadow: Mapping[str, Any] | None = None
     derived: tuple[Mapping[str, Any], ...] = ()

@@ -82,6 +82,9 @@ def render_text(record: Mapping[str, Any]) -> str:
             f"-{rows.get('deleted', 0):,}  target version {record['target_version']}  "
             f"{record['seconds']} s  plan {record['plan_hash'][:12]}"
         )
+    if record.get("phases"):
+        times = ", ".join(f"{phase} {took:.1f}" for phase, took in record["phases"].items())
+        lines.append(f"  seconds: {times}")
     lines += _written(record.get("written"), record.get("written_because"))
     if record.get("shadow"):
         rows = record["shadow"]["rows"]

@@ -79,8 +79,9 @@ def _check_epoch(ledger: Ledger, epoch: int, committed: dict[str, Any]) -> list[
 
 
 def _differing(written: dict[str, Any], committed: dict[str, Any]) -> list[str]:
-    """Fields that differ; the folder apart, which a moved target keeps as it was."""
-    names = {*written, *committed} - {"location"}
+    """Fields that differ; apart from the folder, which a moved target keeps as it was, and from
+    times, which the file alone knows to the end."""
+    names = {*written, *committed} - {"location", "phases", "seconds"}
     return sorted(name for name in names if written.get(name) != committed.get(name))
 
 

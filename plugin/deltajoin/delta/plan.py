@@ -116,7 +116,8 @@ class DeltaPlan:
     earlier orders that were given up. `differs` says how our form of the query was found to differ
     from its text, by which it is run therefore. `clock` is the moment that the query's clock shows,
     None for a query without. `statistics` and `rebuilt_because` (what stands against keeping the
-    query incrementally) are for explain; they are no part of the plan's identity.
+    query incrementally) are for explain, `seconds` are those that planning took; they are no part
+    of the plan's identity.
     """
 
     model: str
@@ -148,6 +149,7 @@ class DeltaPlan:
     differs: str = ""
     replanned: tuple[str, ...] = ()
     rebuild: Rebuild | None = None
+    seconds: float = field(default=0.0, compare=False)
 
     @property
     def is_unreadable(self) -> bool:

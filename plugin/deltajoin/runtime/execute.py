@@ -45,6 +45,7 @@ from deltajoin.runtime.read import (
 )
 from deltajoin.runtime.settings import check_reading, drift, read_settings
 from deltajoin.runtime.shadow import compare
+from deltajoin.runtime.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,9 +55,15 @@ METADATA_KEY = "deltajoin"
 
 
 def execute(
-    spark: SparkSession, job: dict[str, Any], on_step: OnStep | None = None
+    spark: SparkSession,
+    job: dict[str, Any],
+    on_step: OnStep | None = None,
+    watch: Stopwatch | None = None,
 ) -> dict[str, Any]:
     """Run a plan and commit its epoch.
+
+    Args:
+        watch: has the phases before this one, and gets those of the run.
 
     Returns:
         {"record": what the commit carries, "version": the target's, "location": its folder}.
@@ -65,11 +72,15 @@ def execute(
         DeltaJoinError: KEY_VIOLATED, TARGET_DRIFT, SHADOW_MISMATCH, CONCURRENT_RUN,
             SOURCE_FILES_MISSING, SPARK_ANALYSIS, SPARK_FAILED; nothing is committed then.
     """
-    return _Run(spark, job, on_step or (lambda name, info: None)).execute()
+    told = on_step or (lambda name, info: None)
+    return _Run(spark, job, told, watch or Stopwatch()).execute()
 
 
 class _Run:
-    def __init__(self, spark: SparkSession, job: dict[str, Any], on_step: OnStep) -> None:
+    def __init__(
+        self, spark: SparkSession, job: dict[str, Any], on_step: OnStep, watch: Stopwatch
+    ) -> None:
+        self.watch = watch
         self.plan: dict[str, Any] = job["plan"]
         self.program: dict[str, Any] = job["program"]
         self.target: dict[str, Any] = dict(self.plan["target"])
@@ -96,6 +107,7 @@ class _Run:
             if self.proof is not None:
                 self.proof.rows.unpersist()
         self.on_step("after_merge", {})
+        self.watch.begin("verification")
         commit = self._verify()
         self.on_step("verified", {"version": commit["version"]})
         forget_views(self.spark)
@@ -122,6 +134,7 @@ class _Run:
     # full -------------------------------------------------------------------------------------
 
     def _rebuild(self) -> None:
+        self.watch.begin("query", f"of {self.plan['model']}: {self.plan['reason']}")
         open_scans(self.spark, self.program["scans"])
         self._check_keys()
         self.sketches = self._counted()
@@ -139,6 +152,7 @@ class _Run:
             return self._commit_merge(counts, None)
         self.on_step("changes_materialised", {})
         metadata = self._metadata({}, None)
+        self.watch.begin("write", f"of {self.target['place']}")
         self.on_step("before_merge", {})
         with explained(f"write of {self.target['place']}"):
             (
@@ -211,6 +225,7 @@ class _Run:
     # incremental ------------------------------------------------------------------------------
 
     def _merge(self) -> None:
+        self.watch.begin("changes", _changes_told(self.program["feeds"]))
         self.narrowing = Narrowing(self.spark, self.program.get("narrowed", []))
         open_scans(self.spark, self.program["scans"])
         if self.program["touched"]:
@@ -222,6 +237,7 @@ class _Run:
             self.spark, self.program.get("derived", []), change_rows, self.narrowing.hold
         )
         self.on_step("changes_materialised", {"rows": change_rows})
+        self.watch.begin("lookups", _paths_told(self.plan["paths"], change_rows))
         with explained("lookup paths"):
             paths, shared = self.program["paths"], self.program["shared"]
             lookups = start_lookups(self.spark, paths, shared, change_rows)
@@ -232,6 +248,7 @@ class _Run:
     def _commit_merge(self, counts: dict[str, int], lookups: Lookups | None) -> None:
         merge = self._merge_text(sum(counts.values()))
         metadata = self._metadata(counts, lookups)
+        self.watch.begin("write", f"of {sum(counts.values()):,} rows into {self.target['place']}")
         self.on_step("before_merge", {"rows": counts})
         marks = commit_marks(self.spark, _app(self.plan), self.plan["epoch"], metadata)
         with explained(f"merge into {self.target['place']}"), marks:
@@ -248,6 +265,7 @@ class _Run:
     def _compare(self) -> None:
         shadow = self.program.get("shadow")
         if shadow is not None:
+            self.watch.begin("comparison", "with the whole query")
             floats = self.plan["shadow"]["floats"]
             self.shadow = compare(self.spark, shadow, self.target, floats)
             self.on_step("compared", {"rows": self.shadow["rows"]})
@@ -319,7 +337,8 @@ class _Run:
             ],
             "run_id": self.run_id,
             "started_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
-            "seconds": round(time.time() - self.started, 3),
+            "phases": self.watch.phases,
+            "seconds": self.watch.seconds,
         }
         record |= {name: value for name, value in self.written.items() if value}
         if self.rebuilt_rows is not None:
@@ -392,6 +411,15 @@ class _Run:
 
 def _app(plan: dict[str, Any]) -> str:
     return f"deltajoin:{plan['model']}"
+
+
+def _changes_told(feeds: list[dict[str, Any]]) -> str:
+    return "of " + ", ".join(f"{f['source']} {f['first']}..{f['last']}" for f in feeds)
+
+
+def _paths_told(paths: list[dict[str, Any]], rows: dict[str, int]) -> str:
+    """The paths of a run, each with the rows of its change."""
+    return "; ".join(path["text"] for path in paths) + f" of {sum(rows.values()):,} changed rows"
 
 
 def _order_record(plan: dict[str, Any]) -> dict[str, Any] | None:

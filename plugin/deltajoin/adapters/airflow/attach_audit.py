@@ -26,12 +26,15 @@ _IN_SUMMARY = (
     "strategy",
     "reason",
     "epoch",
-    "frontier",
-    "plan_hash",
-    "target_version",
     "rows",
     "seconds",
+    "phases",
+    "target_version",
+    "plan_hash",
+    "frontier",
 )
+#: What the summary tells of a source; types of columns are in the record.
+_OF_SOURCE = ("location", "id", "version", "previous")
 
 
 def attach_audit(
@@ -50,7 +53,8 @@ def attach_audit(
         log.info("%s", line)
     log.info("deltajoin %s: %s", record["model"], outcome_lines(record)[0])
     summary = summarise(record)
-    context["ti"].xcom_push(key=XCOM_KEY, value=dict(record))
+    first = {key: record[key] for key in _IN_SUMMARY}
+    context["ti"].xcom_push(key=XCOM_KEY, value={**first, **record})
     for outlet in outlets:
         context["outlet_events"][outlet].extra["deltajoin"] = summary
     store: Any = context.get("task_state_store")
@@ -62,6 +66,9 @@ def attach_audit(
 def summarise(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record without the steps of its paths: small enough for an asset event."""
     summary = {key: record[key] for key in _IN_SUMMARY}
+    summary["frontier"] = {
+        source: {key: at[key] for key in _OF_SOURCE} for source, at in record["frontier"].items()
+    }
     summary["paths"] = [path["text"] for path in record["paths"]]
     return summary
 
