@@ -1,7 +1,6 @@
 {#- Configs of dbt-spark's tables that a delta_join table has no use for are named, not dropped in silence. -#}
 {% macro warn_ignored_configs() %}
-  {%- for name in ['partition_by', 'clustered_by', 'buckets', 'options', 'tblproperties',
-                   'unique_key', 'incremental_strategy'] -%}
+  {%- for name in ['buckets', 'options', 'unique_key', 'incremental_strategy'] -%}
     {%- if config.get(name) -%}
       {%- do exceptions.warn("delta_join ignores the config '" ~ name ~ "' of " ~ model.unique_id ~ ".") -%}
     {%- endif -%}

@@ -42,6 +42,9 @@ class Model:
             filters speak of: one more aggregate over each source (HyperLogLog, 5 % off).
         stamps: output columns that are rendered anew at each run, as a literal of its start: a row
             keeps its own until it is written again. `current_timestamp()` needs no mention.
+        partition_by: columns by which the target is partitioned.
+        clustered_by: columns by which it is clustered (liquid clustering, made by OPTIMIZE).
+        tblproperties: properties of the target's table.
         lines: where each line of the sql was written, where it was put together; for messages.
 
     Raises:
@@ -62,6 +65,9 @@ class Model:
     sketches: bool = False
     functions: Mapping[str, str] = field(default_factory=dict)
     stamps: Sequence[str] = ()
+    partition_by: Sequence[str] = ()
+    clustered_by: Sequence[str] = ()
+    tblproperties: Mapping[str, str] = field(default_factory=dict)
     lines: Sequence[str] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -92,8 +98,13 @@ class Model:
     def _check_planning(self) -> None:
         if isinstance(self.order, str) or not all(isinstance(name, str) for name in self.order):
             raise _invalid("'order' is a list of relations")
-        if isinstance(self.stamps, str) or not all(isinstance(n, str) for n in self.stamps):
-            raise _invalid("'stamps' is a list of output columns")
+        for name in ("stamps", "partition_by", "clustered_by"):
+            names = getattr(self, name)
+            if isinstance(names, str) or not all(isinstance(column, str) for column in names):
+                raise _invalid(f"'{name}' is a list of output columns")
+        if self.partition_by and self.clustered_by:
+            raise _invalid("a Delta table is partitioned or clustered, not both")
+        self._check_properties()
         for name in ("reorder", "sketches"):
             if not isinstance(getattr(self, name), bool):
                 raise _invalid(f"'{name}' is on or off")
@@ -105,6 +116,15 @@ class Model:
             raise _invalid(f"'functions' maps names of functions to '{DETERMINISTIC}'")
         for name in self.functions:
             check_text(name, f"functions: {name}")
+
+    def _check_properties(self) -> None:
+        properties = self.tblproperties
+        if not isinstance(properties, Mapping) or not all(
+            isinstance(text, str) for pair in properties.items() for text in pair
+        ):
+            raise _invalid("'tblproperties' maps names to texts")
+        if ours := [name for name in properties if name.lower().startswith("deltajoin.")]:
+            raise _invalid(f"'tblproperties' holds {', '.join(ours)}, which deltajoin sets itself")
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain values, in canonical order."""
@@ -123,6 +143,9 @@ class Model:
             "sketches": self.sketches,
             "functions": dict(sorted(self.functions.items())),
             "stamps": list(self.stamps),
+            "partition_by": list(self.partition_by),
+            "clustered_by": list(self.clustered_by),
+            "tblproperties": dict(sorted(self.tblproperties.items())),
         }
 
 
@@ -136,7 +159,9 @@ def is_path(place: str) -> bool:
     return "/" in place or "\\" in place or place.startswith(".")
 
 
-#: Options beside keys and mode, in the order in which they are told.
+#: How the target lies in its files; dbt has these names beside `deltajoin:`.
+LAYOUT = ("partition_by", "clustered_by", "tblproperties")
+#: Options beside keys, mode and layout, in the order in which they are told.
 PLANNING = (
     "references",
     "hints",
@@ -153,7 +178,8 @@ def load_model(path: str | Path) -> Model:
     """Read a model from YAML; relative paths in it are relative to the file.
 
     Keys: name (default: the file's stem), sql or sql_file, sources, target, keys, mode, references,
-    hints, strategy, reorder, order, sketches, functions, stamps.
+    hints, strategy, reorder, order, sketches, functions, stamps, partition_by, clustered_by,
+    tblproperties.
 
     Raises:
         DeltaJoinError: MODEL_FILE (missing, not YAML), INVALID_MODEL (unknown or missing keys).
@@ -171,7 +197,7 @@ def load_model(path: str | Path) -> Model:
             where=str(file),
             remedy="Correct the path or the YAML.",
         ) from error
-    known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode", *PLANNING}
+    known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode", *PLANNING, *LAYOUT}
     if not isinstance(data, dict) or set(data) - known:
         extra = sorted(map(str, set(data) - known)) if isinstance(data, dict) else ["no mapping"]
         raise _invalid(f"unexpected in {file}: {', '.join(extra)}", known=known)
@@ -189,7 +215,7 @@ def load_model(path: str | Path) -> Model:
         target=_beside(file, str(data["target"])),
         keys={str(t): tuple(_columns(t, c)) for t, c in keys.items()},
         mode=str(data.get("mode", "auto")),
-        **{name: data[name] for name in PLANNING if data.get(name) is not None},
+        **{name: data[name] for name in (*PLANNING, *LAYOUT) if data.get(name) is not None},
     )
 
 

@@ -61,6 +61,15 @@ _MODEL_OPTIONS = (
     ),
     click.option("--sketches", is_flag=True, help="Count distinct values at every rebuild."),
     click.option("--stamp", "stamps", multiple=True, help="COL: rendered anew at each run."),
+    click.option("--partition-by", help="COL,COL: partitions of the target."),
+    click.option("--clustered-by", help="COL,COL: liquid clustering of the target."),
+    click.option(
+        "--tblproperty",
+        "tblproperties",
+        multiple=True,
+        callback=_pairs,
+        help="NAME=VALUE: a property of the target's table.",
+    ),
     click.option("--name", help="Name of the model; default: the SQL file's stem."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
@@ -103,13 +112,18 @@ def _model(options: dict[str, Any]) -> Model:
 
 
 def _planning(options: dict[str, Any]) -> dict[str, Any]:
-    """What is said of orders and estimates, as far as it is said."""
+    """What is said of orders, estimates and the target's layout, as far as it is said."""
     references, strategy = options.pop("references"), options.pop("strategy")
     order = options.pop("order")
     given: dict[str, Any] = {"reorder": False} if options.pop("no_reorder") else {}
     given |= {"sketches": True} if options.pop("sketches") else {}
     functions, stamps = options.pop("functions"), options.pop("stamps")
     given |= {"stamps": stamps} if stamps else {}
+    for name in ("partition_by", "clustered_by"):
+        columns = options.pop(name)
+        given |= {name: _names(columns)} if columns else {}
+    properties = options.pop("tblproperties")
+    given |= {"tblproperties": properties} if properties else {}
     given |= {"functions": dict.fromkeys(functions, DETERMINISTIC)} if functions else {}
     given |= {"references": references} if references else {}
     given |= {"strategy": strategy} if strategy else {}

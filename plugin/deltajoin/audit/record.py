@@ -21,18 +21,19 @@ class AuditRecord:
     """One epoch of one model, or the finding that nothing had changed (`noop`).
 
     `rows` counts target rows inserted, updated, deleted. `phases` are the seconds of the run by
-    phase (`runtime/stopwatch.py`), `seconds` all of them: to the end, but only up to the write in a
-    record that was made anew from the commit. `frontier` maps a source to the version consumed.
-    `shadow` is what mode shadow compared: rows of the query, rows that differ (none), tolerances of
-    float columns. `derived` are the sources that are subqueries: groups touched, rows of their
-    change, paths. `hidden` are columns that the table holds beside `columns`; None where there are none. `rules` is the version of the
-    rules by which it ran, None before they had one. `written` tells how a rebuild was written, by
-    "difference" or "overwrite", `written_because` why it was overwritten where the reason doesn't
-    say; None for other strategies. `evidence` tells in what a rebuild was compared with the user's
-    own text, or how it `differs`, so that the text itself was run. `clock`
-    is the moment that the query's clock showed, `stamps` what the rows got that were written.
-    `narrowed` are reads within ranges of what changed: table -> column -> how many ranges, and how
-    many values where these were listed; None where none was.
+    phase (`runtime/stopwatch.py`), `seconds` all of them: to the end, but only up to the write
+    in a record that was made anew from the commit. `frontier` maps a source to the version
+    consumed. `shadow` is what mode shadow compared: rows of the query, rows that differ (none),
+    tolerances of float columns. `derived` are the sources that are subqueries: groups touched,
+    rows of their change, paths. `hidden` are columns that the table holds beside `columns`;
+    None where there are none. `rules` is the version of the rules by which it ran, None before
+    they had one. `written` tells how a rebuild was written, by "difference" or "overwrite",
+    `written_because` why it was overwritten where the reason doesn't say; None for other
+    strategies. `evidence` tells in what a rebuild was compared with the user's own text, or how
+    it `differs`, so that the text itself was run. `clock` is the moment that the query's clock
+    showed, `stamps` what the rows got that were written. `narrowed` are reads within ranges of
+    what changed: table -> column -> how many ranges, and how many values where these were
+    listed; None where none was.
     """
 
     model: str

@@ -45,6 +45,7 @@ class TargetState:
     columns: tuple[Column, ...]
     properties: tuple[tuple[str, str], ...]
     commits: Iterable[TargetCommit]
+    partition_by: tuple[str, ...] = ()
     _opened: Any = field(default=None, repr=False, compare=False)
 
     def transaction(self, app_id: str) -> int | None:
@@ -94,6 +95,7 @@ def load_target(location: str) -> TargetState | None:
         columns=columns,
         properties=tuple(sorted(properties.items())),
         commits=Commits(_commits(location, versions)),
+        partition_by=tuple(metadata.partition_columns),
         _opened=table,
     )
 

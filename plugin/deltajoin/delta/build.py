@@ -33,10 +33,11 @@ from deltajoin.delta.knowledge import (
     last_order,
     last_sketches,
 )
+from deltajoin.delta.layout import layout_warnings, plan_layout
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
-from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Target, fingerprint
+from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Rebuild, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
@@ -104,6 +105,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     if differs := found_to_differ(last, mark):
         graph, operator, state = None, differs, None
         target = replace(target, kind="plain", key=(), hidden=(), exactly=(), columns=())
+    layout = plan_layout(model, target.visible, inputs.target, last)
+    target = replace(target, layout=layout)
     _check_kind(target, inputs)
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
@@ -148,6 +151,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     full_query = cache(partial(_full_query, graph, statistics, described, model, pins.order))
     if model.order or decision.strategy != "noop":
         full_query()
+    rebuild = plan_rebuild(decision, target, inputs.target, sources, mark, apart)
     return DeltaPlan(
         model=model.name,
         fingerprint=mark,
@@ -170,13 +174,16 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         state=state,
         sketches=_sketches(model, graph, sketches, decision.strategy),
         settings=_settings(last, decision.strategy),
-        warnings=_warnings(tables, statistics, graph, against),
+        warnings=(
+            *_warnings(tables, statistics, graph, against),
+            *(layout_warnings(layout, inputs.target) if rebuild != Rebuild("overwrite") else ()),
+        ),
         statistics=statistics,
         rebuilt_because=against,
         clock=clock,
         differs=differs.message if differs else "",
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
-        rebuild=plan_rebuild(decision, target, inputs.target, sources, mark, apart),
+        rebuild=rebuild,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.format import FORMAT, RULES, canonical_json, digest, noop_hash
+from deltajoin.delta.layout import Layout
 from deltajoin.delta.state import GroupState
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import Core, JoinGraph, Predicate, Stamp, with_stamps
@@ -50,6 +51,7 @@ class Target:
     hidden: tuple[str, ...] = ()
     stamps: tuple[Stamp, ...] = ()
     exactly: tuple[str, ...] = ()
+    layout: Layout = Layout()
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -62,9 +64,9 @@ class Target:
         return with_stamps(self.columns, self.stamps)
 
     def to_dict(self) -> dict[str, Any]:
-        """The target as plain values; `hidden` and stamps only where there are some."""
-        plain = asdict(self)
-        for seldom in ("hidden", "exactly", "stamps"):
+        """The target as plain values; `hidden`, stamps and layout only where there are some."""
+        plain = asdict(self) | {"layout": self.layout.to_dict() if self.layout != Layout() else {}}
+        for seldom in ("hidden", "exactly", "stamps", "layout"):
             if not plain[seldom]:
                 del plain[seldom]
         return plain | ({"visible": self.visible} if self.stamps else {})

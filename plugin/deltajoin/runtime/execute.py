@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 OnStep = Callable[[str, dict[str, Any]], None]
 METADATA_KEY = "deltajoin"
+#: Of a target, what the record holds where there is some.
+_SELDOM = ("hidden", "layout")
 
 
 def execute(
@@ -119,6 +121,8 @@ class _Run:
         Interpreted, Spark may evaluate an expression for rows that a filter takes out above it; and
         nothing is committed by what fails, or only by what Delta then knows to be this epoch.
         """
+        if self.target["exists"]:
+            targets.alter(self.spark, self.target)
         write = self._rebuild if self.plan["strategy"] == "full" else self._merge
         if has_few_rows(self.caller, self.plan["frontier"]):
             self.interpreted = True
@@ -154,16 +158,19 @@ class _Run:
         metadata = self._metadata({}, None)
         self.watch.begin("write", f"of {self.target['place']}")
         self.on_step("before_merge", {})
+        layout = self.target.get("layout", {})
         with explained(f"write of {self.target['place']}"):
             (
                 rows.write.format("delta")
                 .mode("overwrite")
+                .partitionBy(*layout.get("partition_by", ()))
                 .option("overwriteSchema", "true")
                 .option("txnAppId", _app(self.plan))
                 .option("txnVersion", str(self.plan["epoch"]))
                 .option("userMetadata", metadata)
                 .save(self.target["location"])
             )
+            targets.cluster(self.spark, targets.by_location(self.target["location"]), layout)
         if self.target["name_parts"]:
             targets.show(self.spark, self.target)
 
@@ -347,8 +354,7 @@ class _Run:
             record["derived"] = [self._derived_record(one) for one in plan["derived"]]
         if self.sketches:
             record["sketches"] = self.sketches
-        if self.target.get("hidden"):
-            record["hidden"] = self.target["hidden"]
+        record |= {name: found for name in _SELDOM if (found := self.target.get(name))}
         if self.shadow is not None:
             record["shadow"] = self.shadow
         if self.narrowing.used:

@@ -18,7 +18,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.runtime.failures import explained
-from deltajoin.runtime.target import quoted
+from deltajoin.runtime.target import literal, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -265,7 +265,7 @@ def _literal(kind: str, value: Any) -> str:
     """A value, or the integer for one, as a literal of its type; a MERGE leaves out files by plain
     literals only."""
     if kind == "string":
-        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return literal(str(value))
     if kind in _INTEGERS:
         return f"{value}{_INTEGERS[kind]}"
     try:

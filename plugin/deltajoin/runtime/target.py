@@ -36,9 +36,15 @@ def by_location(location: str) -> str:
 
 def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, model: str) -> None:
     """Create the empty target with the columns of `rows` and our properties."""
+    from pyspark.sql import functions
+
     name = by_location(target["location"]) if target["location"] else backing_name(target)
     with explained(f"create {target['place']}"):
+        layout = target.get("layout", {})
         writer = rows.limit(0).writeTo(name).using("delta")
+        if layout.get("partition_by"):
+            columns = [functions.col(quoted(name)) for name in layout["partition_by"]]
+            writer = writer.partitionedBy(*columns)
         properties = {
             "deltajoin.model": model,
             "deltajoin.format": str(FORMAT),
@@ -47,9 +53,43 @@ def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, 
         }
         if any(_SPECIAL & set(column) for column in rows.columns):
             properties["delta.columnMapping.mode"] = "name"
+        properties |= layout.get("tblproperties", {})
         for key, value in properties.items():
             writer = writer.tableProperty(key, value)
         writer.create()
+        cluster(spark, name, layout)
+
+
+def cluster(spark: SparkSession, name: str, layout: dict[str, Any]) -> None:
+    """Give a table its clusters; an overwrite has taken them away."""
+    if layout.get("clustered_by"):
+        columns = ", ".join(map(quoted, layout["clustered_by"]))
+        spark.sql(f"ALTER TABLE {name} CLUSTER BY ({columns})")
+
+
+def alter(spark: SparkSession, target: dict[str, Any]) -> None:
+    """Give a table the clusters and properties that were declared since its last epoch."""
+    layout = target.get("layout", {})
+    if not layout.get("altered"):
+        return
+    name = by_location(target["location"])
+    with explained(f"layout of {target['place']}"):
+        (detail,) = spark.sql(f"DESCRIBE DETAIL {name}").collect()
+        if not detail["partitionColumns"] and not layout["clustered_by"]:
+            spark.sql(f"ALTER TABLE {name} CLUSTER BY NONE")
+        elif not detail["partitionColumns"]:
+            cluster(spark, name, layout)
+        if layout["tblproperties"]:
+            pairs = ", ".join(
+                f"{literal(key)} = {literal(value)}"
+                for key, value in layout["tblproperties"].items()
+            )
+            spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs})")
+
+
+def literal(text: str) -> str:
+    """A text as a literal of Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def without_char(rows: DataFrame) -> DataFrame:

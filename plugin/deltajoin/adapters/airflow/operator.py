@@ -64,6 +64,9 @@ class DeltaJoinOperator(BaseOperator):
     :param target: Delta path of the target.
     :param keys: table name -> columns that are unique in it.
     :param stamps: output columns that are rendered anew at each run, as a literal of its start.
+    :param partition_by: columns by which the target is partitioned.
+    :param clustered_by: columns by which it is clustered (liquid clustering, made by OPTIMIZE).
+    :param tblproperties: properties of the target's table.
     :param mode: `auto`, `incremental`, `incremental_strict`, `full` or `shadow`.
     :param model_name: name of the epochs in the target; the last part of `target` by default.
     :param submit: `in_process` runs Spark in the task; `spark_submit` plans in the task, without a
@@ -95,6 +98,9 @@ class DeltaJoinOperator(BaseOperator):
         target: str | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
         stamps: Sequence[str] | None = None,
+        partition_by: Sequence[str] | None = None,
+        clustered_by: Sequence[str] | None = None,
+        tblproperties: Mapping[str, str] | None = None,
         mode: str | None = None,
         model_name: str | None = None,
         submit: str = "in_process",
@@ -112,6 +118,9 @@ class DeltaJoinOperator(BaseOperator):
         self.target = target
         self.keys = keys
         self.stamps = stamps
+        self.partition_by = partition_by
+        self.clustered_by = clustered_by
+        self.tblproperties = tblproperties
         self.mode = mode
         self.model_name = model_name
         self.submit = submit
@@ -186,6 +195,9 @@ class DeltaJoinOperator(BaseOperator):
             keys=dict(self.keys or {}),
             mode=self.mode or "auto",
             stamps=tuple(self.stamps or ()),
+            partition_by=tuple(self.partition_by or ()),
+            clustered_by=tuple(self.clustered_by or ()),
+            tblproperties=dict(self.tblproperties or {}),
         )
 
     def _beside_dag(self, file: str | Path) -> Path:
@@ -206,6 +218,9 @@ class DeltaJoinOperator(BaseOperator):
             "target": self.target,
             "keys": self.keys,
             "stamps": self.stamps,
+            "partition_by": self.partition_by,
+            "clustered_by": self.clustered_by,
+            "tblproperties": self.tblproperties,
             "mode": self.mode,
             "model_name": self.model_name,
         }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.adapters.dbt.keys import fold, keys_of, nodes_by_table
-from deltajoin.adapters.dbt.options import read_options
+from deltajoin.adapters.dbt.options import layout_of, read_options
 from deltajoin.adapters.dbt.place import check_free, enter, name_parts, place_of
 from deltajoin.adapters.dbt.references import hints_of, references_of
 from deltajoin.errors import DeltaJoinError
@@ -127,6 +127,7 @@ def model_of(
         functions=options.functions,
         stamps=options.stamps,
         order=options.order,
+        **layout_of(node.get("config") or {}, where),
     )
 
 

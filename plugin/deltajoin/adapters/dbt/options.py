@@ -82,6 +82,33 @@ def read_options(config: Any, where: str) -> Options:
     return Options(**{name: read[name](value, where) for name, value in given.items()})
 
 
+def layout_of(config: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Partitions, clusters and properties of a model's table, which dbt names beside `deltajoin`.
+
+    Example:
+        >>> layout_of({"partition_by": "day", "tblproperties": {"a.b": True}}, "model m")
+        {'partition_by': ('day',), 'tblproperties': {'a.b': 'true'}}
+    """
+    found: dict[str, Any] = {}
+    for option in ("partition_by", "clustered_by", "liquid_clustered_by"):
+        names = config.get(option) or ()
+        names = [names] if isinstance(names, str) else names
+        if names and not _are_names(names):
+            raise _invalid(f"{option} is {names!r}", where, "Write it as [column, ...].")
+        if names:
+            found[option.removeprefix("liquid_")] = tuple(names)
+    properties = config.get("tblproperties") or {}
+    if not isinstance(properties, Mapping):
+        raise _invalid("tblproperties is no mapping", where, "Write it as {name: value}.")
+    if properties:
+        found["tblproperties"] = {str(k): _as_property(v) for k, v in properties.items()}
+    return found
+
+
+def _as_property(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _read_mode(mode: Any, where: str) -> str:
     if mode not in MODES:
         raise _invalid(f"mode is {mode!r}", where, f"Use one of: {', '.join(MODES)}.")

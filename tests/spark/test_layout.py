@@ -1,0 +1,97 @@
+"""The target lies as its model declares: partitions, clusters, properties. Rows are the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltajoin
+from deltajoin.model import Model
+
+SQL = "SELECT o.id, o.day, c.name FROM o JOIN c ON o.customer = c.id"
+
+
+@pytest.fixture
+def model(spark: Any, tmp_path: Path) -> Model:
+    """Orders of four days, and their customers."""
+    for name, columns in (
+        ("o", ("id", "id % 4 AS day", "id % 3 AS customer")),
+        ("c", ("id", "concat('c', id) AS name")),
+    ):
+        rows = spark.range(12 if name == "o" else 3).selectExpr(*columns)
+        rows.write.format("delta").save(str(tmp_path / name))
+    places = {name: str(tmp_path / name) for name in ("o", "c")}
+    keys = {"o": ("id",), "c": ("id",)}
+    return Model("m", SQL, places, str(tmp_path / "t"), keys, mode="incremental")
+
+
+def laid_out(spark: Any, model: Model) -> tuple[list[str], list[str], dict[str, str]]:
+    """Partitions, clusters and the properties of the target that are not ours."""
+    (found,) = spark.sql(f"DESCRIBE DETAIL delta.`{model.target}`").collect()
+    own = {k: v for k, v in found["properties"].items() if k.startswith("my.")}
+    return found["partitionColumns"], found["clusteringColumns"], own
+
+
+def run(spark: Any, model: Model, change: str = "") -> Any:
+    """A run after a change of the orders; its rows are the query's."""
+    if change:
+        spark.sql(change.format(o=f"delta.`{model.sources['o']}`"))
+    record = deltajoin.run(model, spark)
+    for name, place in model.sources.items():
+        spark.read.format("delta").load(place).createOrReplaceTempView(name)
+    wanted = sorted(map(tuple, spark.sql(model.sql).collect()))
+    assert sorted(map(tuple, deltajoin.read(model, spark).collect())) == wanted
+    assert record.phases["write"] > 0
+    assert record.seconds == pytest.approx(sum(record.phases.values()), abs=0.01)
+    return record
+
+
+INSERT = "INSERT INTO {o} SELECT 100 + max(id), 7, 1 FROM {o}"
+UPDATE = "UPDATE {o} SET day = day + 1 WHERE id < 3"
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "bag"])
+def test_partitions(spark: Any, model: Model, keyed: bool) -> None:
+    model = replace(model, partition_by=("DAY",), tblproperties={"my.own": "it's"})
+    model = model if keyed else replace(model, keys={})
+    run(spark, model)
+    assert laid_out(spark, model) == (["day"], [], {"my.own": "it's"})
+    assert run(spark, model, UPDATE).strategy == "incremental"
+    run(spark, replace(model, mode="full"))
+    assert laid_out(spark, model)[0] == ["day"]
+    other = replace(model, partition_by=("name",))
+    record = run(spark, other, INSERT)
+    assert (record.strategy, laid_out(spark, model)[0]) == ("incremental", ["day"])
+    assert any("partitioned by day" in warning for warning in record.warnings)
+    record = run(spark, replace(other, mode="full"))
+    assert laid_out(spark, model)[0] == ["name"]
+    assert not any("partitioned" in warning for warning in record.warnings)
+    assert run(spark, other, UPDATE).strategy == "incremental"
+
+
+def test_clusters_and_properties(spark: Any, model: Model) -> None:
+    made = replace(model, clustered_by=("day", "id"), tblproperties={"my.own": "1"})
+    run(spark, made)
+    assert laid_out(spark, made) == ([], ["day", "id"], {"my.own": "1"})
+    before = deltajoin.run(made, spark).target_version
+    assert run(spark, made, UPDATE).target_version == before + 1
+    run(spark, replace(made, mode="full"))
+    assert laid_out(spark, made)[1] == ["day", "id"]
+    spark.sql(f"OPTIMIZE delta.`{made.target}`")
+    other = replace(made, clustered_by=("name",), tblproperties={"my.own": "2"})
+    assert deltajoin.run(other, spark).strategy == "noop"
+    assert run(spark, other, INSERT).strategy == "incremental"
+    assert laid_out(spark, made) == ([], ["name"], {"my.own": "2"})
+    before = deltajoin.run(other, spark).target_version
+    assert run(spark, model, UPDATE).target_version == before + 2
+    assert laid_out(spark, made)[1] == []
+    assert run(spark, model, UPDATE).target_version == before + 3
+
+
+def test_an_unknown_column_is_refused(model: Model) -> None:
+    with pytest.raises(deltajoin.DeltaJoinError) as refused:
+        deltajoin.plan(replace(model, clustered_by=("nowhere",)))
+    assert refused.value.code == "UNKNOWN_COLUMN"
