@@ -52,13 +52,14 @@ FILES = {
     """
     + WIDE,
     "models/line_prices.sql": """
-        {{ config(materialized='delta_join', deltajoin={'keys': {'customers': ['id']}}) }}
+        {{ config(materialized='delta_join', deltajoin={'keys': {'customers': ['id']}},
+                  partition_by='price', tblproperties={'my.own': true}) }}
         select c.name, l.price
         from {{ source('raw', 'lines') }} l join {{ source('raw', 'customers') }} c
           on l.customer = c.id
     """,
     "models/taken.sql": """
-        {{ config(materialized='delta_join', tags='odd') }}
+        {{ config(materialized='delta_join', tags='odd', liquid_clustered_by=['name']) }}
         select {{ 'o.amount % 2 as odd' if var('bag', false) else 'o.id' }}, c.name
         from {{ source('raw', 'orders') }} o
         join {{ source('raw', 'customers') }} c on o.customer = c.id
@@ -134,6 +135,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "bag again": {"dbt": ["run", "-s", "taken", *BAG]},
         "keyed": {"dbt": ["run", "-s", "taken", "--full-refresh"]},
         "keyed taken": {"compare": "taken"},
+        "partitions": {"sql": "describe detail dw.line_prices__deltajoin"},
+        "clusters": {"sql": "describe detail dw.taken"},
         "docs": {"dbt": ["docs", "generate"]},
     }
     second: dict[str, dict[str, Any]] = {
@@ -174,6 +177,14 @@ def test_the_first_run_backfills_and_equals_the_query(story: dict[str, Any]) -> 
     assert story["wide built"]["rows"] == []
     assert story["line_prices built"]["rows"] == []
     assert audit(story["build"], "wide")["rows"]["inserted"] == 400
+
+
+def test_tables_lie_as_configured(story: dict[str, Any]) -> None:
+    (partitioned,), (clustered,) = story["partitions"]["rows"], story["clusters"]["rows"]
+    assert any("price" in cell and "name" not in cell for cell in partitioned)
+    assert any("my.own" in cell and "true" in cell for cell in partitioned)
+    assert any("name" in cell and "[" in cell for cell in clustered)
+    assert "ignores" not in story["build"]["output"]
 
 
 def test_keys_come_from_tests_and_constraints(story: dict[str, Any]) -> None:

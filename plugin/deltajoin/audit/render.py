@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from deltajoin.runtime.stopwatch import PHASES
+
 
 def path_lines(path: Mapping[str, Any]) -> list[str]:
     """One lookup path: its text, then a line for each lookup.
@@ -82,9 +84,9 @@ def render_text(record: Mapping[str, Any]) -> str:
             f"-{rows.get('deleted', 0):,}  target version {record['target_version']}  "
             f"{record['seconds']} s  plan {record['plan_hash'][:12]}"
         )
-    if record.get("phases"):
-        times = ", ".join(f"{phase} {took:.1f}" for phase, took in record["phases"].items())
-        lines.append(f"  seconds: {times}")
+    if phases := record.get("phases"):
+        times = (f"{phase} {phases[phase]:.1f}" for phase in PHASES if phase in phases)
+        lines.append(f"  seconds: {', '.join(times)}")
     lines += _written(record.get("written"), record.get("written_because"))
     if record.get("shadow"):
         rows = record["shadow"]["rows"]

@@ -17,6 +17,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+PHASES = (
+    "planning",
+    "start",
+    "changes",
+    "lookups",
+    "query",
+    "comparison",
+    "write",
+    "verification",
+)
 _LOG = logging.getLogger("deltajoin")
 
 
