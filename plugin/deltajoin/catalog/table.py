@@ -87,7 +87,7 @@ def load_table(name: str, location: str, version: int | None = None) -> TableSta
         metadata = table.metadata()
         columns = columns_of(table.schema().to_json())
         actions = table.get_add_actions(flatten=True)
-        rows, size, files = _size(table, location, actions)
+        rows, size, files = table_size(table, location, actions)
         small = small_files_of(table, location, actions)
     except Exception as failure:
         if version is not None:
@@ -144,7 +144,11 @@ def _properties(configuration: Mapping[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in configuration.items() if value is not None}
 
 
-def _size(table: DeltaTable, location: str, actions: Any) -> tuple[int | None, int, int]:
+def table_size(
+    table: DeltaTable, location: str, actions: Any = None
+) -> tuple[int | None, int, int]:
+    """Rows (None where the log doesn't count them), bytes and number of a version's files."""
+    actions = table.get_add_actions(flatten=True) if actions is None else actions
     counts = actions.column("num_records").to_pylist()
     size = sum(actions.column("size_bytes").to_pylist())
     if any(count is None for count in counts):

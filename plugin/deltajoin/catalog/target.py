@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count, islice
 from typing import Any
 
@@ -19,7 +20,7 @@ from deltajoin.catalog.files import normalise, open_files
 from deltajoin.catalog.log import Commit, commit_versions, read_commit
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.store import FOLDER
-from deltajoin.catalog.table import open_table
+from deltajoin.catalog.table import open_table, table_size
 from deltajoin.errors import DeltaJoinError
 
 
@@ -47,6 +48,13 @@ class TargetState:
     commits: Iterable[TargetCommit]
     partition_by: tuple[str, ...] = ()
     _opened: Any = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def rows(self) -> int | None:
+        """Rows of the newest version; None where its log doesn't count them."""
+        if self._opened is None:
+            return None
+        return table_size(self._opened, self.location)[0]
 
     def transaction(self, app_id: str) -> int | None:
         """The highest `txnVersion` that this application committed, up to this version."""

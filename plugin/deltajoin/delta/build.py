@@ -40,7 +40,7 @@ from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Rebuild, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.route import regroup, routes
-from deltajoin.delta.sources import dear, readable, share, source_versions, told, with_files
+from deltajoin.delta.sources import dear, reach, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
 from deltajoin.delta.told_apart import told_apart, with_one_extreme
@@ -137,6 +137,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             changed=_changed(sources, moved if graph else None),
             share=share(sources),
             dear=dear(sources),
+            reach=reach(sources, paths, inputs.target) if model.mode == "auto" else None,
             untraced=whole,
             lost=before.lost,
             clock=None if graph else moved,

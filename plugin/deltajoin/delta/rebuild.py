@@ -26,12 +26,11 @@ from deltajoin.delta.epochs import SourceVersion
 from deltajoin.delta.history import epochs_of
 from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.delta.sources import share
-from deltajoin.delta.strategy import Decision
+from deltajoin.delta.strategy import FEW_ROWS, Decision
 from deltajoin.graph import Stamp
 from deltajoin.names import COUNT
 
 LARGEST_SHARE = 0.5
-FEW_ROWS = 100_000
 #: Rebuilds that go by what the last difference found; then it is measured again.
 REMEMBERED = 10
 _BY_DEFINITION = (

@@ -7,14 +7,22 @@ counts them, by bytes where whole versions are compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from deltajoin.catalog import Changes, Column, Consumed, TableState, read_changes, small_files
-from deltajoin.delta.epochs import SourceVersion
+from deltajoin.catalog import (
+    Changes,
+    Column,
+    Consumed,
+    TableState,
+    TargetState,
+    read_changes,
+    small_files,
+)
 from deltajoin.delta.history import Record
-from deltajoin.delta.strategy import Obstacle
+from deltajoin.delta.path import LookupPath, SourceVersion
+from deltajoin.delta.strategy import FEW_ROWS, LARGEST_SHARE, Obstacle
 from deltajoin.graph import JoinGraph
 from deltajoin.names import COUNT, RESERVED_PREFIX, SHOWN
 
@@ -136,6 +144,21 @@ def share(sources: tuple[SourceVersion, ...]) -> float | None:
         return None
     total = sum(s.rows or 0 for s in sources)
     return sum(s.change_rows or 0 for s in changed) / max(1, total)
+
+
+def reach(
+    sources: tuple[SourceVersion, ...], paths: Sequence[LookupPath], target: TargetState | None
+) -> str | None:
+    """Why following the change costs more than a rebuild, or None: a few rows of a dimension may
+    lead to most of the target. An update counts by both its images; small tables don't count."""
+    found = sum(path.rows_before(len(path.steps)) for path in paths)
+    most = max((s.rows or 0 for s in sources), default=0)
+    if target is None or found < FEW_ROWS or found <= 2 * LARGEST_SHARE * most:
+        return None
+    most = max(most, target.rows or 0)
+    if found <= 2 * LARGEST_SHARE * most:
+        return None
+    return f"its lookups should give {found:,} rows, where there are {most:,}"
 
 
 def dear(sources: tuple[SourceVersion, ...]) -> str | None:

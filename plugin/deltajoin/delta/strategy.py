@@ -13,6 +13,7 @@ The first rule that applies wins, in this order:
     an operator is not kept             full         the operator's code  strict: refused
     mode auto, over 20 % of rows        full         CHANGE_TOO_LARGE
     mode auto, finding out is dearer    full         CHANGE_TOO_LARGE
+    mode auto, it reaches over 20 %     full         CHANGE_TOO_LARGE
     mode auto, no key leads on          full         NO_SCOPE
     otherwise                           incremental  CHANGES
 
@@ -28,6 +29,8 @@ from dataclasses import dataclass
 from deltajoin.errors import DeltaJoinError
 
 LARGEST_SHARE = 0.20
+#: Rows up to which it matters little whether they are followed or all computed anew.
+FEW_ROWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,13 @@ NO_CHANGE = Decision("noop", "NO_CHANGE", "no source changed since the last epoc
 
 @dataclass(frozen=True)
 class Situation:
-    """What the decision depends on; `dear` tells why finding the change costs more than all,
-    `untraced` why following it does, `lost` why nobody knows what the last epoch consumed.
-    `changed_meaning`: other rules of ours or another definition than the last epoch's. `clock`
-    tells how the clock moved that decides rows."""
+    """What the decision depends on.
+
+    `dear` tells why finding the change costs more than all, `reach` how many rows it should lead to
+    where these are too many, `untraced` why following it costs more, `lost` why nobody knows what
+    the last epoch consumed. `changed_meaning`: other rules of ours or another definition than the
+    last epoch's. `clock` tells how the clock moved that decides rows.
+    """
 
     mode: str
     first_run: bool
@@ -67,6 +73,7 @@ class Situation:
     changed: tuple[str, ...]
     share: float | None
     dear: str | None = None
+    reach: str | None = None
     untraced: Obstacle | None = None
     lost: Obstacle | None = None
     clock: str | None = None
@@ -114,6 +121,8 @@ def _cheaper(now: Situation) -> Decision | None:
         return Decision("full", "CHANGE_TOO_LARGE", text)
     if now.dear is not None:
         return Decision("full", "CHANGE_TOO_LARGE", now.dear)
+    if now.reach is not None:
+        return Decision("full", "CHANGE_TOO_LARGE", now.reach)
     if now.untraced is not None:
         return Decision("full", now.untraced.code, now.untraced.message)
     return None
