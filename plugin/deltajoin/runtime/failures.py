@@ -1,6 +1,8 @@
 """Spark's and Delta's exceptions as our errors: a code, the place, what to do.
 
-Messages of Spark can carry row values, so only their first line is kept, shortened.
+Messages of Spark can carry row values: only their first line is kept, shortened, with what may be a
+value left out. Of an error of Java that PySpark hands on as it is, the kind, Spark's name for it,
+the file and the kind of its root are told.
 """
 
 from __future__ import annotations
@@ -26,6 +28,11 @@ _CONCURRENT = re.compile(
     r"MetadataChangedException|ProtocolChangedException|"
     r"DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"
 )
+_JAVA = "An error occurred while calling"
+_KIND = re.compile(r"^(?:Caused by)?: ([\w.$]+)(?:: (.*))?$", re.MULTILINE)
+_NAMED = re.compile(r"\[[A-Z][A-Z0-9_.]+\]")
+_FILE = re.compile(r"\S+\.(?:parquet|json|bin|crc)\b")
+_VALUE = re.compile(r"'.*'|(?<=The value )[^'\s]\S*")
 _GONE = re.compile(
     r"FILE_NOT_EXIST|FileNotFoundException|DELTA_MISSING_CHANGE_DATA|"
     r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSION_NOT_CONTIGUOUS|"
@@ -64,14 +71,35 @@ def translate(error: Exception, where: str) -> DeltaJoinError:
             where=where,
             remedy="Run again; if it stays, run once with mode full.",
         )
-    code = (
-        "SPARK_ANALYSIS"
-        if "AnalysisException" in text or "ParseException" in text
-        else ("SPARK_FAILED")
-    )
-    return DeltaJoinError(code, _first_line(error), where=where, remedy="See Spark's log.")
+    code, told = "SPARK_FAILED", _without_values(_first_line(error))
+    if "AnalysisException" in text or "ParseException" in text:
+        code, told = "SPARK_ANALYSIS", _first_line(error)
+    return DeltaJoinError(code, told, where=where, remedy="See Spark's log.")
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
+    text = str(error).strip()
+    if text.startswith(_JAVA) and (kinds := _KIND.findall(text)):
+        return _java_error(kinds)
+    lines = text.splitlines() or [type(error).__name__]
     return lines[0][:300]
+
+
+def _without_values(message: str) -> str:
+    """A message of a run without what may be a row's value.
+
+    Example:
+        >>> _without_values("[OVERFLOW] The value 12L of the type 'x' is no 'y' of `k`.")
+        "[OVERFLOW] The value ... of the type '...' of `k`."
+    """
+    return _VALUE.sub(lambda found: "'...'" if found[0][0] == "'" else "...", message)
+
+
+def _java_error(kinds: list[tuple[str, str]]) -> str:
+    """The first and the last of a chain of (class, message)."""
+    (name, message), (root, _) = kinds[0], kinds[-1]
+    parts = [name.rsplit(".", 1)[-1], *_NAMED.findall(message)[:1]]
+    parts += [f"in {file}" for file in _FILE.findall(message)[:1]]
+    if root != name:
+        parts.append(f"caused by {root.rsplit('.', 1)[-1]}")
+    return " ".join(parts)

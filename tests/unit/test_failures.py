@@ -1,0 +1,40 @@
+"""What people are told of Spark's failures: the kind, the file, the root; never a row's value."""
+
+from __future__ import annotations
+
+import pytest
+
+from deltajoin.runtime.failures import translate
+
+JAVA = """An error occurred while calling o61.collectToPython.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file \
+file:/lake/orders/part-00000-49833265.c000.snappy.parquet.  SQLSTATE: KD001
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(Errors.scala:1)
+Caused by: java.io.IOException: can not read class PageHeader: 'secret'
+\tat org.apache.parquet.format.Util.read(Util.java:455)
+Caused by: org.apache.thrift.TProtocolException: Required field was not found
+\tat org.apache.parquet.format.PageHeader.validate(PageHeader.java:1)
+"""
+CAST = '[CAST_INVALID_INPUT] The value \'it\'s secret\' of the type "STRING" cannot be cast.'
+FOUND = {
+    JAVA: "SparkException [FAILED_READ_FILE.NO_HINT] in "
+    "file:/lake/orders/part-00000-49833265.c000.snappy.parquet caused by TProtocolException",
+    "An error occurred while calling o1.sql.\n: java.lang.OutOfMemoryError": "OutOfMemoryError",
+    "An error occurred while calling o1.sql.": "An error occurred while calling o1.sql.",
+    CAST: "[CAST_INVALID_INPUT] The value '...' of the type \"STRING\" cannot be cast.",
+    "[X] The value 12345L of the type": "[X] The value ... of the type",
+    "[DIVIDE_BY_ZERO] Division by zero.\n== SQL ==": "[DIVIDE_BY_ZERO] Division by zero.",
+}
+
+
+@pytest.mark.parametrize("text", FOUND, ids=range(len(FOUND)))
+def test_the_root_is_named_without_values(text: str) -> None:
+    error = translate(RuntimeError(text), "query of m")
+    assert (error.code, error.where) == ("SPARK_FAILED", "query of m")
+    assert error.message == FOUND[text]
+
+
+def test_names_of_an_analysis_stay() -> None:
+    error = translate(RuntimeError("AnalysisException: no column 'a' of the value b"), "m")
+    assert error.code == "SPARK_ANALYSIS"
+    assert "'a'" in error.message
