@@ -15,7 +15,7 @@ Caused by: java.io.IOException: can not read class PageHeader: 'secret'
 Caused by: org.apache.thrift.TProtocolException: Required field was not found
 \tat org.apache.parquet.format.PageHeader.validate(PageHeader.java:1)
 """
-CAST = '[CAST_INVALID_INPUT] The value \'it\'s secret\' of the type "STRING" cannot be cast.'
+CAST = "[CAST_INVALID_INPUT] The value 'it's secret' of the type \"STRING\" cannot be cast."
 FOUND = {
     JAVA: "SparkException [FAILED_READ_FILE.NO_HINT] in "
     "file:/lake/orders/part-00000-49833265.c000.snappy.parquet caused by TProtocolException",
