@@ -33,8 +33,8 @@ from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.state import group_state, hidden_columns
 from deltajoin.emit.derived import DerivedProgram
 from deltajoin.emit.narrowing import placed
-from deltajoin.emit.paths import Statement
 from deltajoin.emit.sql import Program, build_program
+from deltajoin.emit.stream import Statement
 from deltajoin.graph import JoinGraph
 from deltajoin.names import SHOWN, quote
 from deltajoin.planner.cardinality import Statistics

@@ -138,10 +138,10 @@ def test_shared_ends_are_what_any_two_paths_have_in_common() -> None:
                 assert (other.driver in mine.shared_with) == shared
                 assert (one.driver in its.shared_with) == shared
         covered = [
-            (driver, k)
+            (paths[number].driver, len(paths[number].steps) - ahead)
             for end in shared_ends(paths)
-            for driver in end.drivers
-            for k in range(end.first, end.last)
+            for number in end.paths
+            for ahead in range(end.first, end.last, -1)
         ]
         marked = [(p.driver, k) for p in paths for k, s in enumerate(p.steps) if s.shared_with]
         assert sorted(covered) == sorted(marked)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion, lookup_paths
 from deltajoin.delta.pinning import Pins
+from deltajoin.delta.sharing import with_sharing
 from deltajoin.delta.state import GroupState
 from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
 from deltajoin.planner.cardinality import Statistics, key_is_bound, relation_rows
@@ -66,7 +67,7 @@ def routes(
                         branch=number,
                     )
                 )
-    return tuple(found)
+    return with_sharing(found)
 
 
 def _with_copies(graph: JoinGraph, order: tuple[str, ...]) -> tuple[str, ...]:
@@ -152,8 +153,7 @@ class Router:
             return self._complete(core, self.driver, rows)
         number = next(n for n, a in enumerate(core.attachments) if self.driver in a.core.everything)
         attachment = core.attachments[number]
-        early = tuple(p for p in core.early if p.relations)
-        left = Core(core.relations, early, core.attachments[:number])
+        left = Core(core.relations, core.early, core.attachments[:number])
         keys, restricted = self._keys_into(left, attachment)
         if not keys:
             keys, restricted = self._keys_into(left, attachment, equal=False)
@@ -249,7 +249,7 @@ class Router:
         return replace(self._start(core, entry), kind="enter", keys=pairs)
 
     def _start(self, core: Core, name: str) -> LookupStep:
-        filters = tuple(sorted(p.sql for p in core.predicates if p.relations == {name}))
+        filters = tuple(sorted(p.sql for p in core.predicates if p.relations <= {name}))
         return self._step(name, "scan", filters, 0)
 
     def _step(
@@ -287,15 +287,15 @@ class Router:
 
 def _filters(core: Core) -> list[LookupStep]:
     """A last step for what waits for the attachments; none for a core without."""
-    waiting = [*core.late, *(p for p in core.predicates if not p.relations)]
-    on = tuple(sorted({p.sql for p in waiting}))
+    on = tuple(sorted({p.sql for p in core.late}))
     return [LookupStep("", "", 0, "this", on, False, 0, kind="filter")] if on else []
 
 
 def own_filters(core: Core, relation: str) -> tuple[Predicate, ...]:
-    """Predicates that touch one relation alone, wherever in the core it is joined inner."""
-    found = tuple(p for p in core.predicates if p.relations == {relation})
+    """Predicates that touch one relation alone, wherever in the core it is joined inner; and those
+    that touch none."""
     if relation in core.relations:
-        return found
+        found = (p for p in core.predicates if p.relations <= {relation})
+        return tuple(sorted(found, key=lambda p: not p.relations))
     below = (a.core for a in core.attachments if relation in a.core.everything)
     return own_filters(next(below), relation)
