@@ -8,7 +8,7 @@ from dataclasses import replace
 import sqlglot
 from sqlglot import exp
 
-from deltajoin.delta.epochs import LookupPath, LookupStep
+from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.paths import PathProgram
 from deltajoin.emit.sql import Program

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from deltajoin.catalog import Changes, Column, Consumed, TableState, read_changes, small_files
-from deltajoin.delta.epochs import SourceVersion
 from deltajoin.delta.history import Record
+from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import JoinGraph
 from deltajoin.names import COUNT, RESERVED_PREFIX, SHOWN

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
-from deltajoin.delta.route import TOUCHED
 from deltajoin.delta.told_apart import Types, joined_apart
 from deltajoin.emit.ast import column, expression, fail, named, number, pretty, table
 from deltajoin.emit.group import REGROUPED, of_touched, touched_groups

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from deltajoin.delta.epochs import SourceVersion, reads
+from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.partition import identifying_relations
-from deltajoin.delta.path import types_of
+from deltajoin.delta.path import SourceVersion, reads, types_of
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
 from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.derived import DerivedProgram, derived_program

@@ -21,8 +21,8 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from deltajoin.delta.lookup_paths import TOUCHED, own_filters
 from deltajoin.delta.path import LookupPath, LookupStep
-from deltajoin.delta.route import TOUCHED, own_filters
 from deltajoin.emit.ast import broadcast, column, expression, named, number, pretty, table
 from deltajoin.emit.narrowing import Within, asked, carried_on, equal_columns, equalities, of_all
 from deltajoin.emit.views import Views

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from deltajoin.catalog import StaticFiles
+from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import null
 from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
 from deltajoin.graph import ColumnRef, JoinGraph
