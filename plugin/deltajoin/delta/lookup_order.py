@@ -82,10 +82,11 @@ class LookupOrders:
             if (order := order_within(self.graph, last[driver], driver)) is None:
                 return best, {}
             pinned[driver] = searches[driver].along(order, rows)
-        if holds(cost(pinned), cost(best)):
+        old, new = cost(pinned), cost(best)
+        if holds(old, new):
             return pinned, {}
         moved = [d for d in starts if best[d].relations != pinned[d].relations]
-        return best, {d: replanned(f"Δ{d}", cost(pinned), cost(best)) for d in moved}
+        return best, {d: replanned(f"Δ{d}", old, new) for d in moved}
 
     @cached_property
     def _steps(self) -> Steps:

@@ -157,11 +157,11 @@ class PathMaker:
             lambda orders: lookups_executed(tuple(through_core(orders).values())),
             {driver: maker.last for driver, maker in inner.items()},
         )
-        found = through_core(orders)
-        for driver, maker in makers.items():
-            if driver not in inner:
-                steps = (*maker._through(core, maker._change), *_filters(core))
-                found[driver] = maker._path(branch, steps)
+        found = through_core(orders) | {
+            driver: maker._path(branch, (*maker._through(core, maker._change), *_filters(core)))
+            for driver, maker in makers.items()
+            if driver not in inner
+        }
         return [replace(found[driver], replanned=notes.get(driver, "")) for driver in makers]
 
     def entered(
@@ -183,16 +183,15 @@ class PathMaker:
     ) -> LookupPath:
         """A path by its steps; `core`: the inner joins that the driver takes part in."""
         source = self._version(self.driver)
-        empty = ""
+        as_before = frozenset(
+            step.relation
+            for step in steps
+            if step.kind == "inner"
+            and (step.epoch == "previous" or not self._version(step.relation).changed)
+        )
+        empty, kind = "", source.change_kind
         if core is not None:
-            before = frozenset(
-                step.relation
-                for step in steps
-                if step.kind == "inner"
-                and (step.epoch == "previous" or not self._version(step.relation).changed)
-            )
-            kind = source.change_kind
-            empty = expected_empty(core, self.statistics, self.driver, kind, before)
+            empty = expected_empty(core, self.statistics, self.driver, kind, as_before)
         return LookupPath(
             driver=self.driver,
             source=source.source,

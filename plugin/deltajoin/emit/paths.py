@@ -76,9 +76,10 @@ def path_programs(
     alone, streams = [], []
     for number, path in enumerate(paths):
         ahead = max((end.first for end in ends if number in end.paths), default=0)
-        prefix, mark = views.path(path.driver, path.branch), number if ahead else None
-        emitter = StepEmitter(graph, path.branch, views, prefix, mark)
-        streams.append(emitter.follow(path.steps, emitter.change(path), ahead))
+        prefix = views.path(path.driver, path.branch)
+        emitter = StepEmitter(graph, path.branch, views, prefix, number)
+        change = emitter.change(path, marked=ahead > 0)
+        streams.append(emitter.follow(path.steps, change, ahead))
         feed = views.changes(path.source)
         alone.append(PathProgram(path.driver, feed, tuple(emitter.statements), number))
     shared = []

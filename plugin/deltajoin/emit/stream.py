@@ -71,11 +71,11 @@ class StepEmitter:
     """Emits steps of one branch as the views `<prefix>_<n>`, in `statements`.
 
     Args:
-        number: marks the rows of a path that shares steps with others.
+        number: the path's, for rows that are marked with it.
     """
 
     def __init__(
-        self, graph: JoinGraph, branch: int, views: Views, prefix: str, number: int | None = None
+        self, graph: JoinGraph, branch: int, views: Views, prefix: str, number: int = 0
     ) -> None:
         self._graph, self._views, self._prefix, self._number = graph, views, prefix, number
         self._core = graph.branches[branch]
@@ -92,11 +92,11 @@ class StepEmitter:
 
     # where a stream begins -----------------------------------------------------------------------
 
-    def change(self, path: LookupPath) -> Stream:
+    def change(self, path: LookupPath, *, marked: bool) -> Stream:
         """The driver's change, under the predicates that its rows alone decide."""
         driver, view = path.driver, self._views.changes(path.source)
         within = {ref: frozenset({(view, ref[1])}) for ref in self._own(driver)}
-        hidden = (WEIGHT,) if self._number is None else (WEIGHT, PATH)
+        hidden = (WEIGHT, PATH) if marked else (WEIGHT,)
         rows = float(path.estimated_rows)
         stream = Stream("", frozenset(within), frozenset({driver}), rows, within, hidden)
         filters = [p.sql for p in own_filters(self._core, driver)]
@@ -147,10 +147,10 @@ class StepEmitter:
     ) -> Stream:
         """Rows of `nested` steps are not counted, and are estimated for one row that enters."""
         for at, step in enumerate(steps[: len(steps) - left], start=1):
-            if nested:
-                rows = round(stream.rows * max(1, step.estimated_rows))
-                step = replace(step, estimated_rows=rows)
             select, after = self._taken(step, stream, self._needed(steps[at:], end))
+            if step.kind == "inner":
+                rows = stream.rows * max(1, step.estimated_rows) if nested else step.estimated_rows
+                after = replace(after, rows=float(rows))
             stream = self._emit(select, None if nested else step.relation, after)
         return stream
 
@@ -204,8 +204,7 @@ class StepEmitter:
         needed: Refs,
     ) -> exp.Select:
         """A relation's rows where a stream begins, marked as the stream is."""
-        marked = self._number is not None and PATH in stream.hidden
-        mark = [named(number(self._number or 0), PATH)] if marked else []
+        mark = [named(number(self._number), PATH)] if PATH in stream.hidden else []
         select = self._select(self._own(relation), needed, [weight, *mark])
         select = select.from_(table(view, relation))
         return select.where(*map(expression, filters)) if filters else select
@@ -239,8 +238,7 @@ class StepEmitter:
             return select, after
         if self._is_sent(stream.bound, stream, step):
             select = broadcast(select, alias)
-        within = carried_on(stream.within, step.on, step.relation)
-        return select, replace(after, rows=float(step.estimated_rows), within=within)
+        return select, replace(after, within=carried_on(stream.within, step.on, step.relation))
 
     def _relation(self, step: LookupStep, stream: Stream, alias: str) -> exp.Expr:
         """A relation as it is looked up: within what bounds the stream's columns. Of a derived
