@@ -113,6 +113,8 @@ class StepEmitter:
 
     def united(self, streams: Sequence[Stream]) -> Stream:
         """All rows of streams that have the same steps ahead."""
+        if len({(stream.refs, stream.hidden) for stream in streams}) > 1:
+            raise AssertionError("streams that are united must have the same columns")
         rows, within = sum(s.rows for s in streams), of_all(s.within for s in streams)
         return replace(streams[0], view=self._view(), rows=rows, within=within)
 
@@ -179,7 +181,7 @@ class StepEmitter:
         if step.kind == "enter":
             select, rows = self._entered(select, step, stream), stream.rows
         within = {(relation, name): stream.within[ref] for name, ref in pairs}
-        refs, bound = needed & self._own(relation).keys(), frozenset({relation})
+        refs, bound = needed.intersection(self._own(relation)), frozenset({relation})
         return select, replace(stream, refs=refs, bound=bound, rows=rows, within=within)
 
     def _entered(self, select: exp.Select, step: LookupStep, stream: Stream) -> exp.Select:
@@ -232,7 +234,7 @@ class StepEmitter:
         after = replace(stream, refs=stream.refs & needed)
         if step.kind in ("inner", "left"):
             found |= added
-            after = replace(after, refs=needed & found.keys(), bound=stream.bound | bound)
+            after = replace(after, refs=needed.intersection(found), bound=stream.bound | bound)
         select = _join(self._select(found, needed, hidden).from_(left), right, on, _JOIN[step.kind])
         if step.kind != "inner":
             return select, after
@@ -309,7 +311,9 @@ class StepEmitter:
 
     def _select(self, found: Columns, needed: Refs, hidden: Sequence[exp.Expr]) -> exp.Select:
         """The needed columns under the names by which they travel, then the hidden ones."""
-        shown = ((found[ref].copy(), self._names[ref]) for ref in sorted(needed & found.keys()))
+        shown = (
+            (found[ref].copy(), self._names[ref]) for ref in sorted(needed.intersection(found))
+        )
         return exp.select(*(c if c.name == name else named(c, name) for c, name in shown), *hidden)
 
     def _distinct(self, keys: Iterable[exp.Expr], stream: Stream, alias: str) -> exp.Select:
