@@ -13,7 +13,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 from deltajoin.delta.epoch_order import epoch_order
-from deltajoin.delta.epochs import lookup_paths
+from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.classes import numbers
 from deltajoin.planner.full_query import plan_full_query

@@ -318,7 +318,9 @@ class JoinGraph:
         return core.projections or self.projections
 
     def inner_part(self, core: Core) -> JoinGraph:
-        """A core's inner joins as a graph of their own, without outputs."""
+        """A core's inner joins as a graph of their own; of a part, without outputs."""
+        if not self.cores:
+            return self
         relations = tuple(r for r in self.occurrences if r.name in core.inner)
         return JoinGraph(relations, core.early, ())
 

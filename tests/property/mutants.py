@@ -8,10 +8,11 @@ from dataclasses import replace
 import sqlglot
 from sqlglot import exp
 
-from deltajoin.delta.epochs import LookupPath, LookupStep
+from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.emit.paths import PathProgram, Statement
+from deltajoin.emit.paths import PathProgram
 from deltajoin.emit.sql import Program
+from deltajoin.emit.stream import Statement
 from deltajoin.names import WEIGHT
 from deltajoin.sql.dialect import Verbatim
 from tests.property.oracle import Feeds, Mutant

@@ -26,15 +26,16 @@ import sqlglot
 from deltajoin.catalog import ChangedFiles
 from deltajoin.delta.clock import micros
 from deltajoin.delta.derived import Known, Moment, describe, order_dependent, plan_derived
-from deltajoin.delta.epochs import SourceVersion, epoch_order
+from deltajoin.delta.epoch_order import epoch_order
+from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.partition import ambiguous_order, row_key
+from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan, Target
-from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.state import group_state, hidden_columns
 from deltajoin.emit.derived import DerivedProgram
 from deltajoin.emit.narrowing import placed
-from deltajoin.emit.paths import Statement
 from deltajoin.emit.sql import Program, build_program
+from deltajoin.emit.stream import Statement
 from deltajoin.graph import JoinGraph
 from deltajoin.names import SHOWN, quote
 from deltajoin.planner.cardinality import Statistics
@@ -401,7 +402,7 @@ class _PlanMaker:
             graph=self.graph,
             epoch_order=order,
             find_full_query=lambda: plan_full_query(self.graph, statistics, self.described.types),
-            paths=routes(self.graph, statistics, order, versions, self.strategy),
+            paths=lookup_paths(self.graph, statistics, order, versions, self.strategy),
             settings=None,
             regroup=regroup(self.graph, statistics, order, versions, self.state),
             derived=derived,

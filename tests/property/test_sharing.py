@@ -1,4 +1,4 @@
-"""Rows of each path at each lookup: with shared lookups the same as with every path on its own."""
+"""Rows of each path at each step: with shared steps the same as with every path on its own."""
 
 from __future__ import annotations
 
@@ -9,26 +9,41 @@ import pytest
 from deltajoin.emit import paths as emitted
 from deltajoin.emit.narrowing import placed
 from deltajoin.emit.sql import Program, build_program
+from deltajoin.errors import DeltaJoinError
 from deltajoin.names import PATH
-from deltajoin.sql.bind import bind
-from tests.property.cases import render_sql
-from tests.property.oracle import _kinds, _load, _PlanMaker, connection, draw, history, to_duckdb
+from tests.property.generate import generate
+from tests.property.oracle import (
+    Make,
+    _kinds,
+    _load,
+    connection,
+    draw,
+    history,
+    maker_of,
+    to_duckdb,
+)
+from tests.property.trees import generate_tree
 
-Counts = Counter[tuple[str, str]]
+Counts = Counter[tuple[int, str]]
 
 
-def test_shared_lookups_count_the_rows_of_each_path(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("make", "least"), [(generate, 50), (generate_tree, 25)])
+def test_shared_steps_count_the_rows_of_each_path(
+    make: Make, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shared = 0
     for seed in range(100):
-        case = draw(seed)
-        sql = render_sql(case)
-        query = bind(sql, {t.name: t.names for t in sorted(case.tables, key=lambda t: t.name)})
-        assert query.graph is not None
-        maker = _PlanMaker(case, sql, query.graph)
-        for number, (before, state, feeds) in enumerate(history(case, query.tables)):
-            plan = maker.plan(number, _kinds(feeds))
-            program = build_program(plan)
-            if not program.shared:
+        case = draw(seed, make=make)
+        try:
+            maker = maker_of(case)
+        except DeltaJoinError:
+            continue
+        if maker is None or maker.graph.derived:
+            continue
+        for number, (before, state, feeds) in enumerate(history(case, maker.tables)):
+            plan = maker.plan_or_none(number, _kinds(feeds))
+            program = build_program(plan) if plan else None
+            if plan is None or program is None or not program.shared:
                 continue
             shared += len(program.shared)
             with monkeypatch.context() as patch:
@@ -37,28 +52,27 @@ def test_shared_lookups_count_the_rows_of_each_path(monkeypatch: pytest.MonkeyPa
             assert not apart.shared
             _load(case, program, {1: before, 2: state}, feeds)
             assert counts(program) == counts(apart), seed
-    assert shared > 50
+    assert shared > least
 
 
 def counts(program: Program) -> Counts:
-    """(driver, relation looked up) -> rows."""
+    """(path, relation looked up) -> rows."""
     views: dict[str, str] = {feed.view: feed.sql for feed in program.feeds}
-    asked: list[tuple[str, str, str]] = []
+    asked: list[tuple[int, str, str]] = []
     for path in program.paths:
         views |= {s.view: s.sql for s in path.statements}
         asked += [
-            (path.driver, s.relation, f"SELECT count(*) FROM {quoted(s.view)}")
+            (path.number, s.relation, f"SELECT count(*) FROM {quoted(s.view)}")
             for s in path.statements
             if s.relation
         ]
-    numbers = {path.driver: path.number for path in program.paths}
     for part in program.shared:
         views |= {part.view: part.sql}
         views |= {s.view: s.sql for s in part.statements}
-        for driver in part.drivers:
-            which = f"count(*) FILTER ({PATH} = {numbers[driver]})"
+        for number in part.paths:
+            which = f"count(*) FILTER ({PATH} = {number})"
             asked += [
-                (driver, s.relation, f"SELECT {which} FROM {quoted(s.view)}")
+                (number, s.relation, f"SELECT {which} FROM {quoted(s.view)}")
                 for s in part.statements
                 if s.relation
             ]
@@ -67,8 +81,8 @@ def counts(program: Program) -> Counts:
     figures = ", ".join(f"({query})" for _, _, query in asked)
     (rows,) = connection().execute(f"WITH {head} SELECT {figures}").fetchall()
     found: Counts = Counter()
-    for (driver, relation, _), count in zip(asked, rows, strict=True):
-        found[driver, relation] = count
+    for (number, relation, _), count in zip(asked, rows, strict=True):
+        found[number, relation] = count
     return found
 
 

@@ -18,7 +18,7 @@ import duckdb
 import pytest
 
 from deltajoin.delta.derived import DerivedPlan
-from deltajoin.delta.epochs import LookupStep
+from deltajoin.delta.path import LookupStep
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.sql import Program
 from deltajoin.errors import DeltaJoinError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import deltajoin
-from deltajoin.delta import route
+from deltajoin.delta import lookup_paths
 from deltajoin.planner import lookup
 from deltajoin.runtime import narrowing
 from deltajoin.runtime.narrowing import Narrowing, _kind, ranges_of
@@ -77,7 +77,7 @@ def test_ranges_hold_every_value(spark: Any, monkeypatch: pytest.MonkeyPatch, ta
 def test_a_narrowed_lookup_meets_all_rows(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (lookup, route):
+    for module in (lookup, lookup_paths):
         monkeypatch.setattr(module, "LARGE_TABLE_ROWS", 0)
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")

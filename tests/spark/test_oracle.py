@@ -22,7 +22,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import deltajoin
-from deltajoin.delta import route
+from deltajoin.delta import lookup_paths
 from deltajoin.names import SHOWN
 from deltajoin.planner import lookup
 from deltajoin.runtime import narrowing
@@ -62,7 +62,7 @@ def some_lookups_are_narrowed(
     other half and more all are listed."""
     seed = next(iter(request.node.callspec.params.values()))
     if seed % 2:
-        for module in (lookup, route):
+        for module in (lookup, lookup_paths):
             monkeypatch.setattr(module, "LARGE_TABLE_ROWS", 0)
     if seed % 4 == 1:
         monkeypatch.setattr(narrowing, "_TAKEN", 0)

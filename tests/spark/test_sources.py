@@ -15,7 +15,7 @@ import pytest
 
 from deltajoin.catalog import Changes, Consumed, load_table, read_changes
 from deltajoin.catalog.history import metadata_at
-from deltajoin.delta.epochs import SourceVersion
+from deltajoin.delta.path import SourceVersion
 from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.sql import Scan
 from deltajoin.names import WEIGHT

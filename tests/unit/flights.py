@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from deltajoin.catalog import Column, TableState
 from deltajoin.delta.build import Inputs, build_plan
-from deltajoin.delta.epochs import epoch_order, lookup_paths
+from deltajoin.delta.epoch_order import epoch_order
+from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.model import Model
 from deltajoin.planner.cardinality import Statistics

@@ -19,7 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from deltajoin.catalog import Changes, Consumed, load_table, read_changes
-from deltajoin.delta.epochs import SourceVersion
+from deltajoin.delta.path import SourceVersion
 from deltajoin.emit.change import feed_of
 from deltajoin.sql.bind import bind
 

@@ -22,10 +22,10 @@ import deltajoin
 from deltajoin.adapters.cli import main
 from deltajoin.audit.explain import explanation, trace_text
 from deltajoin.audit.picture import picture
+from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.delta.route import routes
 from deltajoin.delta.strategy import Obstacle
-from deltajoin.emit.route import route_program
+from deltajoin.emit.paths import path_programs
 from deltajoin.emit.sql import build_program
 from deltajoin.emit.views import Views
 from deltajoin.errors import DeltaJoinError
@@ -170,8 +170,9 @@ def test_keys_are_broadcast_to_a_large_table_while_they_are_few(
         )
         assert plan.statistics is not None
         versions = {s.source: s for s in sources}
-        (path,) = routes(plan.graph, plan.statistics, ("f", "p"), versions)
-        program = route_program(plan.graph, path, Views(replace(plan, sources=sources)))
+        paths = lookup_paths(plan.graph, plan.statistics, ("f", "p"), versions)
+        views = Views(replace(plan, sources=sources))
+        (program,), _ = path_programs(plan.graph, paths, views)
         (entered,) = (s for s in program.statements if "LEFT SEMI JOIN" in s.sql)
         assert ("/*+ BROADCAST(`keys`) */" in entered.sql) == sent, entered.sql
 

@@ -22,7 +22,7 @@ from deltajoin.planner.statistics import Statistics
 from deltajoin.runtime.execute import _order_record
 from tests.unit import flights
 from tests.unit.joins import graph, join
-from tests.unit.test_epochs import versions_of
+from tests.unit.test_lookup_paths import versions_of
 from tests.unit.test_search import random_case
 
 
@@ -154,7 +154,7 @@ def test_an_epoch_order_that_is_given_up_says_so() -> None:
     statistics = Statistics(dict(rows), {})
     versions = versions_of(of, statistics, ["f", *names])
     pinned = ("t00", "f", *names[1:])
-    pins = Pins({frozenset(pinned): dict.fromkeys(pinned, ())})
+    pins = Pins({frozenset(pinned): {(name, 0): () for name in pinned}})
     assert chosen_epoch_order(of, statistics, versions, pins=pins) == (pinned, "")
     near = Statistics({**rows, "f": 1500, "t03": 500}, {})
     assert chosen_epoch_order(of, near, versions, pins=pins) == (pinned, "")

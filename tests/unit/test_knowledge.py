@@ -10,7 +10,6 @@ import pytest
 
 from deltajoin.catalog import TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
-from deltajoin.delta.epochs import lookup_paths
 from deltajoin.delta.knowledge import (
     Declared,
     earlier_paths,
@@ -18,6 +17,7 @@ from deltajoin.delta.knowledge import (
     gather_statistics,
     last_sketches,
 )
+from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.errors import DeltaJoinError
 from deltajoin.planner.statistics import Measured, Statistics
 from deltajoin.sql.bind import bind

@@ -9,14 +9,15 @@ import pytest
 
 from deltajoin.audit.render import path_lines
 from deltajoin.delta.epoch_order import epoch_order
-from deltajoin.delta.epochs import lookup_paths
+from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.delta.path import LookupPath, SourceVersion
-from deltajoin.delta.pinning import Pins
+from deltajoin.delta.pinning import Pins, order_within
 from deltajoin.delta.sharing import lookups_executed
 from deltajoin.graph import JoinGraph, Predicate, Relation
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.kept import KEEP, holds
-from tests.unit.test_epochs import versions_of
+from deltajoin.sql.bind import bind
+from tests.unit.test_lookup_paths import versions_of
 from tests.unit.test_search import random_case
 
 Paths = tuple[LookupPath, ...]
@@ -111,25 +112,67 @@ def test_shared_ends_stay_shared_when_paths_are_pinned() -> None:
         assert lookups_executed(again) == lookups_executed(first)
 
 
+OUTER = """SELECT f.id, d.v FROM f JOIN a ON f.a = a.k JOIN b ON f.b = b.k LEFT JOIN d ON d.k = f.id
+UNION ALL SELECT b.k, a.v FROM b JOIN f ON f.b = b.k JOIN a ON f.a = a.k"""
+COLUMNS = {"f": ("id", "a", "b"), "a": ("k", "v"), "b": ("k", "v"), "d": ("k", "v")}
+
+
+def outer_case(rows: dict[str, int | None]) -> tuple[JoinGraph, Statistics, Versions]:
+    """A union whose first branch is entered by a change of `d`; `f` and `d` changed."""
+    types = {(table, name): "int" for table, names in COLUMNS.items() for name in names}
+    graph = bind(OUTER, COLUMNS, types).graph
+    assert graph is not None
+    statistics = Statistics(rows, {})
+    return graph, statistics, versions_of(graph, statistics, ["f", "d"])
+
+
+def lookups(paths: Paths) -> dict[tuple[str, int], list[str]]:
+    return {(p.driver, p.branch): [s.relation for s in p.steps] for p in paths}
+
+
+def test_paths_through_outer_joins_and_unions_are_pinned_each_in_its_branch() -> None:
+    graph, statistics, versions = outer_case({"f": 900, "a": 50, "b": 50, "d": 70})
+    found = lookups(planned(graph, statistics, versions))
+    assert found == {
+        ("f", 0): ["a", "b", "d"],
+        ("d", 0): ["f", "a", "b", "d"],
+        ("f_2", 1): ["a_2", "b_2"],
+    }
+    other = {"a": "b", "b": "a", "a_2": "b_2", "b_2": "a_2"}
+    turned = {at: [other.get(name, name) for name in names] for at, names in found.items()}
+    run = [
+        {"driver": driver, "branch": branch, "steps": [{"relation": name} for name in names]}
+        for (driver, branch), names in turned.items()
+    ]
+    assert lookups(planned(graph, statistics, versions, Pins.of([run]))) == turned
+
+
+def test_without_a_row_count_paths_through_unions_keep_the_written_order() -> None:
+    graph, statistics, versions = outer_case({"f": 900, "a": 50, "b": None, "d": 70})
+    found = lookups(planned(graph, statistics, versions))
+    assert (found["f", 0], found["f_2", 1]) == (["a", "b", "d"], ["b_2", "a_2"])
+
+
 def test_only_a_like_epoch_pins() -> None:
     graph, statistics = random_case(4, 5)
     some, other = sorted(graph.sources)[:2], sorted(graph.sources)[2:4]
     pins = pins_of(planned(graph, statistics, versions_of(graph, statistics, some)))
-    assert pins.paths(graph, some) is not None
-    assert pins.paths(graph, other) is None
+    path = pins.path(some[0], 0, some)
+    assert order_within(graph, path, some[0]) == path
+    assert order_within(graph, path, some[1]) is None
+    assert pins.path(other[0], 0, other) == ()
     assert pins.epoch_order(other) is None
     larger, _ = random_case(4, 6)
-    assert pins.paths(larger, some) is None
+    assert order_within(larger, path, some[0]) is None
 
 
 def test_the_newest_like_epoch_counts() -> None:
-    graph, statistics = star({"f": 10, "a": 10, "b": 10})
     one, other = ("f", "a", "b"), ("f", "b", "a")
     runs = [
         [{"driver": "f", "steps": [{"relation": name} for name in order[1:]]}]
         for order in (one, other)
     ]
-    assert Pins.of(runs).paths(graph, ["f"]) == {"f": one}
-    assert Pins.of(runs[::-1]).paths(graph, ["f"]) == {"f": other}
+    assert Pins.of(runs).path("f", 0, ["f"]) == one
+    assert Pins.of(runs[::-1]).path("f", 0, ["f"]) == other
     assert holds(KEEP, 1.0)
     assert not holds(KEEP * 1.01, 1.0)

@@ -160,20 +160,13 @@ def trace_text(planned: DeltaPlan) -> str:
         for line in capped(_full_trace(branch, order, statistics))
     ]
     for path in planned.paths:
-        if graph.cores:
-            lines.append(f"Δ{path.driver}: a route through outer joins or groups is not traced")
+        core, driven = graph.branches[path.branch], statistics.driven_by(path.driver)
+        if path.driver not in core.inner:
+            lines.append(f"Δ{path.driver}: what its keys lead on to is not traced")
             continue
         lines.append(f"Δ{path.driver}: steps considered; * kept")
-        lines += capped(
-            list(
-                _path_trace(
-                    graph,
-                    statistics.driven_by(path.driver),
-                    path.driver,
-                    float(path.estimated_rows),
-                )
-            )
-        )
+        rows, part = float(path.estimated_rows), graph.inner_part(core)
+        lines += capped(list(_path_trace(part, driven, path.driver, rows)))
     return "\n".join(lines)
 
 

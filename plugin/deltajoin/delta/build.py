@@ -34,12 +34,12 @@ from deltajoin.delta.knowledge import (
     last_sketches,
 )
 from deltajoin.delta.layout import layout_warnings, plan_layout
+from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Rebuild, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
-from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.sources import dear, reach, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
@@ -123,7 +123,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     order, note = (
         chosen_epoch_order(graph, statistics, versions, strategy, pins) if graph else ((), "")
     )
-    paths = routes(graph, statistics, order, versions, strategy, pins) if graph else ()
+    paths = lookup_paths(graph, statistics, order, versions, strategy, pins) if graph else ()
     by_all_rows = untraced(graph, paths, statistics) if graph else None
     whole = next((o for o in (*(p.untraced for p in derived), by_all_rows) if o), None)
     against = operator or order_dependent(graph, described, target.kind)

@@ -23,10 +23,10 @@ from math import prod
 from typing import Any
 
 from deltajoin.delta.epoch_order import chosen_epoch_order
+from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.partition import row_key
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.pinning import Paths, Pins
-from deltajoin.delta.route import regroup, routes
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.delta.told_apart import tied, told_apart
 from deltajoin.delta.untraced import untraced
@@ -205,7 +205,7 @@ def _plan(
     full = plan_full_query(graph, statistics, described.types, choice)
     below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
     rows = _rows(graph, statistics, sum(branch.plan.rows for branch in full.arms))
-    paths = routes(graph, statistics, order, versions, strategy, pins)
+    paths = lookup_paths(graph, statistics, order, versions, strategy, pins)
     earlier = None
     if moment is not None and moment.before is not None and moment.moved:
         before = at_moment(derived.graph, moment.before)

@@ -22,45 +22,43 @@ Paths = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Pins:
-    """Earlier orders: changed relations -> the drivers in epoch order, each with its lookups; and
-    that of the whole query."""
+    """Earlier orders: changed relations -> the drivers in epoch order, each with its branch and its
+    lookups there; and that of the whole query."""
 
-    runs: Mapping[frozenset[str], Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    runs: Mapping[frozenset[str], Mapping[tuple[str, int], tuple[str, ...]]] = field(
+        default_factory=dict
+    )
     order: LastOrder | None = None
 
     @staticmethod
     def of(runs: Sequence[Paths], order: LastOrder | None = None) -> Pins:
         """The orders of earlier epochs of one definition, newest first (`earlier_paths`), and that
         of the whole query (`last_order`)."""
-        found: dict[frozenset[str], dict[str, tuple[str, ...]]] = {}
+        found: dict[frozenset[str], dict[tuple[str, int], tuple[str, ...]]] = {}
         for paths in runs:
-            orders: dict[str, tuple[str, ...]] = {}
+            orders: dict[tuple[str, int], tuple[str, ...]] = {}
             for path in paths:
-                names = (str(step["relation"]) for step in path["steps"])
-                orders.setdefault(str(path["driver"]), (str(path["driver"]), *names))
-            found.setdefault(frozenset(orders), orders)
+                driver, names = str(path["driver"]), (str(s["relation"]) for s in path["steps"])
+                orders[driver, path.get("branch", 0)] = (driver, *names)
+            found.setdefault(frozenset(driver for driver, _ in orders), orders)
         return Pins(found, order)
 
     def epoch_order(self, changed: Sequence[str]) -> tuple[str, ...] | None:
         """The changed relations in the epoch order of the last like epoch."""
         orders = self.runs.get(frozenset(changed))
-        return tuple(orders) if orders else None
+        return tuple(dict.fromkeys(driver for driver, _ in orders)) if orders else None
 
-    def paths(self, graph: JoinGraph, drivers: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
-        """The paths of the last like epoch; None without one that joins all relations of the graph,
-        each after one that a predicate links to it."""
-        orders = self.runs.get(frozenset(drivers))
-        if not orders or not drivers:
-            return None
-        found = {driver: orders[driver] for driver in drivers}
-        return found if all(_whole(graph, order) for order in found.values()) else None
+    def path(self, driver: str, branch: int, changed: Sequence[str]) -> tuple[str, ...]:
+        """What a driver's path led through in the last like epoch; nothing without one."""
+        return self.runs.get(frozenset(changed), {}).get((driver, branch), ())
 
 
-def _whole(graph: JoinGraph, order: tuple[str, ...]) -> bool:
-    if sorted(order) != sorted(relation.name for relation in graph.relations):
-        return False
-    return all(
-        name in graph.neighbours(frozenset(order[:position]))
-        for position, name in enumerate(order)
-        if position
-    )
+def order_within(graph: JoinGraph, path: Sequence[str], start: str) -> tuple[str, ...] | None:
+    """The order in which an earlier path took the relations of a graph; None where it did not begin
+    with `start` and join all of them, each after one that a predicate links to it."""
+    names = {relation.name for relation in graph.relations}
+    order = tuple(name for name in path if name in names)
+    if sorted(order) != sorted(names) or order[0] != start:
+        return None
+    linked = (order[k] in graph.neighbours(frozenset(order[:k])) for k in range(1, len(order)))
+    return order if all(linked) else None

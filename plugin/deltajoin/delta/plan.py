@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any
 
 from deltajoin.delta.derived import DerivedPlan
-from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.format import FORMAT, RULES, canonical_json, digest, noop_hash
 from deltajoin.delta.layout import Layout
+from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.state import GroupState
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import Core, JoinGraph, Predicate, Stamp, with_stamps

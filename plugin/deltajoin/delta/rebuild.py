@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deltajoin.catalog import Column, TargetState
-from deltajoin.delta.epochs import SourceVersion
 from deltajoin.delta.history import epochs_of
+from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.delta.sources import share
 from deltajoin.delta.strategy import FEW_ROWS, Decision

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.delta.epochs import SourceVersion
+from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.told_apart import holds_floats
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
 from deltajoin.emit.write import by_rows

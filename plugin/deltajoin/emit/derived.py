@@ -32,9 +32,15 @@ from deltajoin.emit.ast import column, expression, named, number, pretty, table,
 from deltajoin.emit.change import consolidated
 from deltajoin.emit.group import touched_sql
 from deltajoin.emit.layers import net_change, touched_parts
-from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
+from deltajoin.emit.paths import (
+    PathProgram,
+    SharedProgram,
+    path_programs,
+    path_statements,
+    regroup_statements,
+)
 from deltajoin.emit.query import query_rows
-from deltajoin.emit.route import all_paths, regroup_statements
+from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Views
 from deltajoin.graph import JoinGraph
 from deltajoin.names import WEIGHT
@@ -74,7 +80,7 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
     if not plan.source.changed:
         return program
     inner = views.within(name)
-    paths, shared = all_paths(graph, plan.paths, inner)
+    paths, shared = path_programs(graph, plan.paths, inner)
     program = replace(program, paths=paths, shared=shared, rows=inner.path_rows)
     net = net_change(graph, types_of(plan.versions), inner.path_rows)
     if graph.grouping is None and graph.windowing is None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
-from deltajoin.delta.route import TOUCHED
 from deltajoin.delta.state import GroupState
 from deltajoin.emit.ast import column, named, number, pretty, string, table
 from deltajoin.emit.state import TARGET_ROWS, grouped

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
-from deltajoin.delta.route import TOUCHED
 from deltajoin.delta.told_apart import Types, joined_apart
 from deltajoin.emit.ast import column, expression, fail, named, number, pretty, table
 from deltajoin.emit.group import REGROUPED, of_touched, touched_groups
 from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
-from deltajoin.emit.paths import Statement
 from deltajoin.emit.state import TARGET_ROWS, TARGET_STORED
+from deltajoin.emit.stream import Statement
 from deltajoin.emit.write import PATH_ROWS, net
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT, Generation, Windowing

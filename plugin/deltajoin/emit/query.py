@@ -15,7 +15,6 @@ from deltajoin.delta.state import GroupState
 from deltajoin.emit.ast import column, expression, named, pretty, table, union_all
 from deltajoin.emit.layers import generated, windowed
 from deltajoin.emit.nesting import Arms, add_from
-from deltajoin.emit.route import null_columns
 from deltajoin.emit.state import grouped
 from deltajoin.emit.views import Views
 from deltajoin.emit.write import count_select, stamped
@@ -50,7 +49,7 @@ def query_rows(
         arms = [(arm(graph, core), plan, core.nulls) for core, plan in cores]
     selects: list[exp.Query] = []
     for part, plan, missing in arms:
-        nulls = null_columns(graph, missing, views)
+        nulls = views.nulls(graph, missing)
         select = exp.select(*(named(expression(p.sql, nulls), p.name) for p in part.projections))
         columns = {relation.name: relation.columns for relation in part.relations}
         hints = Arms(plan.broadcast, columns)

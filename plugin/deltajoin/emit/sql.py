@@ -17,11 +17,10 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from deltajoin.delta.epochs import SourceVersion, reads
+from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.partition import identifying_relations
-from deltajoin.delta.path import types_of
+from deltajoin.delta.path import SourceVersion, reads, types_of
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.delta.route import TOUCHED
 from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
 from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.derived import DerivedProgram, derived_program
@@ -35,11 +34,17 @@ from deltajoin.emit.layers import (
     stored_of_touched,
 )
 from deltajoin.emit.narrowing import NarrowedScan, placed
-from deltajoin.emit.paths import PathProgram, SharedProgram, Statement, path_statements
+from deltajoin.emit.paths import (
+    PathProgram,
+    SharedProgram,
+    path_programs,
+    path_statements,
+    regroup_statements,
+)
 from deltajoin.emit.query import Evidence, at_clock, evidence_of, full_sql, own_text
-from deltajoin.emit.route import all_paths, regroup_statements
 from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, comparisons
 from deltajoin.emit.state import add_sql, change_sql
+from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import Merge, fold_sql, merge_of, stamps_sql
 from deltajoin.graph import JoinGraph
@@ -114,7 +119,7 @@ def build_program(plan: DeltaPlan) -> Program:
         derived.insert(0, derived_program(below, views, versions))
     read = {(source, version) for source, version in read if not views.is_derived(source)}
     changed = [s for s in plan.sources if s.changed]
-    paths, shared = all_paths(plan.graph, plan.paths, views)
+    paths, shared = path_programs(plan.graph, plan.paths, views)
     for source in changed:
         if source.method == "difference" and source.previous is not None:
             read |= {(source.source, source.previous), (source.source, source.version)}

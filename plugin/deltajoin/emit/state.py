@@ -17,8 +17,8 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
-from deltajoin.delta.route import TOUCHED
 from deltajoin.delta.state import Aggregate, GroupState, hidden_columns
 from deltajoin.emit.ast import call, column, expression, fail, named, number, pretty, string, table
 from deltajoin.emit.average import decimal, decimal_average

@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
 
+from sqlglot import exp
+
 from deltajoin.catalog import StaticFiles
+from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.delta.route import TOUCHED
+from deltajoin.emit.ast import null
 from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
-from deltajoin.graph import JoinGraph
+from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import UniqueNames, quote, slug
 from deltajoin.planner.lookup import is_large, may_be_sent, stream_bytes
 from deltajoin.sql.opaque import own_view
@@ -45,14 +48,14 @@ class _Part:
 
     @classmethod
     def of(cls, graph: JoinGraph, names: UniqueNames, end: str) -> _Part:
-        relations, branches = graph.relations, range(len(graph.branches))
+        paths = {
+            (r.name, branch): names.take(f"path{end}_{slug(r.name)}")
+            for branch in range(len(graph.branches))
+            for r in graph.occurrences
+        }
         return cls(
-            paths={
-                (r.name, branch): names.take(f"path{end}_{slug(r.name)}")
-                for branch in branches
-                for r in graph.occurrences
-            },
-            shared=tuple(names.take(f"shared{end}_{i + 1}") for i in range(len(relations))),
+            paths=paths,
+            shared=tuple(names.take(f"shared{end}_{i + 1}") for i in range(len(paths))),
             touched=names.take(f"touched{end}") if end else TOUCHED,
             path_rows=names.take(f"path_rows{end}") if end else "path_rows",
             others={what: names.take(f"{what}{end}") for what in _OTHERS} if end else {},
@@ -161,6 +164,11 @@ class Views:
     def type_of(self, source: str, name: str) -> str:
         """The Spark type of a source's column; "" for a derived one."""
         return self._types[source, name]
+
+    def nulls(self, graph: JoinGraph, missing: Iterable[str]) -> dict[ColumnRef, exp.Expr]:
+        """A typed NULL for each column of the relations that a branch misses."""
+        relations = [relation for relation in graph.relations if relation.name in set(missing)]
+        return {(r.name, c): null(self.type_of(r.source, c)) for r in relations for c in r.columns}
 
     def shared(self, number: int) -> str:
         """What the views of shared lookups begin with; they are numbered from 0."""

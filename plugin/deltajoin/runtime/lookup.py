@@ -67,18 +67,17 @@ def start_lookups(
         if run.change_rows:
             view, frame = _chain(spark, path["statements"], [run], ["count(1)"])
             ends[view] = frame
-    by_driver = {
-        path["driver"]: (path["number"], run) for path, run in zip(paths, runs, strict=True)
-    }
+    by_number = {path["number"]: run for path, run in zip(paths, runs, strict=True)}
     for part in shared:
         frames = [ends.pop(view) for view in part["inputs"] if view in ends]
         if not frames:
             continue
         union = reduce(lambda a, b: a.unionAll(b), frames)
         union.createOrReplaceTempView(quoted(part["view"]))
-        live = [by_driver[driver] for driver in part["drivers"] if by_driver[driver][1].change_rows]
-        figures = [f"count_if(`{_PATH}` = {number})" for number, _ in live]
-        view, frame = _chain(spark, part["statements"], [run for _, run in live], figures)
+        live = [number for number in part["paths"] if by_number[number].change_rows]
+        figures = [f"count_if(`{_PATH}` = {number})" for number in live]
+        members = [by_number[number] for number in live]
+        view, frame = _chain(spark, part["statements"], members, figures)
         ends[view] = frame
     return Lookups(runs, list(ends.values()))
 

@@ -20,6 +20,7 @@ _OTHERS: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
     exp.NEQ: "<>",
 }
+_COMPARISONS = {operator: kind for kind, operator in (_EQUALITIES | _OTHERS).items()}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -68,6 +69,19 @@ def join_keys(
         if here == {relation} and there and there <= others:
             return [JoinKey(predicate, relation, text(mine), text(other), there, turned)]
     return []
+
+
+def compared(mine: exp.Expr, operator: str, other: exp.Expr) -> exp.Expr:
+    """The comparison that a key's operator stands for.
+
+    Example:
+        >>> text(compared(exp.column("x", table="a"), "<", exp.column("k")))
+        '(`a`.`x`) < `k`'
+    """
+    closed = exp.Paren(this=mine)
+    if operator == NOT_IN:
+        return not_in_match(closed, other)
+    return _COMPARISONS[operator](this=closed, expression=other)
 
 
 def not_in_match(member: exp.Expr, value: exp.Expr) -> exp.Expr:

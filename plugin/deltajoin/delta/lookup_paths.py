@@ -1,4 +1,15 @@
-"""The lookups of one change through a normal form: relations joined inner, then attachments.
+"""The lookup paths of a run: how the change of one occurrence travels to the output.
+
+    d(A x B x C) = d(A) x B* x C*  +  d(B) x A x C*  +  d(C) x A x B
+
+All occurrences change one after the other, in the reverse of the epoch order (`epoch_order`): a
+path reads what stands before its driver at the previous epoch and what stands after at this epoch,
+at every depth. So each path changes one occurrence only, and the paths add up to the whole change.
+Every permutation is exact, and so is every order of lookups (`lookup_order`). An unchanged table
+has one version and no path.
+
+A query is a sum of branches: relations joined inner, the core, and then attachments (`graph.Core`).
+Inner joins alone are one branch without any.
 
     change in the core         look the other core relations up, then every attachment
     change in an attachment    distinct join keys of the change -> enter the core by those keys ->
@@ -6,13 +17,9 @@
                                the opposite sign, before it -> the attachments that follow
 
 Keys are equalities of one relation of the core; without one its other comparisons (<, NOT IN ...),
-and without these the core is read whole.
-
-All occurrences change one after the other, in the reverse of the epoch order: a route reads what
-stands before its driver at the previous epoch and what stands after at this epoch, at every depth.
-So each step changes one occurrence only, and the routes add up to the whole change. The keys may be
-more than those whose rows change: both sides of the difference are computed for the same keys.
-Entering filters by a semi join, so that two spellings of one key count once.
+and without these the core is read whole. The keys may be more than those whose rows change: both
+sides of the difference are computed for the same keys. Entering filters by a semi join, so that two
+spellings of one key count once.
 """
 
 from __future__ import annotations
@@ -20,13 +27,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from deltajoin.delta.epochs import LookupPath, LookupStep, SourceVersion, lookup_paths
+from deltajoin.delta.lookup_order import LookupOrders, Orders
+from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.pinning import Pins
+from deltajoin.delta.references import expected_empty
+from deltajoin.delta.sharing import lookups_executed, with_sharing
 from deltajoin.delta.state import GroupState
 from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
-from deltajoin.planner.cardinality import Statistics, key_is_bound, relation_rows
+from deltajoin.planner.cardinality import Statistics, kept_share_of, key_is_bound, relation_rows
 from deltajoin.planner.lookup import LARGE_TABLE_ROWS
-from deltajoin.planner.search import best_order
+from deltajoin.planner.search import JoinOrder
 from deltajoin.planner.solver import COST, Strategy
 from deltajoin.sql.keys import JoinKey, join_keys
 from deltajoin.sql.normalise import simplify
@@ -35,7 +45,7 @@ from deltajoin.sql.normalise import simplify
 TOUCHED = "touched"
 
 
-def routes(
+def lookup_paths(
     graph: JoinGraph,
     statistics: Statistics,
     order: tuple[str, ...],
@@ -43,30 +53,20 @@ def routes(
     strategy: Strategy = COST,
     pins: Pins | None = None,
 ) -> tuple[LookupPath, ...]:
-    """One path per branch and occurrence whose table changed, in epoch order."""
-    if not graph.cores:
-        return lookup_paths(graph, statistics, order, versions, strategy, pins)
+    """One path per branch and occurrence whose table changed, in epoch order.
+
+    Args:
+        order: the epoch order, of all relations.
+        strategy: by cost, or one of the solver's rules over the relations as written.
+        pins: the orders of earlier epochs.
+    """
     order = _with_copies(graph, order)
-    found = []
-    for number, core in enumerate(graph.cores):
-        for driver in order:
-            source = versions[graph.by_name[driver].source]
-            if source.changed and driver in core.everything:
-                rows = source.estimated_change
-                router = Router(graph, statistics, order, versions, driver)
-                found.append(
-                    LookupPath(
-                        driver=driver,
-                        source=source.source,
-                        first_version=(source.previous or 0) + 1,
-                        last_version=source.version,
-                        estimated_rows=rows,
-                        steps=router.route(core, float(rows)),
-                        method=source.method,
-                        branch=number,
-                    )
-                )
-    return tuple(found)
+    reached = {name for core in graph.branches for name in core.everything}
+    changed = (n for n in order if versions[graph.by_name[n].source].changed)
+    drivers = tuple(name for name in changed if name in reached)
+    maker = PathMaker(graph, statistics, order, versions, strategy)
+    found = (maker.paths(branch, drivers, pins or Pins()) for branch in range(len(graph.branches)))
+    return with_sharing([path for paths in found for path in paths])
 
 
 def _with_copies(graph: JoinGraph, order: tuple[str, ...]) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def regroup(
     made = graph.grouping or graph.windowing
     if made is None or (state is not None and state.takes(versions.values())):
         return ()
-    router = Router(graph, statistics, order, versions, "", before)
+    maker = PathMaker(graph, statistics, order, versions, before=before)
     found = []
     for core in graph.branches:
         by_entry: dict[str, list[tuple[str, str, str]]] = {}
@@ -109,27 +109,60 @@ def regroup(
             if len(relations) == 1 and relations[0] in core.inner:
                 pair = (f"`{TOUCHED}`.`{key}`", p.sql, "<=>")
                 by_entry.setdefault(relations[0], []).append(pair)
-        found.append(router.entered(core, by_entry))
+        found.append(maker.entered(core, by_entry))
     return tuple(found)
 
 
 @dataclass(frozen=True)
-class Router:
-    """Makes the routes of one driver; see the module.
+class PathMaker:
+    """Makes the paths of a run, or the steps of one driver's; see the module.
 
     `before`: the driver itself is read as it was before its change; without a driver, everything.
+    `last` is what its path led through in the last like epoch.
     """
 
     graph: JoinGraph
     statistics: Statistics
     order: tuple[str, ...]
     versions: Mapping[str, SourceVersion]
-    driver: str
+    strategy: Strategy = COST
+    driver: str = ""
+    last: tuple[str, ...] = ()
     before: bool = False
 
-    def route(self, core: Core, change_rows: float) -> tuple[LookupStep, ...]:
-        """The steps from the driver's change to rows of the core."""
-        return (*self._through(core, change_rows), *_filters(core))
+    def paths(self, branch: int, drivers: tuple[str, ...], pins: Pins) -> list[LookupPath]:
+        """The paths of a branch, in epoch order; those of drivers in its core are ordered together.
+
+        Args:
+            drivers: all changed occurrences.
+        """
+        core = self.graph.branches[branch]
+        part = self.graph.inner_part(core)
+        makers = {
+            driver: replace(self, driver=driver, last=pins.path(driver, branch, drivers))
+            for driver in drivers
+            if driver in core.everything
+        }
+        inner = {driver: maker for driver, maker in makers.items() if driver in core.inner}
+        ends = {d: (*maker._attached(core), *_filters(core)) for d, maker in inner.items()}
+
+        def through_core(orders: Orders) -> dict[str, LookupPath]:
+            return {
+                d: maker._path(branch, (*maker._inner(part, orders[d]), *ends[d]), part)
+                for d, maker in inner.items()
+            }
+
+        orders, notes = self._orders(part).together(
+            {d: m._change * kept_share_of(part, self.statistics, d) for d, m in inner.items()},
+            lambda orders: lookups_executed(tuple(through_core(orders).values())),
+            {driver: maker.last for driver, maker in inner.items()},
+        )
+        found = through_core(orders) | {
+            driver: maker._path(branch, (*maker._through(core, maker._change), *_filters(core)))
+            for driver, maker in makers.items()
+            if driver not in inner
+        }
+        return [replace(found[driver], replanned=notes.get(driver, "")) for driver in makers]
 
     def entered(
         self, core: Core, by_entry: Mapping[str, list[tuple[str, str, str]]]
@@ -145,6 +178,32 @@ class Router:
             first = replace(first, kind="enter", keys=tuple(by_entry[entry]))
         return (first, *self._complete(core, entry, 1.0), *_filters(core))
 
+    def _path(
+        self, branch: int, steps: tuple[LookupStep, ...], core: JoinGraph | None = None
+    ) -> LookupPath:
+        """A path by its steps; `core`: the inner joins that the driver takes part in."""
+        source = self._version(self.driver)
+        as_before = frozenset(
+            step.relation
+            for step in steps
+            if step.kind == "inner"
+            and (step.epoch == "previous" or not self._version(step.relation).changed)
+        )
+        empty, kind = "", source.change_kind
+        if core is not None:
+            empty = expected_empty(core, self.statistics, self.driver, kind, as_before)
+        return LookupPath(
+            driver=self.driver,
+            source=source.source,
+            first_version=(source.previous or 0) + 1,
+            last_version=source.version,
+            estimated_rows=source.estimated_change,
+            steps=steps,
+            method=source.method,
+            branch=branch,
+            expected_empty=empty,
+        )
+
     # the change ----------------------------------------------------------------------------------
 
     def _through(self, core: Core, rows: float) -> list[LookupStep]:
@@ -152,8 +211,7 @@ class Router:
             return self._complete(core, self.driver, rows)
         number = next(n for n, a in enumerate(core.attachments) if self.driver in a.core.everything)
         attachment = core.attachments[number]
-        early = tuple(p for p in core.early if p.relations)
-        left = Core(core.relations, early, core.attachments[:number])
+        left = Core(core.relations, core.early, core.attachments[:number])
         keys, restricted = self._keys_into(left, attachment)
         if not keys:
             keys, restricted = self._keys_into(left, attachment, equal=False)
@@ -180,19 +238,29 @@ class Router:
 
     def _complete(self, core: Core, start: str, rows: float) -> list[LookupStep]:
         """Everything of a core that is not yet in a stream which holds `start`."""
-        return [*self._lookups(core, start, rows), *(self._attach(a) for a in core.attachments)]
+        return [*self._lookups(core, start, rows), *self._attached(core)]
+
+    def _attached(self, core: Core) -> list[LookupStep]:
+        return [self._attach(attachment) for attachment in core.attachments]
 
     def _lookups(self, core: Core, start: str, rows: float) -> list[LookupStep]:
         if len(core.relations) == 1:
             return []
-        graph = self.graph.inner_part(core)
-        best = best_order(graph, self.statistics, start, max(1.0, rows))
+        part = self.graph.inner_part(core)
+        return self._inner(part, self._orders(part).alone(start, max(1.0, rows), self.last))
+
+    def _orders(self, part: JoinGraph) -> LookupOrders:
+        as_written = self.strategy == COST and not self.statistics.known(self.graph)
+        return LookupOrders(part, self.statistics, None if as_written else self.strategy)
+
+    def _inner(self, part: JoinGraph, order: JoinOrder) -> list[LookupStep]:
+        """The lookups of relations joined inner, by their order."""
         steps = []
-        for position, name in enumerate(best.relations[1:], start=1):
-            bound = frozenset(best.relations[:position])
-            on = tuple(sorted(p.sql for p in graph.decidable(bound, name)))
-            unique = key_is_bound(graph, self.statistics, bound, name)
-            steps.append(self._step(name, "inner", on, round(best.rows[position]), unique))
+        for position, name in enumerate(order.relations[1:], start=1):
+            bound = frozenset(order.relations[:position])
+            on = tuple(sorted(p.sql for p in part.decidable(bound, name)))
+            unique = key_is_bound(part, self.statistics, bound, name)
+            steps.append(self._step(name, "inner", on, round(order.rows[position]), unique))
         return steps
 
     def _attach(self, attachment: Attachment, *, changed: bool = False) -> LookupStep:
@@ -249,18 +317,17 @@ class Router:
         return replace(self._start(core, entry), kind="enter", keys=pairs)
 
     def _start(self, core: Core, name: str) -> LookupStep:
-        filters = tuple(sorted(p.sql for p in core.predicates if p.relations == {name}))
+        filters = tuple(sorted(p.sql for p in core.predicates if p.relations <= {name}))
         return self._step(name, "scan", filters, 0)
 
     def _step(
         self, name: str, kind: str, on: tuple[str, ...], rows: int, unique: bool = False
     ) -> LookupStep:
-        source = self._source(name)
-        epoch = self._epoch(name)
+        source, epoch = self._version(name), self._epoch(name)
         return LookupStep(
             relation=name,
-            source=source,
-            version=self.versions[source].at(epoch),
+            source=source.source,
+            version=source.at(epoch),
             epoch=epoch,
             on=on,
             unique=unique,
@@ -269,7 +336,7 @@ class Router:
         )
 
     def _epoch(self, name: str) -> str:
-        if not self.versions[self._source(name)].changed:
+        if not self._version(name).changed:
             return "this"
         if name == self.driver or not self.driver:
             return "previous" if self.before else "this"
@@ -284,18 +351,26 @@ class Router:
     def _source(self, name: str) -> str:
         return self.graph.by_name[name].source
 
+    def _version(self, name: str) -> SourceVersion:
+        return self.versions[self._source(name)]
+
+    @property
+    def _change(self) -> float:
+        """Rows of the driver's change."""
+        return float(self._version(self.driver).estimated_change)
+
 
 def _filters(core: Core) -> list[LookupStep]:
     """A last step for what waits for the attachments; none for a core without."""
-    waiting = [*core.late, *(p for p in core.predicates if not p.relations)]
-    on = tuple(sorted({p.sql for p in waiting}))
+    on = tuple(sorted({p.sql for p in core.late}))
     return [LookupStep("", "", 0, "this", on, False, 0, kind="filter")] if on else []
 
 
 def own_filters(core: Core, relation: str) -> tuple[Predicate, ...]:
-    """Predicates that touch one relation alone, wherever in the core it is joined inner."""
-    found = tuple(p for p in core.predicates if p.relations == {relation})
+    """Predicates that touch one relation alone, wherever in the core it is joined inner; and those
+    that touch none."""
     if relation in core.relations:
-        return found
+        found = (p for p in core.predicates if p.relations <= {relation})
+        return tuple(sorted(found, key=lambda p: not p.relations))
     below = (a.core for a in core.attachments if relation in a.core.everything)
     return own_filters(next(below), relation)

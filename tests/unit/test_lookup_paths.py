@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from deltajoin.audit.render import path_lines
-from deltajoin.delta import epochs
+from deltajoin.delta import lookup_order
 from deltajoin.delta.epoch_order import OLD, SCANNED, SNAPSHOT, epoch_order
-from deltajoin.delta.epochs import lookup_paths
+from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.delta.path import LookupPath, SourceVersion
 from deltajoin.delta.sharing import lookups_executed, shared_ends
 from deltajoin.emit.sql import build_program
@@ -138,10 +138,10 @@ def test_shared_ends_are_what_any_two_paths_have_in_common() -> None:
                 assert (other.driver in mine.shared_with) == shared
                 assert (one.driver in its.shared_with) == shared
         covered = [
-            (driver, k)
+            (paths[number].driver, len(paths[number].steps) - ahead)
             for end in shared_ends(paths)
-            for driver in end.drivers
-            for k in range(end.first, end.last)
+            for number in end.paths
+            for ahead in range(end.first, end.last, -1)
         ]
         marked = [(p.driver, k) for p in paths for k, s in enumerate(p.steps) if s.shared_with]
         assert sorted(covered) == sorted(marked)
@@ -150,7 +150,7 @@ def test_shared_ends_are_what_any_two_paths_have_in_common() -> None:
 
 def test_a_selective_lookup_is_not_put_off_for_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Separate orders stay where the rows saved outweigh the lookups shared."""
-    monkeypatch.setattr(epochs, "lookup_pricing", free_lookups)
+    monkeypatch.setattr(lookup_order, "lookup_pricing", free_lookups)
     paths = flights.daily_plan(DAY).paths
     assert [step.relation for step in paths[0].steps] == ["f", "a", "d", "o", "w"]
 

@@ -1,0 +1,371 @@
+"""The steps of a path -> one SELECT each, from one travelling stream to the next.
+
+    change     the driver's weighted rows, filtered
+    inner      the stream JOIN a relation
+    left ...   the stream LEFT (SEMI, ANTI) JOIN a relation, or what further steps make of several
+    flip       the stream twice, with weight +1 and -1, joined after and before the change
+    enter      a relation LEFT SEMI JOIN the distinct keys of the stream: a new stream of weight 1
+    scan       a whole relation: a new stream of weight 1
+    filter     the stream WHERE conditions hold
+
+The stream's columns are named `relation.column` and sorted; only those that a later step or the
+output needs travel on. So streams with the same steps ahead have the same columns.
+Caller: `emit.paths`, one `StepEmitter` for each run of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from sqlglot import exp
+
+from deltajoin.delta.lookup_paths import TOUCHED, own_filters
+from deltajoin.delta.path import LookupPath, LookupStep
+from deltajoin.emit.ast import broadcast, column, expression, named, number, pretty, table
+from deltajoin.emit.narrowing import Within, asked, carried_on, equal_columns, equalities, of_all
+from deltajoin.emit.views import Views
+from deltajoin.graph import ColumnRef, JoinGraph
+from deltajoin.names import PATH, WEIGHT, UniqueNames
+from deltajoin.sql.dialect import text
+from deltajoin.sql.keys import compared
+
+#: Where each column is found: in the stream, or in what is joined to it.
+Columns = Mapping[ColumnRef, exp.Expr]
+Refs = frozenset[ColumnRef]
+_SIGN = "__deltajoin_sign"
+#: The alias of what a stream asks a derived source for.
+_KEYS = "__deltajoin_keys"
+_JOIN = {"inner": "", "left": "left", "semi": "left semi", "anti": "left anti"}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One SELECT and the view that its result is read through.
+
+    `relation` is the one looked up, None where none is: the change itself, the output rows.
+    """
+
+    view: str
+    sql: str
+    relation: str | None = None
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A view of travelling rows: its columns, the relations bound, about how many rows, what bounds
+    the columns' values. `hidden` are the weight and, where the rows of several paths are counted
+    apart, the path's number.
+    """
+
+    view: str
+    refs: Refs
+    bound: frozenset[str]
+    rows: float
+    within: Within
+    hidden: tuple[str, ...] = (WEIGHT,)
+
+
+class StepEmitter:
+    """Emits steps of one branch as the views `<prefix>_<n>`, in `statements`.
+
+    Args:
+        number: the path's, for rows that are marked with it.
+    """
+
+    def __init__(
+        self, graph: JoinGraph, branch: int, views: Views, prefix: str, number: int = 0
+    ) -> None:
+        self._graph, self._views, self._prefix, self._number = graph, views, prefix, number
+        self._core = graph.branches[branch]
+        self._outputs = graph.outputs(self._core)
+        self._end = frozenset(ref for p in self._outputs for ref in p.refs)
+        names = UniqueNames()
+        self._names: dict[ColumnRef, str] = {
+            (relation.name, name): names.take(f"{relation.name}.{name}")
+            for relation in sorted(graph.occurrences, key=lambda r: r.name)
+            for name in relation.columns
+        }
+        self.statements: list[Statement] = []
+        self._streams = 0
+
+    # where a stream begins -----------------------------------------------------------------------
+
+    def change(self, path: LookupPath, *, marked: bool) -> Stream:
+        """The driver's change, under the predicates that its rows alone decide."""
+        driver, view = path.driver, self._views.changes(path.source)
+        within = {ref: frozenset({(view, ref[1])}) for ref in self._own(driver)}
+        hidden = (WEIGHT, PATH) if marked else (WEIGHT,)
+        rows = float(path.estimated_rows)
+        stream = Stream("", frozenset(within), frozenset({driver}), rows, within, hidden)
+        filters = [p.sql for p in own_filters(self._core, driver)]
+        needed, weight = self._needed(path.steps, self._end), column(WEIGHT, driver)
+        select = self._rows_of(driver, view, weight, filters, stream, needed)
+        return self._emit(select, None, replace(stream, refs=stream.refs & needed))
+
+    def touched(self, rows: float) -> Stream:
+        """About so many keys of touched groups or partitions."""
+        keys, view = self._graph.part_keys, self._views.touched
+        self._names |= {(TOUCHED, key): key for key in keys}
+        within = {(TOUCHED, key): frozenset({(view, key)}) for key in keys}
+        return Stream(view, frozenset(within), frozenset(), rows, within)
+
+    def united(self, streams: Sequence[Stream]) -> Stream:
+        """All rows of streams that have the same steps ahead."""
+        if len({(stream.refs, stream.hidden) for stream in streams}) > 1:
+            raise AssertionError("streams that are united must have the same columns")
+        rows, within = sum(s.rows for s in streams), of_all(s.within for s in streams)
+        return replace(streams[0], view=self._view(), rows=rows, within=within)
+
+    # along the steps -----------------------------------------------------------------------------
+
+    def follow(
+        self, steps: Sequence[LookupStep], stream: Stream, left: int = 0, *, nested: bool = False
+    ) -> Stream:
+        """The stream after the steps, but for the last `left` of them; after all, output rows.
+
+        Args:
+            nested: these are no path's steps: see `_chain`.
+        """
+        stream = self._chain(steps, stream, self._end, left, nested=nested)
+        if left:
+            return stream
+        nulls = self._views.nulls(self._graph, self._core.nulls)
+        found = {**self._found(stream, "stream"), **nulls}
+        outputs = [named(expression(p.sql, found), p.name) for p in self._outputs]
+        select = exp.select(*outputs, column(WEIGHT, "stream")).from_(table(stream.view, "stream"))
+        self.statements.append(Statement(f"{self._prefix}_rows", pretty(select)))
+        return replace(stream, view=f"{self._prefix}_rows")
+
+    def _chain(
+        self,
+        steps: Sequence[LookupStep],
+        stream: Stream,
+        end: Refs,
+        left: int = 0,
+        *,
+        nested: bool = False,
+    ) -> Stream:
+        """Rows of `nested` steps are not counted, and are estimated for one row that enters."""
+        for at, step in enumerate(steps[: len(steps) - left], start=1):
+            select, after = self._taken(step, stream, self._needed(steps[at:], end))
+            if step.kind == "inner":
+                rows = stream.rows * max(1, step.estimated_rows) if nested else step.estimated_rows
+                after = replace(after, rows=float(rows))
+            stream = self._emit(select, None if nested else step.relation, after)
+        return stream
+
+    def _taken(self, step: LookupStep, stream: Stream, needed: Refs) -> tuple[exp.Select, Stream]:
+        if step.kind in ("enter", "scan"):
+            return self._restarted(step, stream, needed)
+        if step.kind == "filter":
+            found = self._found(stream, "stream")
+            select = self._select(found, needed, self._hidden(stream, "stream"))
+            select = select.from_(table(stream.view, "stream"))
+            select = select.where(*(expression(sql, found) for sql in step.on))
+            return select, replace(stream, refs=stream.refs & needed)
+        return self._joined(step, stream, needed)
+
+    # a new stream --------------------------------------------------------------------------------
+
+    def _restarted(
+        self, step: LookupStep, stream: Stream, needed: Refs
+    ) -> tuple[exp.Select, Stream]:
+        """Rows of a relation: those that have keys of the stream, or all."""
+        relation, pairs = step.relation, _key_columns(step, stream.within)
+        view = self._views.looked_up(step.source, step.version, asked(pairs, stream.within))
+        one = named(number(1), WEIGHT)
+        select = self._rows_of(relation, view, one, step.on, stream, needed)
+        rows = self._views.rows(step.source)
+        if step.kind == "enter":
+            select, rows = self._entered(select, step, stream), stream.rows
+        within = {(relation, name): stream.within[ref] for name, ref in pairs}
+        refs, bound = needed.intersection(self._own(relation)), frozenset({relation})
+        return select, replace(stream, refs=refs, bound=bound, rows=rows, within=within)
+
+    def _entered(self, select: exp.Select, step: LookupStep, stream: Stream) -> exp.Select:
+        others = [other for other, _, _ in step.keys]
+        alias = "keys" if step.relation.lower() != "keys" else "keys_"
+        on = [
+            compared(expression(mine), operator, column(f"k{i}", alias))
+            for i, (_, mine, operator) in enumerate(step.keys)
+        ]
+        keys = self._distinct(map(expression, others), stream, "stream")
+        select = _semi_join(select, keys, alias, on)
+        sent = {name for name, _ in _refs(others)}
+        return broadcast(select, alias) if self._is_sent(sent, stream, step) else select
+
+    def _rows_of(
+        self,
+        relation: str,
+        view: str,
+        weight: exp.Expr,
+        filters: Sequence[str],
+        stream: Stream,
+        needed: Refs,
+    ) -> exp.Select:
+        """A relation's rows where a stream begins, marked as the stream is."""
+        mark = [named(number(self._number), PATH)] if PATH in stream.hidden else []
+        select = self._select(self._own(relation), needed, [weight, *mark])
+        select = select.from_(table(view, relation))
+        return select.where(*map(expression, filters)) if filters else select
+
+    # joins with the stream -----------------------------------------------------------------------
+
+    def _joined(self, step: LookupStep, stream: Stream, needed: Refs) -> tuple[exp.Select, Stream]:
+        """The stream joined with a relation, or with what further steps make of several."""
+        alone = not step.inside and step.relation.lower() == "stream"
+        alias = "stream_" if alone else "stream"
+        left: exp.Expr = table(stream.view, alias)
+        hidden = self._hidden(stream, alias)
+        found = self._found(stream, alias)
+        if step.inside:
+            side, right = self._side(step, step.inside, stream, needed)
+            added, bound = self._found(side, "side"), side.bound
+        else:
+            right = self._relation(step, stream, alias)
+            added, bound = self._own(step.relation), frozenset({step.relation})
+        on = [expression(sql, found | added) for sql in step.on]
+        if step.previous:
+            left, right, sign = self._flipped(step, stream, side, needed)
+            on.append(exp.EQ(this=column(_SIGN, "side"), expression=sign))
+            hidden[0] = named(exp.Mul(this=hidden[0], expression=sign.copy()), WEIGHT)
+        after = replace(stream, refs=stream.refs & needed)
+        if step.kind in ("inner", "left"):
+            found |= added
+            after = replace(after, refs=needed.intersection(found), bound=stream.bound | bound)
+        select = _join(self._select(found, needed, hidden).from_(left), right, on, _JOIN[step.kind])
+        if step.kind != "inner":
+            return select, after
+        if self._is_sent(stream.bound, stream, step):
+            select = broadcast(select, alias)
+        return select, replace(after, within=carried_on(stream.within, step.on, step.relation))
+
+    def _relation(self, step: LookupStep, stream: Stream, alias: str) -> exp.Expr:
+        """A relation as it is looked up: within what bounds the stream's columns. Of a derived
+        source only the groups that the stream asks for: an engine takes the semi join below the
+        making of groups."""
+        keys = asked(equal_columns(step.on, step.relation), stream.within)
+        rows = table(self._views.looked_up(step.source, step.version, keys), step.relation)
+        pairs = equalities(step.on, step.relation)
+        if not self._views.is_derived(step.source) or not pairs:
+            return rows
+        on: list[exp.Expr] = [
+            exp.EQ(this=column(mine, step.relation), expression=column(f"k{i}", _KEYS))
+            for i, (mine, _) in enumerate(pairs)
+        ]
+        name = exp.to_identifier(step.relation, quoted=True)
+        select = exp.select(exp.Column(this=exp.Star(), table=name)).from_(rows)
+        keys_asked = self._distinct((other for _, other in pairs), stream, alias)
+        return _semi_join(select, keys_asked, _KEYS, on).subquery(name.copy())
+
+    def _side(
+        self, step: LookupStep, inside: Sequence[LookupStep], stream: Stream, needed: Refs
+    ) -> tuple[Stream, exp.Expr]:
+        """What the steps inside make of the stream's keys: rows of no path, so not marked."""
+        wanted = _refs(step.on) | (needed if step.kind == "left" else frozenset())
+        unmarked = replace(stream, hidden=(WEIGHT,))
+        side = self._chain(inside, unmarked, wanted - stream.refs, nested=True)
+        return side, table(side.view, "side")
+
+    def _flipped(
+        self, step: LookupStep, stream: Stream, after: Stream, needed: Refs
+    ) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
+        """The stream with either sign; the side after the change with +1, before it with -1."""
+        before, _ = self._side(step, step.previous, stream, needed)
+        signs = exp.union(_sign(1), _sign(-1), distinct=False).subquery("signs")
+        twice = self._select(self._found(stream, "s"), stream.refs, self._hidden(stream, "s"))
+        twice = twice.select(column(_SIGN, "signs")).from_(table(stream.view, "s"))
+        twice = twice.join(signs, join_type="cross")
+        names = [self._names[ref] for ref in sorted(after.refs)]
+        sides = [
+            exp.select(*map(column, names), named(number(sign), _SIGN)).from_(table(side.view))
+            for side, sign in ((after, 1), (before, -1))
+        ]
+        side = exp.union(*sides, distinct=False).subquery("side")
+        return twice.subquery("stream"), side, column(_SIGN, "stream")
+
+    # columns -------------------------------------------------------------------------------------
+
+    def _needed(self, steps: Sequence[LookupStep], end: Refs) -> Refs:
+        """Columns that steps to come read from the stream, and those of its end."""
+        found: Refs = frozenset()
+        for step in steps:
+            if step.kind in ("enter", "scan"):
+                return found | _refs(other for other, _, _ in step.keys)
+            found |= _refs(step.on)
+            for chain in (step.inside, step.previous):
+                found |= _refs(other for first in chain[:1] for other, _, _ in first.keys)
+        return found | end
+
+    def _own(self, relation: str) -> dict[ColumnRef, exp.Expr]:
+        names = self._graph.by_name[relation].columns
+        return {(relation, name): column(name, relation) for name in names}
+
+    def _found(self, stream: Stream, alias: str) -> dict[ColumnRef, exp.Expr]:
+        return {ref: column(self._names[ref], alias) for ref in stream.refs}
+
+    def _hidden(self, stream: Stream, alias: str) -> list[exp.Expr]:
+        return [column(name, alias) for name in stream.hidden]
+
+    def _select(self, found: Columns, needed: Refs, hidden: Sequence[exp.Expr]) -> exp.Select:
+        """The needed columns under the names by which they travel, then the hidden ones."""
+        shown = (
+            (found[ref].copy(), self._names[ref]) for ref in sorted(needed.intersection(found))
+        )
+        return exp.select(*(c if c.name == name else named(c, name) for c, name in shown), *hidden)
+
+    def _distinct(self, keys: Iterable[exp.Expr], stream: Stream, alias: str) -> exp.Select:
+        """The stream's distinct keys, as k0, k1, ..."""
+        found = self._found(stream, alias)
+        values = [named(expression(text(key), found), f"k{i}") for i, key in enumerate(keys)]
+        return exp.select(*values).from_(table(stream.view, alias)).distinct()
+
+    def _is_sent(self, relations: Iterable[str], stream: Stream, step: LookupStep) -> bool:
+        known = sorted(set(relations) & self._graph.by_name.keys())
+        return self._views.is_sent(self._graph, known, stream.rows, step.source)
+
+    def _view(self) -> str:
+        self._streams += 1
+        return f"{self._prefix}_{self._streams - 1}"
+
+    def _emit(self, select: exp.Select, label: str | None, stream: Stream) -> Stream:
+        view = self._view()
+        self.statements.append(Statement(view, pretty(select), label))
+        return replace(stream, view=view)
+
+
+def _key_columns(step: LookupStep, within: Within) -> list[tuple[str, ColumnRef]]:
+    """The columns by which a relation is entered, each with the stream's column that bounds it."""
+    pairs = []
+    for other, mine, operator in step.keys:
+        one, two = expression(mine), expression(other)
+        if operator in ("=", "<=>") and isinstance(one, exp.Column) and isinstance(two, exp.Column):
+            pairs.append((one.name, (two.table, two.name)))
+    return [(name, ref) for name, ref in pairs if ref in within]
+
+
+def _refs(texts: Iterable[str]) -> Refs:
+    return frozenset(ref for sql in texts for ref in _refs_in(sql))
+
+
+@lru_cache(maxsize=4096)
+def _refs_in(sql: str) -> Refs:
+    return frozenset((c.table, c.name) for c in expression(sql).find_all(exp.Column))
+
+
+def _sign(value: int) -> exp.Select:
+    return exp.select(named(number(value), _SIGN))
+
+
+def _semi_join(select: exp.Select, keys: exp.Select, alias: str, on: list[exp.Expr]) -> exp.Select:
+    side = keys.subquery(exp.to_identifier(alias, quoted=True))
+    return select.join(side, on=exp.and_(*on), join_type="left semi")
+
+
+def _join(select: exp.Select, right: exp.Expr, on: list[exp.Expr], kind: str) -> exp.Select:
+    """The join on all conjuncts; a cross join while no predicate of the relation is decidable."""
+    if not on and not kind:
+        return select.join(right, join_type="cross")
+    return select.join(right, on=exp.and_(*on) if on else exp.true(), join_type=kind or None)
