@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltajoin.graph import Predicate
-from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.combine import Combiner, Plans, SubPlan, with_plan
 from deltajoin.planner.hypergraph import Edge, Hypergraph
 from examples.planner_graphs import Independent, SummedRows
 
@@ -116,3 +116,15 @@ def test_ties_go_to_the_smaller_text() -> None:
     assert plans[0] == plans[1]
     assert plans[0] is not None
     assert plans[0].text == "(0 1)"
+
+
+def test_of_the_plans_of_a_set_the_cheapest_of_each_place_are_kept() -> None:
+    def plan(cost: float, place: int) -> SubPlan:
+        return SubPlan(A | B, 1.0, cost, f"{cost} {place}", place=place)
+
+    kept: Plans = ()
+    for cost, place in ((9.0, 0), (8.0, 1), (7.0, 2), (8.5, 0), (7.5, 1), (9.0, 3), (6.0, 0)):
+        kept = with_plan(kept, plan(cost, place))
+    assert [(p.cost, p.place) for p in kept] == [(6.0, 0), (7.0, 2), (7.5, 1), (9.0, 3)]
+    assert with_plan(kept, plan(5.0, 3))[0].place == 3
+    assert [p.place for p in with_plan(kept, plan(5.0, 3))] == [3, 2, 1]

@@ -10,9 +10,10 @@ relations give one relation of their far side as the neighbour, and growth reach
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.combine import Combiner, Plans, SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.trace import Trace
 
@@ -52,23 +53,32 @@ def walk_pairs(graph: Hypergraph, visit: Callable[[int, int], bool]) -> None:
     _Walk(graph, visit).run()
 
 
-def exact_plan(combiner: Combiner, trace: Trace | None = None) -> SubPlan:
-    """The cheapest bushy plan of the combiner's graph; ties go to the smaller `SubPlan.rank`."""
+def exact_plan(
+    combiner: Combiner, trace: Trace | None = None, known: SubPlan | None = None
+) -> SubPlan:
+    """The cheapest bushy plan of the combiner's graph; ties go to the smaller `SubPlan.rank`.
+
+    Args:
+        known: a plan. Sides that cost more together are not joined, but for a trace.
+    """
+    most = math.inf if known is None or trace is not None else known.cost
     graph, better = combiner.graph, combiner.better
-    best: dict[int, SubPlan] = {1 << i: combiner.leaf(i) for i in range(graph.size)}
+    best: dict[int, Plans] = {1 << i: (combiner.leaf(i),) for i in range(graph.size)}
 
     def visit(one: int, other: int) -> bool:
-        joined = one | other
-        plan = better(best.get(joined), best[one], best[other])
-        if plan is None:
-            return False
-        best[joined] = plan
-        return True
+        plans, ones, others = best.get(one | other, ()), best.get(one), best.get(other)
+        if ones and others:
+            plans = better(plans, ones, others, most)
+        if plans:
+            best[one | other] = plans
+        return bool(plans)
 
     walk_pairs(graph, visit)
     if trace is not None:
-        trace.built(best.values())
-    return best[graph.everything]
+        trace.built(plans[0] for plans in best.values())
+    if known is None:
+        return best[graph.everything][0]
+    return min((*best.get(graph.everything, ()), known), key=lambda plan: plan.rank)
 
 
 class _Walk:

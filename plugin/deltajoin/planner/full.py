@@ -11,9 +11,9 @@ plan is made; work is bounded in pairs too, in proportion to the number of relat
 each has so many partners that a set takes long to estimate. With dozens of partners each, the whole
 search is over pairs alone (`rough`).
 
-Greedy joins may end where conflict rules leave no join. The query as written is always a legal
-plan and one of the starts; where it is the only one, `fallback` says so. Caller: pass it for a
-graph with other joins than inner ones, else such a dead end means that all plans are enumerated.
+The query as written is always a legal plan: one of the starts, so that no plan is dearer. Greedy
+joins may end where conflict rules leave no join; where it is then the only start, `fallback` says
+so. Caller: pass it, else such a dead end means that all plans are enumerated.
 """
 
 from __future__ import annotations
@@ -64,29 +64,40 @@ class FullPlan:
 def full_plan(
     combiner: Combiner,
     budget: int = BUDGET,
-    written: Block | None = None,
+    written: SubPlan | None = None,
     trace: Trace | None = None,
 ) -> FullPlan:
     """A cheap bushy plan of the combiner's graph.
 
     Args:
         budget: csg-cmp-pairs up to which all plans are enumerated.
-        written: the block that the graph was built from; legal whatever the conflict rules are.
+        written: the query as written (`written_plan`); no plan is dearer.
         trace: records what is considered.
     """
     graph = combiner.graph
     pairs = count_pairs(graph, budget)
     if pairs <= budget:
-        return FullPlan(exact_plan(combiner, trace), "exact", pairs)
+        start = greedy_plan(combiner, SCORES[0]) or written
+        known = start and _cheapest(start, written)
+        return FullPlan(exact_plan(combiner, trace, known), "exact", pairs)
     reason = f"more than {budget:,} pairs"
     work = _work(graph, budget)
-    return _over_tree(combiner, work, pairs, reason, trace) or _greedy(
+    return _over_tree(combiner, work, pairs, reason, trace, written) or _greedy(
         combiner, work, pairs, reason, trace, written
     )
 
 
+def _cheapest(first: SubPlan, *others: SubPlan | None) -> SubPlan:
+    return min((first, *(plan for plan in others if plan)), key=lambda plan: plan.rank)
+
+
 def _over_tree(
-    combiner: Combiner, work: int, pairs: int, reason: str, trace: Trace | None
+    combiner: Combiner,
+    work: int,
+    pairs: int,
+    reason: str,
+    trace: Trace | None,
+    written: SubPlan | None,
 ) -> FullPlan | None:
     """The plan over linearised orders; None where inner edges are no tree."""
     graph, tree = combiner.graph, spanning_tree(combiner)
@@ -100,7 +111,7 @@ def _over_tree(
         others = _greedy_plans(combiner, work // 2)[0]
         trace.started("linearised", [plan])
         trace.started("greedy", others)
-    better = _improved(combiner, plan, work - spent)
+    better = _improved(combiner, _cheapest(plan, written), work - spent)
     return FullPlan(better, "linearised", pairs, f"{reason}; inner edges form a tree")
 
 
@@ -110,7 +121,7 @@ def _greedy(
     pairs: int,
     reason: str,
     trace: Trace | None,
-    written: Block | None,
+    written: SubPlan | None,
 ) -> FullPlan:
     """The best of greedy plans and the written one, improved; of a crowded graph, the rough one."""
     plans, spent = _greedy_plans(combiner, work // 2)
@@ -118,18 +129,18 @@ def _greedy(
         if trace is not None:
             trace.started("greedy", plans)
         reason += "; sets are estimated by their pairs"
-        return FullPlan(plans[0], "greedy", pairs, reason)
+        return FullPlan(_cheapest(plans[0], written), "greedy", pairs, reason)
     if not plans:
         reason += "; greedy joins ended where conflict rules leave none: "
         reason += "all plans tried" if written is None else "the query as written is improved"
     if written is not None:
-        plans.append(written_plan(combiner, written))
+        plans.append(written)
     if not plans:
         return FullPlan(exact_plan(combiner, trace), "exact", pairs, reason)
     if trace is not None:
         trace.started("greedy", plans)
-    best = min(plans, key=lambda plan: plan.rank)
-    return FullPlan(_improved(combiner, best, work - spent), "greedy", pairs, reason)
+    best = _improved(combiner, _cheapest(*plans), work - spent)
+    return FullPlan(best, "greedy", pairs, reason)
 
 
 def _work(graph: Hypergraph, budget: int) -> int:
@@ -148,7 +159,8 @@ def _is_crowded(graph: Hypergraph) -> bool:
 
 
 def written_plan(combiner: Combiner, block: Block) -> SubPlan:
-    """The joins as the query nests them; the items of each block are joined greedily."""
+    """The joins as the query nests them; the items of a block from left to right, each as soon as
+    it may be joined."""
     bit = combiner.graph.bit
     units = []
     for item in block.items:
@@ -160,6 +172,19 @@ def written_plan(combiner: Combiner, block: Block) -> SubPlan:
         if joined is None:
             raise AssertionError(f"the graph was not built from this block: {item.relations}")
         units.append(joined)
+    plan, waiting = units[0], units[1:]
+    while waiting:
+        steps = ((combiner.join(plan, unit), unit) for unit in waiting)
+        step, used = next((step for step in steps if step[0] is not None), (None, plan))
+        if step is None:
+            return _merged(combiner, units, block)
+        plan = step
+        waiting.remove(used)
+    return plan
+
+
+def _merged(combiner: Combiner, units: list[SubPlan], block: Block) -> SubPlan:
+    """The items of a block in any order that leads to an end."""
     plans = merge_greedily(combiner, units, SCORES[0])
     if len(plans) > 1:
         raise AssertionError(f"the graph was not built from this block: {block.relations}")
@@ -201,7 +226,7 @@ def _improved(combiner: Combiner, plan: SubPlan, work: int) -> SubPlan:
         plan = windows.improve(plan)
         if combiner.graph.size > _LINEAR_LIMIT or windows.left <= 0:
             return plan
-        again, pairs = best_bushy(combiner, tuple(plan.leaves()))
+        again, pairs = best_bushy(combiner, tuple(plan.leaves()), plan.cost)
         windows.left -= pairs
         if again is None or again.rank >= plan.rank:
             return plan

@@ -32,8 +32,8 @@ def rough_plan(combiner: Combiner, work: int) -> SubPlan | None:
     plan = greedy_plan(rough, SCORES[0])
     if plan is None:
         return None
-    bushy = best_bushy(rough, tuple(plan.leaves()))[0] if combiner.graph.size <= _LARGEST else None
-    plan = min((p for p in (plan, bushy) if p is not None), key=lambda p: p.rank)
+    if combiner.graph.size <= _LARGEST:
+        plan = best_bushy(rough, tuple(plan.leaves()), plan.cost)[0] or plan
     return _again(combiner, Windows(rough, work).improve(plan))
 
 

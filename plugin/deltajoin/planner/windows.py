@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.combine import Combiner, Plans, SubPlan
 from deltajoin.planner.hypergraph import bits
 
 SMALLEST, FIRST_SIZE, LARGEST = 5, 7, 14
@@ -51,10 +51,10 @@ class Windows:
             return None
         self._tried.add(key)
         self.left -= len(pairs)
-        best = self._exact(units, pairs)
-        if best is None or best.rank >= node.rank:
+        found = self._exact(units, pairs, plan.cost)
+        if all(p.rank >= node.rank and p.place in (0, node.place) for p in found):
             return None
-        return self._replaced(plan, best)
+        return self._replaced(plan, found)
 
     def _cut(self, node: SubPlan) -> tuple[list[SubPlan], list[tuple[int, int]]]:
         """A window below a join that has few enough pairs: its units and these pairs.
@@ -84,30 +84,30 @@ class Windows:
             for number, mine in enumerate(reach)
         ]
 
-    def _exact(self, units: Sequence[SubPlan], pairs: Iterable[tuple[int, int]]) -> SubPlan | None:
-        best: dict[int, SubPlan] = {1 << number: unit for number, unit in enumerate(units)}
+    def _exact(
+        self, units: Sequence[SubPlan], pairs: Iterable[tuple[int, int]], most: float
+    ) -> Plans:
+        better = self._combiner.better
+        best: dict[int, Plans] = {1 << number: (unit,) for number, unit in enumerate(units)}
         for left, right in pairs:
-            one, other = best.get(left), best.get(right)
-            if one is not None and other is not None:
-                plan = self._combiner.better(best.get(left | right), one, other)
-                if plan is not None:
-                    best[left | right] = plan
-        return best.get((1 << len(units)) - 1)
+            ones, others = best.get(left), best.get(right)
+            if ones and others:
+                best[left | right] = better(best.get(left | right, ()), ones, others, most)
+        return best.get((1 << len(units)) - 1, ())
 
-    def _replaced(self, plan: SubPlan, part: SubPlan) -> SubPlan | None:
-        """The plan with its sub-plan of the same relations replaced."""
+    def _replaced(self, plan: SubPlan, parts: Plans) -> SubPlan | None:
+        """The cheapest plan with its sub-plan of the same relations replaced by one of some."""
         path = []
         node = plan
-        while node.relations != part.relations:
+        while node.relations != parts[0].relations:
             if node.left is None or node.right is None:
                 return None
-            inside = node.left.relations & part.relations
+            inside = node.left.relations & parts[0].relations
             node, beside = (node.left, node.right) if inside else (node.right, node.left)
             path.append(beside)
-        result: SubPlan | None = part
         for beside in reversed(path):
-            result = result and self._combiner.join(result, beside)
-        return result
+            parts = parts and self._combiner.better((), parts, (beside,))
+        return next(iter(parts), None)
 
 
 def _units(node: SubPlan, size: int) -> list[SubPlan]:
