@@ -42,6 +42,11 @@ def spark_combiner(
 
 def best_tree(graph: JoinGraph, statistics: Statistics) -> SubPlan:
     """The cheapest of all trees; for a handful of relations."""
+    return min(all_trees(graph, statistics), key=lambda plan: plan.rank)
+
+
+def all_trees(graph: JoinGraph, statistics: Statistics) -> tuple[SubPlan, ...]:
+    """Every tree under the real cost."""
     combiner = spark_combiner(graph, statistics, EveryPlace)
 
     @cache
@@ -57,7 +62,7 @@ def best_tree(graph: JoinGraph, statistics: Statistics) -> SubPlan:
             part = (part - 1) & joined
         return tuple(found)
 
-    return min(trees(combiner.graph.everything), key=lambda plan: plan.rank)
+    return trees(combiner.graph.everything)
 
 
 def random_plan(combiner: Combiner, rng: random.Random) -> SubPlan:

@@ -86,6 +86,12 @@ class SubPlan:
             return ()
         return applied(self.graph, self.left.relations, self.right.relations)
 
+    @cached_property
+    def tree(self) -> frozenset[int]:
+        """The sets that it joins, whichever side is left or right."""
+        sides = (side.tree for side in (self.left, self.right) if side is not None)
+        return frozenset((self.relations,)).union(*sides)
+
     def nodes(self) -> Iterator[SubPlan]:
         """Its joins and leaves, each before what is below it, left before right."""
         waiting = [self]
