@@ -244,10 +244,6 @@ class Combiner:
             if not edge.relations & ~joined:
                 yield edge
 
-    def edges(self, left: int, right: int) -> tuple[Edge, ...]:
-        """The edges that join `left` with `right` in this orientation; empty when none may."""
-        return applied(self.graph, left, right) if self.kind(left, right) else ()
-
     def join(self, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The cheaper legal orientation of joining two disjoint sets; None when there is none."""
         return next(iter(self.better((), (one,), (other,))), None)
