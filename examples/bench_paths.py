@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.build_graph import Types
 from deltajoin.planner.classes import numbers
 from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.lookup import KEPT, KEYED, Price, arrangement, lookup_cost
@@ -73,10 +74,15 @@ def _time_paths(graph: JoinGraph, statistics: Statistics) -> float:
 
 
 def _time_full(graph: JoinGraph, statistics: Statistics) -> float:
-    types = {(r.source, column): "bigint" for r in graph.relations for column in r.columns}
+    types = bigint_types(graph)
     start = time.process_time()
     plan_full_query(graph, statistics, types)
     return time.process_time() - start
+
+
+def bigint_types(graph: JoinGraph) -> Types:
+    """Every column of a graph is a bigint."""
+    return {(r.source, column): "bigint" for r in graph.relations for column in r.columns}
 
 
 def _brute(count: int) -> Figure:

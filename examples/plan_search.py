@@ -1,8 +1,10 @@
-"""A long search over plans, as a yardstick: annealing from many starts, seeded.
+"""Yardsticks for plans, slow on purpose and blind to how the planner works.
 
-A move takes a sub-plan out of the tree and joins it in at another place. It is kept when it makes
-the plan cheaper, or by chance when it makes it a little dearer. Slow on purpose, and blind to how
-the planner works.
+all trees     every bushy tree in every orientation, each priced as a whole: no sub-plan is left
+              out for another one of its set, and how rows lie is never forgotten
+long search   annealing from many starts, seeded: a move takes a sub-plan out of the tree and
+              joins it in at another place; it is kept when it makes the plan cheaper, or by
+              chance when it makes it a little dearer
 """
 
 from __future__ import annotations
@@ -10,8 +12,57 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable
+from functools import cache
 
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.build_graph import build_hypergraph
 from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.cost import SparkCost
+from deltajoin.planner.estimate import SetEstimator
+from deltajoin.planner.statistics import Statistics
+
+
+class EveryPlace(SparkCost):
+    """The planner's cost, in which rows lie by a key whether that is of use above or not."""
+
+    def places(self, joined: int) -> int:
+        """All keys."""
+        return -1
+
+
+def spark_combiner(
+    graph: JoinGraph, statistics: Statistics, model: type[SparkCost] = SparkCost
+) -> Combiner:
+    """A combiner with the estimates and the cost that the planner uses."""
+    types = {(r.source, column): "bigint" for r in graph.relations for column in r.columns}
+    hypergraph = build_hypergraph(graph, types)
+    estimator = SetEstimator(graph, hypergraph, statistics)
+    return Combiner(hypergraph, estimator, model(graph, hypergraph, statistics))
+
+
+def best_tree(graph: JoinGraph, statistics: Statistics) -> SubPlan:
+    """The cheapest of all trees; for a handful of relations."""
+    return min(all_trees(graph, statistics), key=lambda plan: plan.rank)
+
+
+def all_trees(graph: JoinGraph, statistics: Statistics) -> tuple[SubPlan, ...]:
+    """Every tree under the real cost."""
+    combiner = spark_combiner(graph, statistics, EveryPlace)
+
+    @cache
+    def trees(joined: int) -> tuple[SubPlan, ...]:
+        if not joined & (joined - 1):
+            return (combiner.leaf(joined.bit_length() - 1),)
+        found: list[SubPlan] = []
+        part = (joined - 1) & joined
+        while part:
+            pairs = ((left, right) for left in trees(part) for right in trees(joined ^ part))
+            plans = (combiner.join_as(left, right) for left, right in pairs)
+            found += (plan for plan in plans if plan is not None)
+            part = (part - 1) & joined
+        return tuple(found)
+
+    return trees(combiner.graph.everything)
 
 
 def random_plan(combiner: Combiner, rng: random.Random) -> SubPlan:

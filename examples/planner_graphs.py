@@ -1,4 +1,5 @@
-"""Synthetic join graphs for the planner's bench and tests: shapes, an estimator, a cost.
+"""Synthetic join graphs for the planner's bench and tests: shapes, an estimator, a cost, and
+queries of large tables with statistics of them.
 
 Sizes and selectivities are drawn from a seeded generator. The estimator multiplies: rows of a set =
 product of its relations' rows and its edges' selectivities. The cost of a join is its rows, so that
@@ -13,20 +14,21 @@ from collections.abc import Sequence
 
 from deltajoin.graph import Block, ColumnRef, Join, JoinGraph, Predicate, Relation, refs_of
 from deltajoin.planner.build_graph import build_hypergraph
-from deltajoin.planner.combine import SubPlan
+from deltajoin.planner.combine import CostModel, SubPlan
 from deltajoin.planner.hypergraph import Edge, Hypergraph, bits
+from deltajoin.planner.statistics import Statistics
 
 Pair = tuple[int, int]
 
 SHAPES = ("chain", "star", "snowflake", "tree", "cycle", "cyclic", "clique")
 
 
-class SummedRows:
+class SummedRows(CostModel):
     """The cost of a join is the rows it gives."""
 
-    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
+    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> tuple[float, int]:
         """Rows of the result, whatever its sides."""
-        return rows
+        return rows, 0
 
 
 class Independent:
@@ -140,6 +142,25 @@ def mixed_graph(size: int, seed: int) -> tuple[Hypergraph, Independent, JoinGrap
     written = (edge for edge in graph.edges if edge.predicates and not edge.implied)
     selectivities = [(edge.relations, 10 ** rng.uniform(-6, -1)) for edge in written]
     return graph, Independent(rows, selectivities), query
+
+
+def large_query(size: int, seed: int) -> tuple[JoinGraph, Statistics]:
+    """A query whose tables are large and have their keys in common, so that an exchange for one
+    join may serve another; every other one is mixed."""
+    rng = random.Random(f"large {size} {seed}")
+    rows = {name: int(10 ** rng.uniform(4, 8)) for name in names(size)}
+    if seed % 2:
+        return mixed_query(size, seed), Statistics(rows, {})
+    columns = ("k0", "k1", "k2")
+    relations = tuple(Relation(name, name, columns) for name in names(size))
+    pairs = pairs_of(rng.choice(("chain", "star", "tree", "cycle", "cyclic")), size, rng)
+    predicates = tuple(
+        _equality((relations[i].name, column), (relations[j].name, column))
+        for i, j in pairs
+        for column in sorted(rng.sample(columns, rng.choice((1, 1, 1, 2))))
+    )
+    distinct = {f"{n}.{c}": rows[n] ** rng.uniform(0.5, 1) for n in names(size) for c in columns}
+    return JoinGraph(relations, predicates, ()), Statistics(rows, {}, hints={"distinct": distinct})
 
 
 def _block(rng: random.Random, some: list[str]) -> Block:

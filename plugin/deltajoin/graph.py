@@ -273,11 +273,6 @@ class JoinGraph:
         return tuple(p.name for p in (made.outputs if made else self.projections))
 
     @property
-    def visible_names(self) -> tuple[str, ...]:
-        """Names of all output columns as the query gives them out, stamps among them."""
-        return with_stamps(self.output_names, self.stamps)
-
-    @property
     def row_names(self) -> tuple[str, ...]:
         """Columns of the rows that groups, windows or the target read."""
         made = self.generation

@@ -213,7 +213,7 @@ class Sizes(Estimator, CostModel, Protocol):
     """Rows and costs in one."""
 
 
-class WrongSizes:
+class WrongSizes(CostModel):
     """The same rows for every set, or random ones; costs follow them."""
 
     def __init__(self, size: float | None = None, seed: int = 0) -> None:
@@ -224,9 +224,9 @@ class WrongSizes:
         """Rows of a set, whatever it is."""
         return 10 ** self._rng.uniform(0, 18) if self._size is None else self._size
 
-    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
+    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> tuple[float, int]:
         """Rows in, out and built."""
-        return rows + left.rows + 2 * right.rows
+        return rows + left.rows + 2 * right.rows, 0
 
 
 def combiner_of(graph: JoinGraph, sizes: Sizes | None = None) -> Combiner:

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.combine import Combiner, CostModel, SubPlan
 from deltajoin.planner.enumerate import count_pairs, exact_plan
 from deltajoin.planner.hypergraph import Edge, Hypergraph
 from tests.property.join_queries import combiner_of, draw, splits
@@ -100,7 +100,7 @@ def brute_force(combiner: Combiner) -> SubPlan | None:
     return best.get(combiner.graph.everything)
 
 
-class Costs:
+class Costs(CostModel):
     """Rows that depend on the set, costs that depend on the sides."""
 
     def __init__(self, seed: int) -> None:
@@ -110,9 +110,9 @@ class Costs:
         """Random rows of a set, the same whenever asked."""
         return 10 ** Random(joined * 1009 + self._seed).uniform(0, 6)
 
-    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
+    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> tuple[float, int]:
         """Rows in and out; the right side is built."""
-        return rows + left.rows + 3 * right.rows
+        return rows + left.rows + 3 * right.rows, 0
 
 
 def test_inner_plans_equal_brute_force() -> None:

@@ -21,7 +21,7 @@ from deltajoin.graph import Block, Join, JoinGraph, Predicate, Relation
 from deltajoin.planner import build_graph, conflicts
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.enumerate import exact_plan
-from deltajoin.planner.full import full_plan
+from deltajoin.planner.full import full_plan, written_plan
 from tests.property.join_queries import (
     COLUMNS,
     KINDS,
@@ -85,7 +85,7 @@ def test_plans_beyond_the_budget_give_the_same_rows() -> None:
     for seed in range(60):
         graph = draw(seed, most=7)
         combiner = combiner_of(graph, WrongSizes(None, seed))
-        found = full_plan(combiner, budget=0, written=graph.root)
+        found = full_plan(combiner, 0, written_plan(combiner, graph.root))
         methods.add(found.method)
         assert plan_rows(graph, combiner.graph, found.plan) == literal_rows(graph), seed
     assert methods == {"greedy", "linearised"}

@@ -32,10 +32,11 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.planner.combine import Combiner
 from deltajoin.planner.enumerate import exact_plan
 from deltajoin.planner.full import full_plan
-from deltajoin.planner.runner_up import exact_runner_up, started_runner_up, tree_of, two_best
+from deltajoin.planner.runner_up import exact_runner_up, started_runner_up, two_best
 from deltajoin.planner.statistics import TRUST, measured_steps
 from deltajoin.planner.trace import SHOWN, Trace, capped
-from examples.planner_graphs import SHAPES, SummedRows, inner_graph, mixed_graph
+from examples.plan_search import all_trees, spark_combiner
+from examples.planner_graphs import SHAPES, SummedRows, inner_graph, large_query, mixed_graph
 from tests.property.join_queries import all_plans
 from tests.unit import flights
 
@@ -66,7 +67,7 @@ def test_the_runner_up_is_the_second_cheapest_of_all_trees() -> None:
             combiner = Combiner(graph, estimator, SummedRows())
         plans = all_plans(combiner)
         costs = sorted(plan.cost for plan in plans)
-        assert len({tree_of(plan) for plan in plans}) == len(plans), "one plan for each tree"
+        assert len({plan.tree for plan in plans}) == len(plans), "one plan for each tree"
         best = two_best(combiner)
         chosen = exact_plan(combiner)
         runner = exact_runner_up(combiner, chosen, 0)
@@ -76,9 +77,21 @@ def test_the_runner_up_is_the_second_cheapest_of_all_trees() -> None:
             assert runner.plan is None
             continue
         assert runner.plan is not None
-        assert tree_of(runner.plan) != tree_of(chosen)
+        assert runner.plan.tree != chosen.tree
         assert runner.plan.cost == pytest.approx(costs[1]), seed
     assert alone < 30
+
+
+def test_the_runner_up_is_that_of_whole_trees_under_the_real_cost() -> None:
+    for seed in range(120):
+        graph, statistics = large_query(3 + seed % 2, seed)
+        best = two_best(spark_combiner(graph, statistics))
+        trees: dict[frozenset[int], float] = {}
+        for plan in all_trees(graph, statistics):
+            trees[plan.tree] = min(plan.cost, trees.get(plan.tree, plan.cost))
+        costs = sorted(trees.values())[:2]
+        assert [plan.cost for plan in best] == pytest.approx(costs), seed
+        assert len({plan.tree for plan in best}) == len(best)
 
 
 def test_beyond_the_budget_the_runner_up_is_another_start() -> None:
@@ -89,7 +102,7 @@ def test_beyond_the_budget_the_runner_up_is_another_start() -> None:
         assert found.plan == full_plan(combiner, 50).plan
         runner = started_runner_up(trace, found.plan)
         assert runner.plan is not None
-        assert tree_of(runner.plan) != tree_of(found.plan)
+        assert runner.plan.tree != found.plan.tree
         assert runner.plan.cost >= found.plan.cost * (1 - 1e-9)
         assert "other starts" in runner.among
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import zlib
+from collections.abc import Mapping
 
 import pytest
 
@@ -13,10 +14,17 @@ from deltajoin.planner import search
 from deltajoin.planner.cardinality import Statistics, fan_out, relation_rows
 from deltajoin.planner.cost import PROBE, SHUFFLE, SORT_MERGE
 from deltajoin.planner.lookup import KEPT, KEYED, arrange, lookup_cost
-from deltajoin.planner.search import Search, best_order, best_orders
+from deltajoin.planner.search import JoinOrder, Search, best_order
 from deltajoin.planner.steps import Steps
 from deltajoin.planner.trace import Trace
 from deltajoin.planner.widths import UNKNOWN_ROW
+
+
+def best_orders(
+    graph: JoinGraph, statistics: Statistics, starts: Mapping[str, float]
+) -> dict[str, JoinOrder]:
+    search = Search(Steps(graph, statistics), len(starts))
+    return {name: search.order((name,), rows) for name, rows in sorted(starts.items())}
 
 
 def random_case(seed: int, size: int) -> tuple[JoinGraph, Statistics]:

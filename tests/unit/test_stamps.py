@@ -70,7 +70,6 @@ def test_a_column_of_the_clock_or_the_run_alone_is_a_stamp(stamp: str) -> None:
         found = graph(sql)
         assert found.output_names == ("id", "y"), sql
         assert [(s.name, s.position) for s in found.stamps] == [("at", 1)], sql
-        assert found.visible_names == ("id", "at", "y")
 
 
 def test_a_stamp_of_a_stamp_is_one() -> None:

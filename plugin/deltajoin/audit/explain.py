@@ -26,7 +26,7 @@ from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
 from deltajoin.planner.enumerate import count_pairs
 from deltajoin.planner.estimate import SetEstimator
-from deltajoin.planner.full import BUDGET, full_plan
+from deltajoin.planner.full import BUDGET, full_plan, written_plan
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.planner.hypergraph import Hypergraph, bits
 from deltajoin.planner.runner_up import RunnerUp, exact_runner_up, started_runner_up
@@ -129,7 +129,7 @@ def _runner_up(
     if pairs <= BUDGET:
         return exact_runner_up(combiner, full.plan, pairs)
     trace = Trace()
-    full_plan(combiner, written=graph.root, trace=trace)
+    full_plan(combiner, written=written_plan(combiner, graph.root), trace=trace)
     return started_runner_up(trace, full.plan)
 
 
@@ -174,7 +174,8 @@ def _full_trace(graph: JoinGraph, full: FullQuery, statistics: Statistics) -> li
     hypergraph, trace = full.hypergraph, Trace()
     estimator = SetEstimator(graph, hypergraph, statistics)
     cost = SparkCost(graph, hypergraph, statistics)
-    found = full_plan(Combiner(hypergraph, estimator, cost), written=graph.root, trace=trace)
+    combiner = Combiner(hypergraph, estimator, cost)
+    found = full_plan(combiner, written=written_plan(combiner, graph.root), trace=trace)
     sets = [
         f"  {{{', '.join(_names(hypergraph, p.relations))}}}  rows {p.rows:,.0f}  "
         f"cost {p.cost:.4g}  {FullQuery(hypergraph, p, '', 0, '', 0.0).nesting()}"

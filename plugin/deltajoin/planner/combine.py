@@ -2,13 +2,17 @@
 
 Every enumerator (exact, linearised, greedy) builds plans by `Combiner.leaf` and `Combiner.join`,
 so legality, estimates and tie-breaking are the same for all of them. The rows of a set depend on
-the set alone, which is what makes dynamic programming exact. An edge is applied at the one join
-that first holds all its relations, in whatever way they are spread over the two sides; a join at
-which a predicate would be lost is no join. Caller: each of the two sets is itself a legal plan.
+the set alone, the cost of a join on its two sets and on how each of them lies (`SubPlan.place`): so
+dynamic programming is exact that keeps, for each set, the cheapest plan of each place.
+
+An edge is applied at the one join that first holds all its relations, in whatever way they are
+spread over the two sides; a join at which a predicate would be lost is no join. Caller: each of the
+two sets is itself a legal plan.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +21,8 @@ from typing import Protocol
 from deltajoin.planner.hypergraph import Edge, Hypergraph, bits
 
 _LEAST, _MOST = 1e-300, 1e300
-_CLEARLY = 1e-8  # costs further apart than this differ in their first nine digits
+#: Costs further apart than this differ in their first nine digits.
+CLEARLY = 1e-8
 
 
 class Estimator(Protocol):
@@ -29,18 +34,26 @@ class Estimator(Protocol):
 
 
 class CostModel(Protocol):
-    """What one join costs, its inputs' own cost apart; any unit that adds up."""
+    """What one join costs, its inputs' own cost apart, and how its rows lie; any unit that adds up.
 
-    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
-        """Cost of joining two sets to `rows` rows; `right` is the build side."""
+    A key is a bit set, whatever its bits stand for; 0 is none.
+    """
+
+    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> tuple[float, int]:
+        """Cost and place of joining two sets to `rows` rows; `right` is the build side."""
         ...
+
+    def places(self, joined: int) -> int:
+        """All keys by which plans of a set may lie to the use of a join above it, united."""
+        return 0
 
 
 @dataclass(frozen=True)
 class SubPlan:
-    """A joined set with its best way so far: rows, summed cost; a leaf has no sides.
+    """A joined set and a way to it: rows, summed cost; a leaf has no sides.
 
-    `text` is the nesting over bit numbers; it breaks ties.
+    `text` is the nesting over bit numbers; it breaks ties. `place` is the key by which the rows
+    lie, 0 where that is of no use to any join above.
     """
 
     relations: int
@@ -50,6 +63,7 @@ class SubPlan:
     kind: str = ""
     left: SubPlan | None = None
     right: SubPlan | None = None
+    place: int = 0
     graph: Hypergraph | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -57,12 +71,26 @@ class SubPlan:
         """Smaller is better; estimates that differ only by rounding tie."""
         return (float(f"{self.cost:.9g}"), self.text)
 
+    def comes_before(self, other: SubPlan) -> bool:
+        """True when its rank is the smaller one."""
+        if self.cost == other.cost:
+            return self.text < other.text
+        if abs(self.cost - other.cost) > CLEARLY * other.cost:
+            return self.cost < other.cost
+        return self.rank < other.rank
+
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
         """What this join applies; see `applied`."""
         if self.graph is None or self.left is None or self.right is None:
             return ()
         return applied(self.graph, self.left.relations, self.right.relations)
+
+    @cached_property
+    def tree(self) -> frozenset[int]:
+        """The sets that it joins, whichever side is left or right."""
+        sides = (side.tree for side in (self.left, self.right) if side is not None)
+        return frozenset((self.relations,)).union(*sides)
 
     def nodes(self) -> Iterator[SubPlan]:
         """Its joins and leaves, each before what is below it, left before right."""
@@ -79,6 +107,23 @@ class SubPlan:
     def joins(self) -> tuple[SubPlan, ...]:
         """Its joins, each after the joins below it."""
         return tuple(reversed([plan for plan in self.nodes() if plan.kind]))
+
+
+#: Plans of one set by rank, each lying otherwise; only the first may lie by no key.
+Plans = tuple[SubPlan, ...]
+
+
+def with_plan(plans: Plans, plan: SubPlan) -> Plans:
+    """The plans of a set, one more among them unless another is better and lies alike."""
+    first = 0
+    for known in plans:
+        if plan.comes_before(known):
+            break
+        if plan.place in (0, known.place):
+            return plans
+        first += 1
+    rest = (known for known in plans[first:] if known.place not in (0, plan.place))
+    return (*plans[:first], plan, *rest)
 
 
 def applied(graph: Hypergraph, left: int, right: int) -> tuple[Edge, ...]:
@@ -199,48 +244,62 @@ class Combiner:
             if not edge.relations & ~joined:
                 yield edge
 
-    def edges(self, left: int, right: int) -> tuple[Edge, ...]:
-        """The edges that join `left` with `right` in this orientation; empty when none may."""
-        return applied(self.graph, left, right) if self.kind(left, right) else ()
-
     def join(self, one: SubPlan, other: SubPlan) -> SubPlan | None:
         """The cheaper legal orientation of joining two disjoint sets; None when there is none."""
-        return self.better(None, one, other)
+        return next(iter(self.better((), (one,), (other,))), None)
 
     def join_as(self, left: SubPlan, right: SubPlan) -> SubPlan | None:
         """The join of two disjoint sets in this orientation; None when it is not legal."""
-        kind = (
-            "" if left.relations & right.relations else self.kind(left.relations, right.relations)
-        )
-        if not kind:
-            return None
+        apart = not left.relations & right.relations
+        kind = self.kind(left.relations, right.relations) if apart else ""
+        return self._joined(kind, left, right) if kind else None
+
+    def _joined(self, kind: str, left: SubPlan, right: SubPlan) -> SubPlan:
         joined = left.relations | right.relations
         rows = self.rows(joined)
-        cost = left.cost + right.cost + self.cost.join(kind, left, right, rows)
-        text = f"({left.text} {right.text})"
-        return SubPlan(joined, rows, cost, text, kind, left, right, self.graph)
+        cost, place = self.cost.join(kind, left, right, rows)
+        cost, text = left.cost + right.cost + cost, f"({left.text} {right.text})"
+        return SubPlan(joined, rows, cost, text, kind, left, right, place, self.graph)
 
-    def better(self, best: SubPlan | None, one: SubPlan, other: SubPlan) -> SubPlan | None:
-        """The better of `best`, a plan of the same set, and `join(one, other)`."""
-        if best is not None and one.cost + other.cost > best.cost * (1 + _CLEARLY):
+    def better(self, best: Plans, ones: Plans, others: Plans, most: float = math.inf) -> Plans:
+        """`best`, plans of a set, and the joins of two of its parts that are better than these.
+
+        Args:
+            most: what both parts together may cost.
+        """
+        one, other = ones[0].relations, others[0].relations
+        joined, least = one | other, ones[0].cost + others[0].cost
+        if least > most * (1 + CLEARLY) or self._is_late(best, least, joined):
             return best
-        kind, turned = self._operator(one.relations, other.relations)
+        kind, turned = self._operator(one, other)
         if not kind:
             return best
-        sides = ((other, one),) if turned else ((one, other), (other, one))
-        joined = one.relations | other.relations
         if joined not in self._reach:
-            self._reach[joined] = self.reach(one.relations) | self.reach(other.relations)
-        rows = self.rows(joined)
-        for left, right in sides if kind == "inner" else sides[:1]:
-            cost = left.cost + right.cost + self.cost.join(kind, left, right, rows)
-            if best is not None and cost > best.cost * (1 + _CLEARLY):
-                continue
-            text = f"({left.text} {right.text})"
-            plan = SubPlan(joined, rows, cost, text, kind, left, right, self.graph)
-            if best is None or cost < best.cost * (1 - _CLEARLY) or plan.rank < best.rank:
-                best = plan
+            self._reach[joined] = self.reach(one) | self.reach(other)
+        rows, price = self.rows(joined), self.cost.join
+        if turned:
+            ones, others = others, ones
+        sides = [(a, b) for a in ones for b in others]
+        if kind == "inner":
+            sides += [(b, a) for a, b in sides]
+        for left, right in sides:
+            cost, place = price(kind, left, right, rows)
+            cost += left.cost + right.cost
+            for known in best:
+                if cost > known.cost * (1 + CLEARLY) and (not place or place == known.place):
+                    break
+            else:
+                text = f"({left.text} {right.text})"
+                plan = SubPlan(joined, rows, cost, text, kind, left, right, place, self.graph)
+                best = with_plan(best, plan)
         return best
+
+    def _is_late(self, best: Plans, least: float, joined: int) -> bool:
+        """True when some plans of a set hold a cheaper one than `least` for each place."""
+        if not best or least <= best[-1].cost * (1 + CLEARLY):
+            return False
+        places = self.cost.places(joined)
+        return not places or (best[-1].place != 0 and places & (places - 1) == 0)
 
 
 def is_plain(edge: Edge) -> bool:

@@ -2,7 +2,6 @@
 
     join      broadcast the build side when it is small and sure to be, else exchange each side that
               does not lie by the join's key yet, sort, merge
-    write     one MERGE
 
 Lookups are costed with the same weights (`planner.lookup`).
 
@@ -46,9 +45,6 @@ PROBE = 1 / 25e6
 PROBE_WIDE = 1 / 8e6
 #: Seconds a row sorted and merged, of either side, "sort-merge join": less both exchanges.
 SORT_MERGE = 1 / 25e6
-#: Seconds a MERGE takes whatever it writes, "a MERGE" of 1,000 rows into 1 M with deletion vectors;
-#: and seconds a row that it writes, "MERGE": 101,000 rows against 1,000.
-MERGE, WRITE = 2.5, 1 / 124e3
 
 #: Bytes of rows up to which a build side is broadcast (Spark's own default) if it is as expected.
 BUILD_LIMIT = 10 * 2**20
@@ -59,19 +55,23 @@ MOST_SENT = 256 * 2**20
 #: Bytes of a key that Spark looks up fastest, and of the types that one is made of.
 _LONG, _WHOLE = 8, {"tinyint": 1, "smallint": 2, "int": 4, "integer": 4, "bigint": 8, "long": 8}
 _BUILDS_RIGHT = ("inner", "left", "semi", "anti")
-
-
-def write_cost(rows: float) -> float:
-    """Seconds to merge some changed rows into the target."""
-    return MERGE + WRITE * rows
+#: What is exchanged, by whether the left and the right side lie by the join's key.
+_EXCHANGED = {
+    (False, False): ("left", "right"),
+    (False, True): ("left",),
+    (True, False): ("right",),
+    (True, True): (),
+}
 
 
 class Way(NamedTuple):
-    """How a join is made: seconds, the side that is broadcast ("" for none), those exchanged."""
+    """How a join is made: seconds, the side that is broadcast ("" for none), those exchanged; and
+    the key by which its rows then lie (0 for none that a join above could have too)."""
 
     seconds: float
     broadcast: str
     exchanged: tuple[str, ...]
+    place: int
 
 
 class SparkCost:
@@ -87,50 +87,37 @@ class SparkCost:
             kind = statistics.types.get((graph.by_name[name].source, column), "bigint").lower()
             size = _WHOLE.get(kind, 2 * _LONG)
             self._key_bytes[shared] = max(self._key_bytes.get(shared, 0), size)
-        self._places: dict[tuple[str, float], int] = {}
 
-    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> float:
-        """Seconds of one join, its inputs' own cost apart; `right` is the build side."""
-        return self._way(kind, left, right)[0] + PROBE * rows
+    def join(self, kind: str, left: SubPlan, right: SubPlan, rows: float) -> tuple[float, int]:
+        """Seconds of one join, its inputs' own cost apart, and its place; `right` is built."""
+        way = self.way(kind, left, right)
+        return way.seconds + PROBE * rows, way.place
+
+    def places(self, joined: int) -> int:
+        """The keys by which an exchange may leave a set, as far as a join above has the same."""
+        return self._equated.shared(joined)
 
     def way(self, kind: str, left: SubPlan, right: SubPlan) -> Way:
         """How a join is made, without the rows that it gives."""
-        seconds, broadcast, here, there = self._way(kind, left, right)
-        moved = [name for name, lies in (("left", here), ("right", there)) if not lies]
-        return Way(seconds, "right" if broadcast else "", tuple(() if broadcast else moved))
-
-    def _way(self, kind: str, left: SubPlan, right: SubPlan) -> tuple[float, bool, bool, bool]:
-        """Seconds; whether the right side is broadcast; which sides lie by the join's key."""
         build, small = self._size(right)
+        places = self.places(left.relations | right.relations)
         if small and kind in _BUILDS_RIGHT:
             key = self._equated.key(left.relations, right.relations)
             probed = 1.0 if key else max(right.rows, 1.0)
             seconds = BROADCAST * build + BROADCAST_ROW * right.rows
             seconds += STAGE if right.kind else 0.0
             probe = PROBE_WIDE if self._is_wide(key) else PROBE
-            return seconds + probe * left.rows * probed, True, False, False
-        here, there = self._place(left), self._place(right)
-        if here or there:
+            place = 0 if left.place & ~places else left.place
+            return Way(seconds + probe * left.rows * probed, "right", (), place)
+        key = 0
+        if left.place or right.place or places:
             key = self._equated.key(left.relations, right.relations)
-            here, there = here if here == key else 0, there if there == key else 0
+        here, there = key != 0 and left.place == key, key != 0 and right.place == key
         moved = (0.0 if here else self._size(left)[0]) + (0.0 if there else build)
+        exchanged = _EXCHANGED[here, there]
         seconds = SHUFFLE * moved + SORT_MERGE * (left.rows + right.rows)
-        seconds += STAGE * ((not here) + (not there))
-        return seconds, False, here != 0, there != 0
-
-    def _place(self, part: SubPlan) -> int:
-        """The key by which an exchange left a part distributed; 0 for none."""
-        if part.left is None or part.right is None or part.kind == "full":
-            return 0
-        known = part.text, part.rows
-        found = self._places.get(known)
-        if found is None:
-            if part.kind in _BUILDS_RIGHT and self._size(part.right)[1]:
-                found = self._place(part.left)
-            else:
-                found = self._equated.key(part.left.relations, part.right.relations)
-            self._places[known] = found
-        return found
+        seconds += STAGE * len(exchanged)
+        return Way(seconds, "", exchanged, 0 if kind == "full" or key & ~places else key)
 
     def _is_wide(self, key: int) -> bool:
         """Whether a key takes more than a long: several columns, or no whole number."""

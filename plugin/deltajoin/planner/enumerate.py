@@ -5,17 +5,21 @@ relation by subsets of its neighbours; its partners grow in the same way from it
 that a pair comes after all pairs of which its two sides are made. Edges over more than two
 relations give one relation of their far side as the neighbour, and growth reaches the rest.
 
-`count_pairs` walks without plans, to know beforehand what `exact_plan` would cost.
+`count_pairs` walks without plans, to know beforehand what a search would cost; `best_plans` is the
+search itself, of whole graphs and of windows over a plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
-from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.combine import Combiner, Plans, SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.trace import Trace
 
+#: Plans of a set, and those of two of its parts, which may cost so much -> plans of the set.
+Better = Callable[[Plans, Plans, Plans, float], Plans]
 #: Work that a counted pair may take: subsets looked at, and sets grown, which cost as much as some.
 _WORK_PER_PAIR, _GROWN = 30, 8
 
@@ -47,28 +51,46 @@ def count_pairs(graph: Hypergraph, limit: int) -> int:
     return pairs
 
 
-def walk_pairs(graph: Hypergraph, visit: Callable[[int, int], bool]) -> None:
-    """Visit every pair after those of which its sides are made; `visit` says if it can be built."""
-    _Walk(graph, visit).run()
+def exact_plan(
+    combiner: Combiner, trace: Trace | None = None, known: SubPlan | None = None
+) -> SubPlan:
+    """The cheapest bushy plan of the combiner's graph; ties go to the smaller `SubPlan.rank`.
+
+    Args:
+        known: a plan. Sides that cost more together are not joined, but for a trace.
+    """
+    graph = combiner.graph
+    leaves = [combiner.leaf(number) for number in range(graph.size)]
+    most = math.inf if known is None or trace is not None else known.cost
+    best = best_plans(combiner.better, graph, leaves, most)
+    if trace is not None:
+        trace.built(plans[0] for plans in best.values())
+    if known is None:
+        return best[graph.everything][0]
+    return min((*best.get(graph.everything, ()), known), key=lambda plan: plan.rank)
 
 
-def exact_plan(combiner: Combiner, trace: Trace | None = None) -> SubPlan:
-    """The cheapest bushy plan of the combiner's graph; ties go to the smaller `SubPlan.rank`."""
-    graph, better = combiner.graph, combiner.better
-    best: dict[int, SubPlan] = {1 << i: combiner.leaf(i) for i in range(graph.size)}
+def best_plans(
+    better: Better, graph: Hypergraph, units: Sequence[SubPlan], most: float
+) -> dict[int, Plans]:
+    """The plans that `better` keeps of each set of units: of relations, or of joined sets.
+
+    Args:
+        graph: over the units, each a bit.
+        most: what two sides that are joined may cost together.
+    """
+    best: dict[int, Plans] = {1 << number: (unit,) for number, unit in enumerate(units)}
 
     def visit(one: int, other: int) -> bool:
-        joined = one | other
-        plan = better(best.get(joined), best[one], best[other])
-        if plan is None:
-            return False
-        best[joined] = plan
-        return True
+        plans, ones, others = best.get(one | other, ()), best.get(one), best.get(other)
+        if ones and others:
+            plans = better(plans, ones, others, most)
+        if plans:
+            best[one | other] = plans
+        return bool(plans)
 
-    walk_pairs(graph, visit)
-    if trace is not None:
-        trace.built(best.values())
-    return best[graph.everything]
+    _Walk(graph, visit).run()
+    return best
 
 
 class _Walk:

@@ -38,6 +38,10 @@ class Equated:
             shared: sum(1 for touched in self._touched.values() if touched & shared)
             for shared in pairs
         }
+        #: Classes that two joins may have in common, and per set those that one in it may leave.
+        self._thrice = sum(shared for shared, count in members.items() if count > 2)
+        self._shared: dict[int, int] = {}
+        self._everything = hypergraph.everything
         #: Classes of which not every two members are equated, with those that are.
         self._partial = {
             shared: tuple(sorted(needs))
@@ -56,6 +60,18 @@ class Equated:
                 ):
                     both &= ~shared
         return both
+
+    def shared(self, joined: int) -> int:
+        """The classes of which a set holds columns of two relations, and another relation does."""
+        found = self._shared.get(joined)
+        if found is None:
+            once = found = 0
+            for number in numbers(joined) if self._thrice else ():
+                touched = self._touched[1 << number] & self._thrice
+                found, once = found | once & touched, once | touched
+            found = found and found & self._touch(self._everything & ~joined)
+            self._shared[joined] = found
+        return found
 
     def _touch(self, relations: int) -> int:
         """The classes of which a set holds columns."""

@@ -8,12 +8,12 @@
 Both of the latter are then improved by exact windows and by the best bushy plan over the order of
 their leaves, in turn, until neither helps or the work allowed is done. Pairs are counted before any
 plan is made; work is bounded in pairs too, in proportion to the number of relations, and less where
-each has so many partners that a set takes long to estimate. With dozens of partners each, the whole
-search is over pairs alone (`rough`).
+each has so many partners that a set takes long to estimate. With dozens of partners each, only the
+query as written is improved.
 
-Greedy joins may end where conflict rules leave no join. The query as written is always a legal
-plan and one of the starts; where it is the only one, `fallback` says so. Caller: pass it for a
-graph with other joins than inner ones, else such a dead end means that all plans are enumerated.
+The query as written is always a legal plan: one of the starts, so that no plan is dearer. Greedy
+joins may end where conflict rules leave no join; where it is then the only start, `fallback` says
+so. Caller: pass it, else such a dead end means that all plans are enumerated.
 """
 
 from __future__ import annotations
@@ -33,17 +33,16 @@ from deltajoin.planner.linearise import (
     linearised_plan,
     spanning_tree,
 )
-from deltajoin.planner.rough import rough_plan
 from deltajoin.planner.trace import Trace
 from deltajoin.planner.windows import Windows
 
 BUDGET = 10_000
-#: A linear order of more relations has too many intervals.
-_LINEAR_LIMIT = 200
+#: A linear order of more relations has too many intervals, also where a set takes long to estimate.
+_LINEAR_LIMIT, _CROWDED_LIMIT = 200, 56
 _LEFT_DEEP_STEPS = 60_000
 #: Partners of a relation, on average, up to which a set is estimated in the time that pairs take.
 _PARTNERS = 8
-#: Times that as many partners, from which on estimates are by pairs alone.
+#: Times that as many partners, from which on there is no time for several starts.
 _CROWDED = 6
 
 
@@ -64,72 +63,65 @@ class FullPlan:
 def full_plan(
     combiner: Combiner,
     budget: int = BUDGET,
-    written: Block | None = None,
+    written: SubPlan | None = None,
     trace: Trace | None = None,
 ) -> FullPlan:
     """A cheap bushy plan of the combiner's graph.
 
     Args:
         budget: csg-cmp-pairs up to which all plans are enumerated.
-        written: the block that the graph was built from; legal whatever the conflict rules are.
+        written: the query as written (`written_plan`); no plan is dearer.
         trace: records what is considered.
     """
-    graph = combiner.graph
-    pairs = count_pairs(graph, budget)
+    pairs = count_pairs(combiner.graph, budget)
     if pairs <= budget:
-        return FullPlan(exact_plan(combiner, trace), "exact", pairs)
-    reason = f"more than {budget:,} pairs"
-    work = _work(graph, budget)
-    return _over_tree(combiner, work, pairs, reason, trace) or _greedy(
-        combiner, work, pairs, reason, trace, written
-    )
+        start = greedy_plan(combiner, SCORES[0]) or written
+        known = start and _cheapest(start, written)
+        return FullPlan(exact_plan(combiner, trace, known), "exact", pairs)
+    reason, work = f"more than {budget:,} pairs", _work(combiner.graph, budget)
+    method, plans, spent = "linearised", *_over_tree(combiner, work // 2)
+    if plans:
+        reason += "; inner edges form a tree"
+    elif written is not None and _is_crowded(combiner.graph):
+        reason += "; with so many partners the query as written is improved"
+        method, plans, spent = "greedy", *_over_written(combiner, written)
+    else:
+        method, plans, spent = "greedy", *_greedy_plans(combiner, work // 2)
+        if not plans:
+            reason += "; greedy joins ended where conflict rules leave none: "
+            reason += "all plans tried" if written is None else "the query as written is improved"
+    starts = [*plans, *([] if written is None else [written])]
+    if trace is not None and method == "linearised":
+        trace.started(method, plans)
+        trace.started("greedy", _greedy_plans(combiner, work // 2)[0])
+    elif trace is not None:
+        trace.started(method, starts)
+    if not starts:
+        return FullPlan(exact_plan(combiner, trace), "exact", pairs, reason)
+    best = _improved(combiner, _cheapest(*starts), work - spent)
+    return FullPlan(best, method, pairs, reason)
 
 
-def _over_tree(
-    combiner: Combiner, work: int, pairs: int, reason: str, trace: Trace | None
-) -> FullPlan | None:
-    """The plan over linearised orders; None where inner edges are no tree."""
+def _cheapest(*plans: SubPlan | None) -> SubPlan:
+    return min((plan for plan in plans if plan), key=lambda plan: plan.rank)
+
+
+def _over_tree(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
+    """The plan over linearised orders, none where inner edges are no tree; pairs tried."""
     graph, tree = combiner.graph, spanning_tree(combiner)
     acyclic = len({edge.relations for edge in graph.edges if not edge.implied}) < graph.size
     if tree is None or not acyclic or graph.size > _LINEAR_LIMIT:
-        return None
-    plan, spent = linearised_plan(combiner, tree, work // 2)
-    if plan is None:
-        return None
-    if trace is not None:
-        others = _greedy_plans(combiner, work // 2)[0]
-        trace.started("linearised", [plan])
-        trace.started("greedy", others)
-    better = _improved(combiner, plan, work - spent)
-    return FullPlan(better, "linearised", pairs, f"{reason}; inner edges form a tree")
+        return [], 0
+    plan, spent = linearised_plan(combiner, tree, work)
+    return [] if plan is None else [plan], spent
 
 
-def _greedy(
-    combiner: Combiner,
-    work: int,
-    pairs: int,
-    reason: str,
-    trace: Trace | None,
-    written: Block | None,
-) -> FullPlan:
-    """The best of greedy plans and the written one, improved; of a crowded graph, the rough one."""
-    plans, spent = _greedy_plans(combiner, work // 2)
-    if plans and _is_crowded(combiner.graph):
-        if trace is not None:
-            trace.started("greedy", plans)
-        reason += "; sets are estimated by their pairs"
-        return FullPlan(plans[0], "greedy", pairs, reason)
-    if not plans:
-        reason += "; greedy joins ended where conflict rules leave none: "
-        reason += "all plans tried" if written is None else "the query as written is improved"
-    if written is not None:
-        plans.append(written_plan(combiner, written))
-    if not plans:
-        return FullPlan(exact_plan(combiner, trace), "exact", pairs, reason)
-    if trace is not None:
-        trace.started("greedy", plans)
-    best = min(plans, key=lambda plan: plan.rank)
-    return FullPlan(_improved(combiner, best, work - spent), "greedy", pairs, reason)
+def _over_written(combiner: Combiner, written: SubPlan) -> tuple[list[SubPlan], int]:
+    """The best bushy plan over the written order, where it is better; pairs tried."""
+    if combiner.graph.size > _CROWDED_LIMIT:
+        return [], 0
+    plan, spent = best_bushy(combiner, tuple(written.leaves()), written.cost)
+    return [] if plan is None else [plan], spent
 
 
 def _work(graph: Hypergraph, budget: int) -> int:
@@ -148,7 +140,8 @@ def _is_crowded(graph: Hypergraph) -> bool:
 
 
 def written_plan(combiner: Combiner, block: Block) -> SubPlan:
-    """The joins as the query nests them; the items of each block are joined greedily."""
+    """The joins as the query nests them; the items of a block from left to right, each as soon as
+    it may be joined."""
     bit = combiner.graph.bit
     units = []
     for item in block.items:
@@ -160,6 +153,19 @@ def written_plan(combiner: Combiner, block: Block) -> SubPlan:
         if joined is None:
             raise AssertionError(f"the graph was not built from this block: {item.relations}")
         units.append(joined)
+    plan, waiting = units[0], units[1:]
+    while waiting:
+        steps = ((combiner.join(plan, unit), unit) for unit in waiting)
+        step, used = next((step for step in steps if step[0] is not None), (None, plan))
+        if step is None:
+            return _merged(combiner, units, block)
+        plan = step
+        waiting.remove(used)
+    return plan
+
+
+def _merged(combiner: Combiner, units: list[SubPlan], block: Block) -> SubPlan:
+    """The items of a block in any order that leads to an end."""
     plans = merge_greedily(combiner, units, SCORES[0])
     if len(plans) > 1:
         raise AssertionError(f"the graph was not built from this block: {block.relations}")
@@ -167,12 +173,10 @@ def written_plan(combiner: Combiner, block: Block) -> SubPlan:
 
 
 def _greedy_plans(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
-    """Legal plans from several greedy starts, or the rough one of a crowded graph; pairs tried."""
-    if _is_crowded(combiner.graph):
-        plan = rough_plan(combiner, work)
-        return [] if plan is None else [plan], work
-    found, spent = [greedy_plan(combiner, score) for score in SCORES], 0
-    for order in _linear_starts(combiner):
+    """Legal plans from several greedy starts, from one in a crowded graph; pairs tried."""
+    crowded, spent = _is_crowded(combiner.graph), 0
+    found = [greedy_plan(combiner, score) for score in (SCORES[1:] if crowded else SCORES)]
+    for order in () if crowded else _linear_starts(combiner):
         plan, pairs = best_bushy(combiner, order)
         found.append(plan)
         spent += pairs
@@ -197,11 +201,12 @@ def _linear_starts(combiner: Combiner) -> Iterator[tuple[int, ...]]:
 def _improved(combiner: Combiner, plan: SubPlan, work: int) -> SubPlan:
     """The plan after windows and the best bushy plan over its leaves, in turn."""
     windows = Windows(combiner, work)
+    limit = _CROWDED_LIMIT if _is_crowded(combiner.graph) else _LINEAR_LIMIT
     while True:
         plan = windows.improve(plan)
-        if combiner.graph.size > _LINEAR_LIMIT or windows.left <= 0:
+        if combiner.graph.size > limit or windows.left <= 0:
             return plan
-        again, pairs = best_bushy(combiner, tuple(plan.leaves()))
+        again, pairs = best_bushy(combiner, tuple(plan.leaves()), plan.cost)
         windows.left -= pairs
         if again is None or again.rank >= plan.rank:
             return plan

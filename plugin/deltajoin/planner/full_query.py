@@ -139,7 +139,7 @@ def plan_full_query(
         return _by_branches(graph, statistics, types, choice)
     hypergraph = build_hypergraph(graph, types)
     combiner, cost = _combiner(graph, hypergraph, statistics)
-    written = _written(combiner, graph)
+    written = written_plan(combiner, graph.root)
     if choice.order:
         forced = _left_deep(combiner, choice.order)
         hints = _broadcast(cost, forced)
@@ -148,7 +148,7 @@ def plan_full_query(
     if unknown or not choice.reorder:
         reason = f"no row count of {', '.join(unknown)}" if unknown else "reordering is off"
         return FullQuery(hypergraph, written, "written", 0, reason, written.cost)
-    found = full_plan(combiner, written=graph.root)
+    found = full_plan(combiner, written=written)
     best = FullQuery(
         hypergraph, found.plan, found.method, found.pairs, found.fallback, written.cost
     )
@@ -211,23 +211,6 @@ def _broadcast(cost: SparkCost, plan: SubPlan) -> tuple[int, ...]:
         and cost.way(join.kind, join.left, join.right).broadcast
     ]
     return tuple(sorted(found))
-
-
-def _written(combiner: Combiner, graph: JoinGraph) -> SubPlan:
-    """The plan that the query's text says; inner joins from left to right where they connect."""
-    if graph.joins:
-        return written_plan(combiner, graph.root)
-    bit = combiner.graph.bit
-    plans = [combiner.leaf(bit[r.name].bit_length() - 1) for r in graph.relations]
-    plan, waiting = plans[0], plans[1:]
-    while waiting:
-        joined = ((combiner.join(plan, other), other) for other in waiting)
-        step, used = next((j for j in joined if j[0] is not None), (None, None))
-        if step is None or used is None:
-            return written_plan(combiner, graph.root)
-        plan = step
-        waiting.remove(used)
-    return plan
 
 
 def _left_deep(combiner: Combiner, order: tuple[str, ...]) -> SubPlan:

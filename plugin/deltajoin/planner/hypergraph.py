@@ -8,9 +8,10 @@ its conflict rules hold on S | T. Caller: build with `build_graph.build_hypergra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 
 from deltajoin.graph import Predicate
 
@@ -124,6 +125,18 @@ class Hypergraph:
             for bit in bits(edge.relations):
                 found[bit].append(number)
         return {bit: tuple(numbers) for bit, numbers in found.items()}
+
+    def contracted(self, units: Sequence[int]) -> Hypergraph:
+        """The graph of some joined sets: each is a relation, and edges within one are left out."""
+        home = {bit: 1 << number for number, unit in enumerate(units) for bit in bits(unit)}
+        pairs = set()
+        for edge in self.edges:
+            if all(bit in home for bit in bits(edge.relations)):
+                for split in edge.splits:
+                    one, other = (reduce(or_, (home[bit] for bit in bits(side))) for side in split)
+                    pairs |= set() if one & other else {(one, other)}
+        edges = tuple(Edge("inner", one, other, ()) for one, other in sorted(pairs))
+        return Hypergraph(tuple(map(str, range(len(units)))), edges)
 
     def set_of(self, names: frozenset[str]) -> int:
         """The bit set of some relations."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltajoin.planner.combine import Combiner, SubPlan, is_plain
+from deltajoin.planner.combine import Combiner, Plans, SubPlan, is_plain
 from deltajoin.planner.hypergraph import bits
 
 _LEAST, _MOST = 1e-300, 1e300
@@ -118,30 +118,32 @@ def linear_orders(combiner: Combiner, tree: Sequence[int]) -> tuple[LinearOrder,
     return tuple(sorted(orders, key=lambda order: order.rank))
 
 
-def best_bushy(combiner: Combiner, order: Sequence[int]) -> tuple[SubPlan | None, int]:
+def best_bushy(
+    combiner: Combiner, order: Sequence[int], most: float = math.inf
+) -> tuple[SubPlan | None, int]:
     """The best plan whose every join is of two adjacent intervals of an order; pairs tried.
 
-    None when no such plan is legal.
+    None when no such plan is legal, or none costs less than `most`.
     """
     size = len(order)
-    plans: list[list[SubPlan | None]] = [[None] * size for _ in order]
+    plans: list[list[Plans]] = [[()] * size for _ in order]
     ends: list[list[int]] = [[position] for position in range(size)]
     for position, relation in enumerate(order):
-        plans[position][position] = combiner.leaf(relation)
+        plans[position][position] = (combiner.leaf(relation),)
     pairs = 0
     for width in range(1, size):
         for first in range(size - width):
             last = first + width
-            best: SubPlan | None = None
+            best: Plans = ()
             for middle in ends[first]:
-                one, other = plans[first][middle], plans[middle + 1][last]
-                if one is not None and other is not None:
+                ones, others = plans[first][middle], plans[middle + 1][last]
+                if others:
                     pairs += 1
-                    best = combiner.better(best, one, other)
-            if best is not None:
+                    best = combiner.better(best, ones, others, most)
+            if best:
                 plans[first][last] = best
                 ends[first].append(last)
-    return plans[0][-1], pairs
+    return next(iter(plans[0][-1]), None), pairs
 
 
 def linearised_plan(
@@ -154,7 +156,7 @@ def linearised_plan(
     best: SubPlan | None = None
     spent = 0
     for relations in dict.fromkeys(order.relations for order in linear_orders(combiner, tree)):
-        plan, pairs = best_bushy(combiner, relations)
+        plan, pairs = best_bushy(combiner, relations, best.cost if best else math.inf)
         spent += pairs
         if plan is not None and (best is None or plan.rank < best.rank):
             best = plan

@@ -1,18 +1,20 @@
 """The best plan of the whole query whose join tree is another than the chosen one's.
 
-Within the exact budget each set keeps its two cheapest trees: the second best over a pair of sets
-has at most one side that is not the best, so the two of the root are the two best of all bushy
-plans, where costs depend on the joined sets. Beyond the budget: the cheapest of the other plans
-from which the search started. Two plans have one tree when they join the same sets, whichever side
-builds. Caller: explain; planning itself does not need it.
+Within the exact budget each set keeps its two cheapest trees for each placement: whatever holds a
+third one is not cheaper than with either of the first two, so the two of the root are the two best
+of all bushy plans. Beyond the budget: the cheapest of the other plans from which the search
+started. Two plans have one tree when they join the same sets, whichever side builds. Caller:
+explain; planning itself does not need it.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import product
 
-from deltajoin.planner.combine import Combiner, SubPlan
-from deltajoin.planner.enumerate import walk_pairs
+from deltajoin.planner.combine import CLEARLY, Combiner, Plans, SubPlan
+from deltajoin.planner.enumerate import best_plans
 from deltajoin.planner.trace import Trace
 
 
@@ -24,36 +26,40 @@ class RunnerUp:
     among: str
 
 
-def tree_of(plan: SubPlan) -> frozenset[int]:
-    """The sets that a plan joins: its tree, whichever side is left or right."""
-    return frozenset(node.relations for node in plan.nodes())
-
-
 def two_best(combiner: Combiner) -> tuple[SubPlan, ...]:
     """The cheapest bushy plan and the cheapest of another tree, which may be missing."""
-    graph = combiner.graph
-    best: dict[int, tuple[SubPlan, ...]] = {1 << i: (combiner.leaf(i),) for i in range(graph.size)}
+    graph, places = combiner.graph, combiner.cost.places
 
-    def visit(one: int, other: int) -> bool:
-        here, there = best[one], best[other]
-        sides = [(here[0], there[0])]
-        sides += [(second, there[0]) for second in here[1:]]
-        sides += [(here[0], second) for second in there[1:]]
-        found = [plan for a, b in sides if (plan := combiner.join(a, b)) is not None]
-        if not found:
-            return False
-        known = (*best.get(one | other, ()), *found)
-        best[one | other] = tuple(sorted(known, key=lambda plan: plan.rank)[:2])
-        return True
+    def better(plans: Plans, ones: Plans, others: Plans, most: float) -> Plans:
+        if len(plans) > 1 and not places(plans[0].relations):
+            most = plans[-1].cost * (1 + CLEARLY)
+        for one, other in product(ones, others):
+            if one.cost + other.cost <= most:
+                for plan in (combiner.join_as(one, other), combiner.join_as(other, one)):
+                    plans = _with_tree(plans, plan) if plan else plans
+        return plans
 
-    walk_pairs(graph, visit)
-    return best[graph.everything]
+    leaves = [combiner.leaf(number) for number in range(graph.size)]
+    return best_plans(better, graph, leaves, math.inf)[graph.everything][:2]
+
+
+def _with_tree(plans: Plans, plan: SubPlan) -> Plans:
+    """The plans of a set, one more among them unless two trees, or its own, are better and lie
+    alike."""
+    if not _is_third(plans, plan):
+        plans = tuple(sorted((*plans, plan), key=lambda p: p.rank))
+        return tuple(p for n, p in enumerate(plans) if not _is_third(plans[:n], p))
+    return plans
+
+
+def _is_third(plans: Plans, plan: SubPlan) -> bool:
+    before = [p for p in plans if plan.place in (0, p.place) and p.comes_before(plan)]
+    return any(p.tree != before[0].tree or p.tree == plan.tree for p in before)
 
 
 def exact_runner_up(combiner: Combiner, chosen: SubPlan, pairs: int) -> RunnerUp:
     """The best of all bushy plans but the chosen one."""
-    tree = tree_of(chosen)
-    other = next((plan for plan in two_best(combiner) if tree_of(plan) != tree), None)
+    other = next((plan for plan in two_best(combiner) if plan.tree != chosen.tree), None)
     if other is None:
         return RunnerUp(None, "there is one join tree only")
     return RunnerUp(other, f"all plans over {pairs:,} pairs")
@@ -61,8 +67,7 @@ def exact_runner_up(combiner: Combiner, chosen: SubPlan, pairs: int) -> RunnerUp
 
 def started_runner_up(trace: Trace, chosen: SubPlan) -> RunnerUp:
     """The cheapest of the plans from which a search set out."""
-    tree = tree_of(chosen)
-    others = [start.plan for start in trace.starts if tree_of(start.plan) != tree]
+    others = [start.plan for start in trace.starts if start.plan.tree != chosen.tree]
     if not others:
         return RunnerUp(None, "all starts led to the same join tree")
     among = f"{len(others)} other starts, before they are improved"

@@ -15,7 +15,7 @@ same graph gives the same order whatever it was written and named like.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -61,17 +61,7 @@ def best_order(
     Args:
         start_rows: rows of the start relation: of its change for a lookup path, all for a backfill.
     """
-    return best_orders(graph, statistics, {start: start_rows})[start]
-
-
-def best_orders(
-    graph: JoinGraph,
-    statistics: Statistics,
-    starts: Mapping[str, float],
-) -> dict[str, JoinOrder]:
-    """The cheapest order from each start (name -> rows), under one budget for all."""
-    search = Search(Steps(graph, statistics), len(starts))
-    return {name: search.order((name,), rows) for name, rows in sorted(starts.items())}
+    return Search(Steps(graph, statistics), 1).order((start,), start_rows)
 
 
 class Search:
