@@ -55,7 +55,12 @@ def test_run_attaches_the_audit(play: Play, tmp_path: Path) -> None:
     assert "deltajoin in_process: kept, epoch 2: +1 ~0 -0 rows" in second["log"]
 
     (event,) = second["events"]
-    assert event["deltajoin"]["frontier"] == audit["frontier"]
+    versions = {source: at["version"] for source, at in audit["frontier"].items()}
+    told = event["deltajoin"]["frontier"]
+    assert {source: at["version"] for source, at in told.items()} == versions
+    assert not any("columns" in at for at in told.values())
+    assert list(audit)[:3] == ["model", "target", "strategy"]
+    assert "write of 1 rows into" in second["log"]
     assert event["deltajoin"]["paths"] == [path["text"] for path in audit["paths"]]
     assert [json.loads(value)["epoch"] for value in second["stored"]] == [2]
 
