@@ -390,6 +390,7 @@ class _PlanMaker:
         return DeltaPlan(
             model="m",
             fingerprint="",
+            model_hash="",
             sql=self.sql,
             mode="incremental",
             strategy="incremental" if changed or self.moment else "noop",
