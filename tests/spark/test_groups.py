@@ -194,7 +194,7 @@ def test_what_fails_interpreted_is_compiled(spark: Any, market: Market) -> None:
     """Few rows are interpreted; Spark then divides by what HAVING rules out."""
     odd = "SELECT s.id, 10 / (count(*) - 1) AS odd FROM sales s GROUP BY s.id HAVING count(*) > 1"
     model = market.model("odd", f"{odd} ORDER BY s.id LIMIT 5", mode="auto")
-    caller = compiled(spark)
+    caller = able(spark, odd)
     caller.conf.unset(FEW_ROWS_SETTING)
     caller.read.format("delta").load(market.path("sales")).createOrReplaceTempView("sales")
     with for_few_rows(caller), pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
