@@ -8,12 +8,11 @@ or can't be told here, is the planner's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import AuditRecord, from_commit
-from deltajoin.catalog import Commits, TargetState, load_target, newest_version, normalise
+from deltajoin.catalog import TargetState, load_target, newest_version, normalise
 from deltajoin.delta.format import model_hash, noop_hash
 from deltajoin.delta.history import epochs_of, last_epoch
 from deltajoin.delta.strategy import NO_CHANGE
@@ -66,8 +65,11 @@ def noop_record(
     """The finding that nothing changed since an epoch; also heals an audit file that a killed run
     left out."""
     Ledger(state.location).rebuild(state)
-    state = _as_of(state, epoch)
-    commit, _ = next(epochs_of(state))
+    version = state.version
+    for commit, record in epochs_of(state):
+        if record["epoch"] <= epoch:
+            break
+        version = commit.version - 1  # a run beside this one has gone on
     last = from_commit(commit, state.location)
     return AuditRecord(
         model=last.model,
@@ -88,17 +90,6 @@ def noop_record(
         mode=mode,
         settings=last.settings,
         warnings=warnings,
-        target_version=state.version,
+        target_version=version,
         location=state.location,
     )
-
-
-def _as_of(state: TargetState, epoch: int) -> TargetState:
-    """The target without what a run beside this one has committed since the epoch."""
-    version = state.version
-    for commit, record in epochs_of(state):
-        if record["epoch"] <= epoch:
-            break
-        version = commit.version - 1
-    commits = (commit for commit in state.commits if commit.version <= version)
-    return replace(state, version=version, commits=Commits(commits))

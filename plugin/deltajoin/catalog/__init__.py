@@ -16,13 +16,12 @@ from deltajoin.catalog.table import (
     newest_version,
     small_files,
 )
-from deltajoin.catalog.target import Commits, TargetCommit, TargetState, load_target
+from deltajoin.catalog.target import TargetCommit, TargetState, load_target
 
 __all__ = [
     "ChangedFiles",
     "Changes",
     "Column",
-    "Commits",
     "Consumed",
     "StaticFiles",
     "Store",

@@ -183,25 +183,28 @@ def _look_before_opening(location: str, where: str) -> None:
     raise _missing(where)
 
 
+def in_one_line(failure: Exception) -> str:
+    """What a library says of a failure, shortened, for the end of a sentence."""
+    return " ".join(str(failure).split())[:300].rstrip(".")
+
+
 def _refusal(failure: Exception, where: str) -> DeltaJoinError:
     from deltalake.exceptions import TableNotFoundError
 
     if isinstance(failure, TableNotFoundError):
         return _missing(where) if "://" in where else _not_delta(where)
-    reason = " ".join(str(failure).split())[:300].rstrip(".")
     return DeltaJoinError(
         "SOURCE_UNREADABLE",
-        f"the Delta log cannot be read: {reason}",
+        f"the Delta log cannot be read: {in_one_line(failure)}",
         where=where,
         remedy="Repair the table, or drop the table feature that deltalake does not know.",
     )
 
 
 def _lost(failure: Exception, version: int, where: str) -> DeltaJoinError:
-    reason = " ".join(str(failure).split())[:300].rstrip(".")
     return DeltaJoinError(
         "FRONTIER_LOST",
-        f"version {version}, which the frontier names, cannot be read: {reason}",
+        f"version {version}, which the frontier names, cannot be read: {in_one_line(failure)}",
         where=where,
         remedy="Freeze a new frontier: start the whole run again.",
     )

@@ -20,7 +20,7 @@ from deltajoin.catalog.files import normalise, open_files
 from deltajoin.catalog.log import Commit, commit_versions, read_commit
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.store import FOLDER
-from deltajoin.catalog.table import open_table, table_size
+from deltajoin.catalog.table import in_one_line, open_table, table_size
 from deltajoin.errors import DeltaJoinError
 
 
@@ -141,10 +141,9 @@ def _commits(location: str, versions: list[int]) -> Iterator[TargetCommit]:
 
 
 def _unreadable(location: str, failure: Exception) -> DeltaJoinError:
-    reason = " ".join(str(failure).split())[:300].rstrip(".")
     return DeltaJoinError(
         "TARGET_UNREADABLE",
-        f"the target's Delta log cannot be read: {reason}",
+        f"the target's Delta log cannot be read: {in_one_line(failure)}",
         where=location,
         remedy="Repair the table, or choose another target.",
     )

@@ -77,7 +77,7 @@ def read_options(config: Any, where: str) -> Options:
         "order": _read_order,
         "sketches": partial(_read_switch, "sketches"),
         "functions": _read_functions,
-        "stamps": _read_stamps,
+        "stamps": partial(_read_columns, "stamps"),
     }
     return Options(**{name: read[name](value, where) for name, value in given.items()})
 
@@ -91,12 +91,8 @@ def layout_of(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for option in ("partition_by", "clustered_by", "liquid_clustered_by"):
-        names = config.get(option) or ()
-        names = [names] if isinstance(names, str) else names
-        if names and not _are_names(names):
-            raise _invalid(f"{option} is {names!r}", where, "Write it as [column, ...].")
-        if names:
-            found[option.removeprefix("liquid_")] = tuple(names)
+        if names := config.get(option):
+            found[option.removeprefix("liquid_")] = _read_columns(option, names, where)
     properties = config.get("tblproperties") or {}
     if not isinstance(properties, Mapping):
         raise _invalid("tblproperties is no mapping", where, "Write it as {name: value}.")
@@ -168,12 +164,12 @@ def _read_switch(name: str, value: Any, where: str) -> bool:
     return value
 
 
-def _read_stamps(stamps: Any, where: str) -> tuple[str, ...]:
-    names = [stamps] if isinstance(stamps, str) else stamps
-    if not _are_names(names):
-        remedy = "Write stamps as [column, ...]."
-        raise _invalid(f"stamps is {stamps!r}, not a list of output columns", where, remedy)
-    return tuple(names)
+def _read_columns(name: str, value: Any, where: str) -> tuple[str, ...]:
+    columns = [value] if isinstance(value, str) else value
+    if not _are_names(columns):
+        remedy = f"Write {name} as [column, ...]."
+        raise _invalid(f"{name} is {value!r}, not a list of output columns", where, remedy)
+    return tuple(columns)
 
 
 def _read_functions(functions: Any, where: str) -> Mapping[str, str]:
