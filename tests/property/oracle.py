@@ -318,7 +318,7 @@ class _PlanMaker:
         self.change_rows = {
             name: random.choice((None, 0, 3, 500, 2_000_000)) for name in graph.sources
         }
-        self.statistics = Statistics(self.rows, self.keys)
+        self.statistics = Statistics(self.rows, self.keys, types=types)
         self.order: tuple[str, ...] | None = None
         if random.random() < 0.5:
             names = tuple(relation.name for relation in graph.relations)

@@ -35,6 +35,7 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
         if count is not None:
             shown = f"rows {count:,} ({shown})"
         unique = ", unique" if step["unique"] else ""
+        shown += accelerator(step)
         if step.get("shared_with"):
             shown += ", shared with " + ", ".join(f"Δ{name}" for name in step["shared_with"])
         lines.append(
@@ -42,6 +43,19 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
             f"({step['epoch']} epoch{unique}) on {on}: {shown}"
         )
     return lines
+
+
+def accelerator(join: Mapping[str, Any]) -> str:
+    """What serves a join that no equality makes.
+
+    Example:
+        >>> accelerator({"accelerated": {"kind": "range", "serves": ["`a`.`x` < `b`.`y`"]}})
+        ', accelerated by range: a.x < b.y'
+    """
+    served = join.get("accelerated")
+    if not served:
+        return ""
+    return f", accelerated by {served['kind']}: {' AND '.join(served['serves'])}".replace("`", "")
 
 
 def derived_lines(derived: Mapping[str, Any]) -> list[str]:
@@ -149,7 +163,8 @@ def _full_query(full: Mapping[str, Any], told: Mapping[str, Any] | None) -> list
         on = " AND ".join(join["on"]).replace("`", "") or "every row"
         more = _way(told["joins"][number]) if told is not None else ""
         lines.append(
-            f"    {join['kind']} join with {join['right']} on {on}: {join['rows']:,.0f} rows{more}"
+            f"    {join['kind']} join with {join['right']} on {on}: {join['rows']:,.0f} rows"
+            f"{accelerator(join)}{more}"
         )
     return lines
 

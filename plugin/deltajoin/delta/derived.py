@@ -262,6 +262,7 @@ def _with(known: Known, plan: DerivedPlan) -> Known:
         statistics=replace(
             statistics,
             rows={**statistics.rows, name: plan.source.rows},
+            types={**statistics.types, **{(name, c): kind for c, kind in plan.source.columns}},
             keys={**statistics.keys, **({name: plan.key} if plan.key else {})},
         ),
         versions={**known.versions, name: plan.source},

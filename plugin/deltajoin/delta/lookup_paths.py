@@ -34,11 +34,14 @@ from deltajoin.delta.references import expected_empty
 from deltajoin.delta.sharing import lookups_executed, with_sharing
 from deltajoin.delta.state import GroupState
 from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
+from deltajoin.planner.accelerated import candidates
 from deltajoin.planner.cardinality import Statistics, kept_share_of, key_is_bound, relation_rows
 from deltajoin.planner.lookup import LARGE_TABLE_ROWS
 from deltajoin.planner.search import JoinOrder
 from deltajoin.planner.solver import COST, Strategy
-from deltajoin.sql.keys import JoinKey, join_keys
+from deltajoin.sql.dialect import parse_expression as expression
+from deltajoin.sql.dialect import text
+from deltajoin.sql.keys import JoinKey, compared, join_keys
 from deltajoin.sql.normalise import simplify
 
 #: The view of the group keys that a net change touches.
@@ -260,7 +263,8 @@ class PathMaker:
             bound = frozenset(order.relations[:position])
             on = tuple(sorted(p.sql for p in part.decidable(bound, name)))
             unique = key_is_bound(part, self.statistics, bound, name)
-            steps.append(self._step(name, "inner", on, round(order.rows[position]), unique))
+            step = self._step(name, "inner", on, round(order.rows[position]), unique)
+            steps.append(self._accelerated(step, max(1.0, order.rows[position - 1])))
         return steps
 
     def _attach(self, attachment: Attachment, *, changed: bool = False) -> LookupStep:
@@ -274,7 +278,7 @@ class PathMaker:
         large = self._is_large(self._source(first))
         if alone and not changed and not (large and keys):
             on = (*on, *sorted(p.sql for p in core.predicates))
-            return replace(self._step(first, attachment.kind, on, 0), relation=label)
+            return self._accelerated(self._step(first, attachment.kind, on, 0), self._change)
         if keys and (large or not alone):
             entry = keys[0].relation
             inside = [self._enter(entered, entry, keys), *self._complete(entered, entry, 1.0)]
@@ -314,11 +318,30 @@ class PathMaker:
 
     def _enter(self, core: Core, entry: str, keys: list[JoinKey]) -> LookupStep:
         pairs = tuple((key.other, key.mine, key.operator) for key in keys)
-        return replace(self._start(core, entry), kind="enter", keys=pairs)
+        step = replace(self._start(core, entry), kind="enter", keys=pairs)
+        right = frozenset(name for key in keys for name in key.other_relations)
+        rows = self.statistics.table_rows(step.source), self._change
+        on = [
+            text(compared(expression(mine), how, expression(other))) for other, mine, how in pairs
+        ]
+        found = candidates(self.graph, self.statistics, on, right, "semi", rows)
+        return replace(step, accelerated=found) if found else step
 
     def _start(self, core: Core, name: str) -> LookupStep:
         filters = tuple(sorted(p.sql for p in core.predicates if p.relations <= {name}))
         return self._step(name, "scan", filters, 0)
+
+    def _accelerated(self, step: LookupStep, rows: float) -> LookupStep:
+        """The lookup of a relation by about so many rows of a stream."""
+        found = candidates(
+            self.graph,
+            self.statistics,
+            step.on,
+            [step.relation],
+            step.kind,
+            (rows, self.statistics.table_rows(step.source)),
+        )
+        return replace(step, accelerated=found) if found else step
 
     def _step(
         self, name: str, kind: str, on: tuple[str, ...], rows: int, unique: bool = False
@@ -356,8 +379,8 @@ class PathMaker:
 
     @property
     def _change(self) -> float:
-        """Rows of the driver's change."""
-        return float(self._version(self.driver).estimated_change)
+        """Rows of the driver's change; one without a driver."""
+        return float(self._version(self.driver).estimated_change) if self.driver else 1.0
 
 
 def _filters(core: Core) -> list[LookupStep]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from deltajoin.accelerate.protocol import Candidates
 from deltajoin.catalog import ChangedFiles, StaticFiles
 
 
@@ -70,6 +71,7 @@ class LookupStep:
     from nothing; filter for predicates alone. `inside` are the lookups that make up the other side
     of a join, `previous` the same before the change: then the step gives both, with opposite signs.
     `shared_with`: other drivers whose changes take this lookup together with this path's.
+    `accelerated`: the pairs that can match, where no equality finds them.
     """
 
     relation: str
@@ -84,10 +86,13 @@ class LookupStep:
     inside: tuple[LookupStep, ...] = ()
     previous: tuple[LookupStep, ...] = ()
     shared_with: tuple[str, ...] = ()
+    accelerated: Candidates | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The step as plain values; what is empty is left out."""
-        plain = {name: value for name, value in vars(self).items() if value != ()}
+        plain = {name: value for name, value in vars(self).items() if value not in ((), None)}
+        if self.accelerated is not None:
+            plain["accelerated"] = self.accelerated.to_dict()
         for name in ("inside", "previous"):
             if name in plain:
                 plain[name] = [step.to_dict() for step in plain[name]]

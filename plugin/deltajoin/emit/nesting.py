@@ -20,6 +20,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from deltajoin.accelerate.protocol import Candidates
+from deltajoin.emit.accelerated import Side, candidates_of
 from deltajoin.emit.ast import broadcast, column, expression, named, number
 from deltajoin.graph import ColumnRef, Predicate
 from deltajoin.names import UniqueNames
@@ -44,10 +46,14 @@ _TURNED = {"inner": "inner", "full": "full", "left": "right"}
 
 @dataclass(frozen=True)
 class Arms:
-    """Right sides to broadcast, as sets of relations, and relation -> columns that are read."""
+    """Right sides to broadcast, and those that an accelerator finds, as sets of relations; relation
+    -> columns that are read. `beside` names a query that stands beside this one: (what it is, its
+    text)."""
 
     broadcast: tuple[int, ...] = ()
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    accelerated: tuple[tuple[int, Candidates], ...] = ()
+    beside: Callable[[str, str], str] | None = None
 
 
 def add_from(
@@ -108,7 +114,11 @@ class _Nesting:
             left, right, kind = right, left, _TURNED[kind]
         depth = max(left.depth, right.depth + bool(right.joins))
         names, hinted = {**left.names, **right.names}, (*left.hinted, *right.hinted)
-        joins = [*left.joins, _join(kind, right.item(), on, names)]
+        made = [_join(kind, right.item(), on, names)]
+        served = dict(self._arms.accelerated).get(plan.right.relations)
+        if served is not None:
+            made = self._found(made[0], served, on, names)
+        joins = [*left.joins, *made]
         return _Tree(left.first, joins, pending, depth, names, hinted)
 
     def _arm(self, plan: SubPlan, tree: _Tree) -> _Tree:
@@ -126,6 +136,29 @@ class _Nesting:
                 names[ref] = column(output, alias)
         rows = _over(exp.select(*inside), tree)
         return _Tree(_aliased(rows, alias), [], [], names=names, hinted=(alias,))
+
+    def _found(
+        self,
+        join: exp.Join,
+        served: Candidates,
+        on: list[Predicate],
+        names: Mapping[ColumnRef, exp.Expr],
+    ) -> list[exp.Join]:
+        """The join by candidates, and what is joined before it; the line is measured on the
+        relation that the left values are of."""
+        moved = {column for sql in served.left for column in _columns(sql)}
+        (name,) = {relation for relation, _ in moved}
+        conditions = [expression(p.sql, names) for p in on]
+        beside = self._arms.beside
+        if beside is None or any(ref in names for ref in moved):
+            return [join]
+        left = Side(self._scan(name), name, expression)
+        right = Side(join.this, join.this.alias, expression)
+        served_here = [expression(sql, names) for sql in served.serves]
+        found = candidates_of(served, left, right, conditions, served_here, beside)
+        join.set("this", found.right)
+        join.set("on", exp.and_(*found.on, copy=False))
+        return [*(exp.Join(this=each, **_WORDS["cross"]) for each in found.before), join]
 
     def _filters(self, plan: SubPlan) -> list[Predicate]:
         """Filters that become decidable at this node and in neither side."""
@@ -205,6 +238,10 @@ def _join(
         return exp.Join(this=right, **_WORDS["cross"])
     conditions = [expression(predicate.sql, names) for predicate in on] or [exp.true()]
     return exp.Join(this=right, on=exp.and_(*conditions, copy=False), **_WORDS[kind])
+
+
+def _columns(sql: str) -> set[ColumnRef]:
+    return {(c.table, c.name) for c in expression(sql).find_all(exp.Column) if c.table}
 
 
 def _classes(graph: Hypergraph) -> dict[ColumnRef, ColumnRef]:

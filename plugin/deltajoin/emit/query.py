@@ -38,6 +38,12 @@ def query_rows(
     state: GroupState | None = None,
 ) -> exp.Query:
     """What a graph gives out, groups as they are stored; `versions`: source -> the one read."""
+    lines: dict[str, exp.Query] = {}
+
+    def beside(what: str, sql: str) -> str:
+        name = views.beside(what)
+        lines[name] = parse(sql)
+        return name
 
     def scan(relation: str) -> exp.Table:
         source = graph.by_name[relation].source
@@ -52,14 +58,29 @@ def query_rows(
         nulls = views.nulls(graph, missing)
         select = exp.select(*(named(expression(p.sql, nulls), p.name) for p in part.projections))
         columns = {relation.name: relation.columns for relation in part.relations}
-        hints = Arms(plan.broadcast, columns)
+        hints = Arms(plan.broadcast, columns, plan.accelerated, beside)
         selects.append(add_from(select, plan.hypergraph, plan.plan, scan, hints))
     rows = union_all(*selects)
     if graph.generation:
         rows = generated(rows.subquery(INPUT), graph.generation)
     if graph.windowing:
-        return windowed(rows.subquery(INPUT), graph.windowing)
-    return grouped(rows.subquery(INPUT), graph.grouping, state) if graph.grouping else rows
+        rows = windowed(rows.subquery(INPUT), graph.windowing)
+    elif graph.grouping:
+        rows = grouped(rows.subquery(INPUT), graph.grouping, state)
+    return _before(rows, lines)
+
+
+def _before(rows: exp.Query, named: Mapping[str, exp.Query]) -> exp.Query:
+    """The query with others before those that it has, by name."""
+    if not named:
+        return rows
+    own = rows.args.get("with_")
+    rows.set("with_", None)
+    for name, below in named.items():
+        rows = rows.with_(exp.to_identifier(name, quoted=True), as_=below)
+    for cte in own.expressions if own else ():
+        rows.args["with_"].append("expressions", cte)
+    return rows
 
 
 @dataclass(frozen=True)
@@ -105,15 +126,15 @@ def full_sql(plan: DeltaPlan, views: Views, *, stamps: bool = True) -> str:
         rows = count_select(rows, plan.target)
     if stamps:
         rows = stamped(rows, plan.target)
-    for derived in plan.derived:
-        name = views.scan(derived.source.source, derived.source.version).view
-        below = (
+    below = {
+        views.scan(derived.source.source, derived.source.version).view: (
             query_rows(derived.graph, derived.full_query, views, versions)
             if derived.full_query
             else parse(derived.text)
         )
-        rows = rows.with_(exp.to_identifier(name, quoted=True), as_=below)
-    return pretty(rows)
+        for derived in plan.derived
+    }
+    return pretty(_before(rows, below))
 
 
 def _nothing_hidden(plan: DeltaPlan, places: Mapping[str, str]) -> Mapping[str, str]:

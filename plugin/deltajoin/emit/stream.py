@@ -23,12 +23,13 @@ from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED, own_filters
 from deltajoin.delta.path import LookupPath, LookupStep
+from deltajoin.emit.accelerated import Side, candidates_of
 from deltajoin.emit.ast import broadcast, column, expression, named, number, pretty, table
 from deltajoin.emit.narrowing import Within, asked, carried_on, equal_columns, equalities, of_all
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
-from deltajoin.sql.dialect import text
+from deltajoin.sql.dialect import parse, text
 from deltajoin.sql.keys import compared
 
 #: Where each column is found: in the stream, or in what is joined to it.
@@ -187,14 +188,38 @@ class StepEmitter:
     def _entered(self, select: exp.Select, step: LookupStep, stream: Stream) -> exp.Select:
         others = [other for other, _, _ in step.keys]
         alias = "keys" if step.relation.lower() != "keys" else "keys_"
-        on = [
-            compared(expression(mine), operator, column(f"k{i}", alias))
-            for i, (_, mine, operator) in enumerate(step.keys)
-        ]
-        keys = self._distinct(map(expression, others), stream, "stream")
-        select = _semi_join(select, keys, alias, on)
         sent = {name for name, _ in _refs(others)}
+        if step.accelerated is not None:
+            select = self._entered_by_candidates(select, step, stream, alias)
+        else:
+            on = [
+                compared(expression(mine), operator, column(f"k{i}", alias))
+                for i, (_, mine, operator) in enumerate(step.keys)
+            ]
+            keys = self._distinct(map(expression, others), stream, "stream")
+            select = _semi_join(select, keys, alias, on)
         return broadcast(select, alias) if self._is_sent(sent, stream, step) else select
+
+    def _entered_by_candidates(
+        self, select: exp.Select, step: LookupStep, stream: Stream, alias: str
+    ) -> exp.Select:
+        """A relation's rows that an accelerator finds by values of the stream."""
+        assert step.accelerated is not None  # noqa: S101 - of such steps
+        refs = sorted(_refs(other for other, _, _ in step.keys))
+        keys = self._distinct((column(name, of) for of, name in refs), stream, "stream")
+        columns = {ref: column(f"k{i}", alias) for i, ref in enumerate(refs)}
+
+        def moved(sql: str) -> exp.Expr:
+            return expression(sql, columns)
+
+        right = keys.subquery(exp.to_identifier(alias, quoted=True))
+        on = [compared(expression(mine), how, moved(other)) for other, mine, how in step.keys]
+        rows = select.args["from_"].this
+        sides = Side(rows, step.relation, moved, small=False), Side(right, alias, moved)
+        served = [moved(sql) for sql in step.accelerated.serves]
+        found = candidates_of(step.accelerated, *sides, on, served, self._define)
+        select = _after(select, found.before)
+        return select.join(found.right, on=exp.and_(*found.on), join_type="left semi")
 
     def _rows_of(
         self,
@@ -235,12 +260,42 @@ class StepEmitter:
         if step.kind in ("inner", "left"):
             found |= added
             after = replace(after, refs=needed.intersection(found), bound=stream.bound | bound)
-        select = _join(self._select(found, needed, hidden).from_(left), right, on, _JOIN[step.kind])
+        select = self._select(found, needed, hidden).from_(left)
+        if step.accelerated is not None:
+            select, right, on = self._candidates(select, step, alias, right, found | added, on)
+        select = _join(select, right, on, _JOIN[step.kind])
         if step.kind != "inner":
             return select, after
         if self._is_sent(stream.bound, stream, step):
             select = broadcast(select, alias)
         return select, replace(after, within=carried_on(stream.within, step.on, step.relation))
+
+    def _candidates(
+        self,
+        select: exp.Select,
+        step: LookupStep,
+        alias: str,
+        right: exp.Expr,
+        columns: Columns,
+        on: list[exp.Expr],
+    ) -> tuple[exp.Select, exp.Expr, list[exp.Expr]]:
+        """The relation as an accelerator finds it: the line is measured on the stream's rows."""
+        assert step.accelerated is not None  # noqa: S101 - of such steps
+
+        def moved(sql: str) -> exp.Expr:
+            return expression(sql, columns)
+
+        left = select.args["from_"].this
+        sides = Side(left, alias, moved), Side(right, step.relation, moved, small=False)
+        served = [moved(sql) for sql in step.accelerated.serves]
+        found = candidates_of(step.accelerated, *sides, on, served, self._define)
+        return _after(select, found.before), found.right, list(found.on)
+
+    def _define(self, what: str, sql: str) -> str:
+        """A query that others read, as a view."""
+        name = self._views.beside(f"{self._prefix}_{what}")
+        self.statements.append(Statement(name, pretty(parse(sql))))
+        return name
 
     def _relation(self, step: LookupStep, stream: Stream, alias: str) -> exp.Expr:
         """A relation as it is looked up: within what bounds the stream's columns. Of a derived
@@ -357,6 +412,13 @@ def _refs_in(sql: str) -> Refs:
 
 def _sign(value: int) -> exp.Select:
     return exp.select(named(number(value), _SIGN))
+
+
+def _after(select: exp.Select, before: Iterable[exp.Expr]) -> exp.Select:
+    """The rows, each with one of some others."""
+    for each in before:
+        select = select.join(each, join_type="cross")
+    return select
 
 
 def _semi_join(select: exp.Select, keys: exp.Select, alias: str, on: list[exp.Expr]) -> exp.Select:

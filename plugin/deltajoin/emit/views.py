@@ -117,6 +117,10 @@ class Views:
         """A name of its own for one more view of this part."""
         return self._part.others[what]
 
+    def beside(self, what: str) -> str:
+        """A name for a query that another one reads."""
+        return self._names.take(slug(what))
+
     def is_derived(self, source: str) -> bool:
         """True for a subquery that stands as a source."""
         return source in self._derived

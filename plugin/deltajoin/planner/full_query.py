@@ -17,8 +17,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+from deltajoin.accelerate.protocol import Candidates
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.accelerated import accelerated_joins
 from deltajoin.planner.arms import arms
 from deltajoin.planner.build_graph import Types, build_hypergraph
 from deltajoin.planner.combine import Combiner, SubPlan
@@ -44,8 +46,9 @@ class FullQuery:
 
     `method` is exact, linearised, greedy, pinned, written or forced; `pairs` the csg-cmp-pairs
     counted; `fallback` why the plan is not exact; `written_cost` the cost of the query as it is
-    written; `broadcast` the right sides to broadcast, as sets of relations; `replanned` old and new
-    cost where the last order was given up; `kept` what was kept of it; `further` the plans of
+    written; `broadcast` the right sides to broadcast, as sets of relations; `accelerated` those
+    that no equality finds, with the pairs that can match; `replanned` old and new cost where the
+    last order was given up; `kept` what was kept of it; `further` the plans of
     further branches, where the query has unions: this one is then the first branch's.
     """
 
@@ -56,6 +59,7 @@ class FullQuery:
     fallback: str
     written_cost: float
     broadcast: tuple[int, ...] = ()
+    accelerated: tuple[tuple[int, Candidates], ...] = ()
     replanned: str = ""
     kept: LastOrder | None = None
     further: tuple[FullQuery, ...] = ()
@@ -86,7 +90,7 @@ class FullQuery:
             "fallback": self.fallback,
             "cost": _short(self.plan.cost),
             "written_cost": _short(self.written_cost),
-            "joins": list(_joins(self.hypergraph, self.plan, frozenset(self.broadcast))),
+            "joins": list(_joins(self)),
         }
 
 
@@ -97,19 +101,22 @@ def _nested(graph: Hypergraph, plan: SubPlan) -> str:
     return f"({left} {SIGNS[plan.kind]} {right})"
 
 
-def _joins(graph: Hypergraph, plan: SubPlan, broadcast: frozenset[int]) -> Iterator[dict[str, Any]]:
-    for join in plan.joins():
+def _joins(query: FullQuery) -> Iterator[dict[str, Any]]:
+    graph, accelerated = query.hypergraph, dict(query.accelerated)
+    for join in query.plan.joins():
         if join.left is None or join.right is None:
             continue
         predicates = [p.sql for edge in join.edges if not edge.implied for p in edge.predicates]
+        served = accelerated.get(join.right.relations)
         yield {
             "kind": "cross" if any(edge.cross for edge in join.edges) else join.kind,
             "left": _nested(graph, join.left),
             "right": _nested(graph, join.right),
             "on": sorted(predicates),
-            "broadcast": "right" if join.right.relations in broadcast else "",
+            "broadcast": "right" if join.right.relations in query.broadcast else "",
             "rows": _short(join.rows),
             "cost": _short(join.cost),
+            **({"accelerated": served.to_dict()} if served else {}),
         }
 
 
@@ -142,12 +149,13 @@ def plan_full_query(
     written = written_plan(combiner, graph.root)
     if choice.order:
         forced = _left_deep(combiner, choice.order)
-        hints = _broadcast(cost, forced)
-        return FullQuery(hypergraph, forced, "forced", 0, "an order is given", written.cost, hints)
+        query = FullQuery(hypergraph, forced, "forced", 0, "an order is given", written.cost)
+        return _joined(query, graph, statistics, cost)
     unknown = statistics.unknown(graph)
     if unknown or not choice.reorder:
         reason = f"no row count of {', '.join(unknown)}" if unknown else "reordering is off"
-        return FullQuery(hypergraph, written, "written", 0, reason, written.cost)
+        query = FullQuery(hypergraph, written, "written", 0, reason, written.cost)
+        return _joined(query, graph, statistics)
     found = full_plan(combiner, written=written)
     best = FullQuery(
         hypergraph, found.plan, found.method, found.pairs, found.fallback, written.cost
@@ -156,7 +164,18 @@ def plan_full_query(
     if last and old and old.text != best.plan.text:
         steady = holds(old.cost, best.plan.cost) or _held(graph, statistics, best, last)
         best = _kept(best, last, old, steady)
-    return replace(best, broadcast=_broadcast(cost, best.plan))
+    return _joined(best, graph, statistics, cost)
+
+
+def _joined(
+    query: FullQuery, graph: JoinGraph, statistics: Statistics, cost: SparkCost | None = None
+) -> FullQuery:
+    """The plan with how its joins are made."""
+    found = tuple(accelerated_joins(graph, query.hypergraph, query.plan, statistics))
+    served = {right for right, _ in found}
+    hints = _broadcast(cost, query.plan) if cost else ()
+    sent = tuple(right for right in hints if right not in served)
+    return replace(query, broadcast=sent, accelerated=found)
 
 
 def _combiner(

@@ -1,0 +1,157 @@
+"""Which accelerator serves a join, and why the others don't.
+
+    few pairs                    compared one by one: less than finding candidates costs
+    an equality beside it        the rows of one key are compared, unless these are too many
+    else                         the first kind that recognises a condition
+
+Kinds of others come by the entry point group `deltajoin.accelerators`, after our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sqlglot import exp
+
+from deltajoin.accelerate.arrays import AlikeArrays, Arrays
+from deltajoin.accelerate.distance import Distance
+from deltajoin.accelerate.inequality import Inequality
+from deltajoin.accelerate.prefixes import Prefixes
+from deltajoin.accelerate.protocol import Accelerator, Candidates, Sides, TypeOf
+from deltajoin.accelerate.ranges import Ranges
+from deltajoin.errors import DeltaJoinError
+from deltajoin.sql.dialect import parse_expression, text
+
+ENTRY_POINTS = "deltajoin.accelerators"
+#: Pairs of rows that Spark compares in about the second that candidates cost.
+FEW_PAIRS = 20e6
+#: Rows of one key that are compared one by one, however many keys there are.
+FEW_PER_KEY = 50
+_COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.Like, exp.Anonymous, exp.Or)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Estimated rows of both sides, and rows of the right side for each value of its columns that
+    an equality asks for (all of them without one)."""
+
+    left: float
+    right: float
+    per_key: float
+
+    @property
+    def pairs(self) -> float:
+        """Pairs of rows that are compared."""
+        return self.left * self.per_key
+
+
+def joined_by(conditions: Iterable[exp.Expr], sides: Sides) -> list[exp.Expr]:
+    """The right sides of equalities between both sides of a join."""
+    found = []
+    for node in conditions:
+        if isinstance(node, (exp.EQ, exp.NullSafeEQ)):
+            ends = {sides.of(end): end for end in (node.this, node.expression)}
+            if set(ends) == {"left", "right"}:
+                found.append(ends["right"])
+    return found
+
+
+def accelerated(conditions: Sequence[str], sides: Sides, sizes: Sizes) -> Candidates | None:
+    """The candidates of a join; None where it is made as Spark does.
+
+    Args:
+        conditions: all of them must hold; over `relation`.`column`.
+
+    Raises:
+        DeltaJoinError: ACCELERATOR_FAILED when one of a third party does.
+    """
+    if sizes.pairs < FEW_PAIRS:
+        return None
+    nodes = [_open(parse_expression(sql)) for sql in conditions]
+    if not any(isinstance(node, _COMPARISONS) for node in nodes):
+        return None
+    if sizes.per_key < FEW_PER_KEY and joined_by(nodes, sides):
+        return None
+    return recognised(nodes, sides)
+
+
+def recognised(nodes: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
+    """The candidates of the first kind that recognises a condition."""
+    for accelerator in accelerators():
+        if sides.kind in accelerator.joins:
+            found = _asked(accelerator, nodes, sides)
+            if found is not None:
+                return found
+    return None
+
+
+def _asked(accelerator: Accelerator, nodes: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
+    try:
+        found = accelerator.recognise([node.copy() for node in nodes], sides)
+        if found is not None:
+            _check(found, sides)
+    except Exception as error:
+        raise DeltaJoinError(
+            "ACCELERATOR_FAILED",
+            f"the accelerator {accelerator.name} failed: {error}",
+            where=", ".join(text(node) for node in nodes),
+            remedy="Mend or uninstall the package that registers it.",
+        ) from error
+    return found
+
+
+def _check(found: Candidates, sides: Sides) -> None:
+    """Every expression reads the side that it is of."""
+    for side, parts in (("left", found.left), ("right", found.right)):
+        if not parts:
+            raise ValueError("it names no candidates")
+        for sql in parts:
+            if sides.of(parse_expression(sql)) != side:
+                raise ValueError(f"{sql} is no expression over the {side} side")
+
+
+def _open(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+OWN: tuple[Accelerator, ...] = (
+    Distance(),
+    Arrays(),
+    AlikeArrays(),
+    Prefixes(),
+    Ranges(),
+    Inequality(),
+)
+
+
+@lru_cache(maxsize=1)
+def accelerators() -> tuple[Accelerator, ...]:
+    """Our own kinds, then those that other packages register.
+
+    Raises:
+        DeltaJoinError: ACCELERATOR_FAILED when one can't be loaded or is none.
+    """
+    from importlib.metadata import entry_points
+
+    others: list[Accelerator] = []
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+        try:
+            made = point.load()()
+            if not made.name or not set(made.joins) or not callable(made.recognise):
+                raise TypeError("it has no name, no joins, or can't recognise")
+        except Exception as error:
+            raise DeltaJoinError(
+                "ACCELERATOR_FAILED",
+                f"the accelerator {point.name} of {point.value} can't be loaded: {error}",
+                where=point.value,
+                remedy="Mend or uninstall the package that registers it.",
+            ) from error
+        others.append(made)
+    return OWN + tuple(others)
+
+
+__all__ = ["Sizes", "TypeOf", "accelerated", "accelerators", "joined_by", "recognised"]

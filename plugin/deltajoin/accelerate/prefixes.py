@@ -1,0 +1,67 @@
+"""Texts that begin with another: `startswith(s, p)`, `s LIKE concat(p, '%')`, `s LIKE p || '%'`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from deltajoin.accelerate.protocol import EVERY_JOIN, Candidates, Shared, Sides
+from deltajoin.sql.dialect import text
+from deltajoin.sql.union import kind_of
+
+#: Characters of a prefix that are compared by equality.
+_LONGEST = 32
+#: What a pattern begins with before its first wildcard or escape.
+_PLAIN = r"'^[^%_\\\\]*'"
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """One text begins with the other: the other is among its beginnings."""
+
+    name: str = "prefix"
+    joins: frozenset[str] = EVERY_JOIN
+
+    def recognise(self, conditions: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
+        """The beginnings of the one text and the first characters of the other."""
+        for node in conditions:
+            found = _begins(node)
+            if found is None:
+                continue
+            whole, prefix, pattern = found
+            where = sides.of(whole), sides.of(prefix)
+            kinds = {kind_of(each, sides.type_of) for each in (whole, prefix)}
+            if set(where) != {"left", "right"} or kinds != {"string"}:
+                continue
+            start = text(prefix)
+            if pattern:
+                start = f"regexp_extract({start}, {_PLAIN}, 0)"
+            start = f"substring({start}, 1, {_LONGEST})"
+            all_starts = (
+                f"transform(sequence(0, least(length({text(whole)}), {_LONGEST})), "
+                f"n -> substring({text(whole)}, 1, n))"
+            )
+            many = frozenset(where[:1])
+            left, right = (all_starts, start) if where[0] == "left" else (start, all_starts)
+            return Candidates(self.name, (text(node),), shared=Shared(left, right, many))
+        return None
+
+
+def _begins(node: exp.Expr) -> tuple[exp.Expr, exp.Expr, bool] | None:
+    """The whole text, its beginning, whether that is a pattern."""
+    if isinstance(node, exp.Anonymous) and str(node.this).lower() == "startswith":
+        return (*node.expressions, False) if len(node.expressions) == 2 else None
+    if not isinstance(node, exp.Like):
+        return None
+    pattern: exp.Expr = node.expression
+    while isinstance(pattern, exp.Paren):
+        pattern = pattern.this
+    parts: list[exp.Expr] = []
+    if isinstance(pattern, exp.DPipe):
+        parts = [pattern.this, pattern.expression]
+    elif isinstance(pattern, exp.Anonymous) and str(pattern.this).lower() == "concat":
+        parts = list(pattern.expressions)
+    ends = len(parts) == 2 and isinstance(parts[1], exp.Literal) and parts[1].this == "%"
+    return (node.this, parts[0], True) if ends else None

@@ -1,0 +1,177 @@
+"""Points in intervals, intervals that overlap, bands: two comparisons that hold both rows together.
+
+    L2 <= R2 and R1 <= L1      the left interval [L2, L1] meets the right one [R1, R2]
+
+A row whose ends stand the wrong way round (a containment: both ends of the left row lie in the
+right one) matches only where the other row's interval holds both, so one of them stands for it.
+`abs(a - b) <= c` is the band a - c .. a + c, a little wider for what rounding may add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from deltajoin.accelerate.families import as_doubles, family
+from deltajoin.accelerate.protocol import EVERY_JOIN, Candidates, Sides, Span
+from deltajoin.sql.dialect import text
+
+_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+}
+_UP = (exp.LT, exp.LTE)
+#: What a rounded difference may be off by, as a share of what is subtracted.
+_ROUNDED = {"double": "1e-9D", "float": "1e-6D"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`left <= right`, or the other way round where `upward` is False, both as doubles.
+
+    `missing` is the side whose NULL is as far as can be, so that it holds whatever the other is.
+    """
+
+    left: str
+    right: str
+    upward: bool
+    written: str
+    missing: str = ""
+
+    def end(self, side: str, other: Bound) -> str:
+        """The end that it gives a side; `other` is the comparison in the other direction."""
+        value = self.left if side == "left" else self.right
+        if not self.missing:
+            return value
+        same = value == (other.left if side == "left" else other.right)
+        if side != self.missing and same and not other.missing:
+            return value  # NULL fails the other comparison
+        far = "-1e300D" if (side == "left") == self.upward else "1e300D"
+        if side == self.missing:
+            far = "1e300D" if (side == "right") == self.upward else "-1e300D"
+        return f"coalesce({value}, {far})"
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Comparisons in both directions."""
+
+    name: str = "range"
+    joins: frozenset[str] = EVERY_JOIN
+
+    def recognise(self, conditions: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
+        """The span of the first comparison in either direction, those that belong together first:
+        with a value in common."""
+        bounds = [bound for node in conditions for bound in bounds_of(node, sides)]
+        pairs = [(up, down) for up in bounds if up.upward for down in bounds if not down.upward]
+        if not pairs:
+            return None
+        up, down = min(pairs, key=lambda pair: -_alike(*pair))
+        written = tuple(dict.fromkeys((down.written, up.written)))
+        return Candidates(self.name, written, (span(up, down),))
+
+
+def span(up: Bound, down: Bound) -> Span:
+    """The span of two comparisons, `up.left <= up.right` and `down.right <= down.left`."""
+    low, high = up.end("left", down), down.end("left", up)
+    start, end = down.end("right", up), up.end("right", down)
+    return Span(
+        (low if low == high else f"least({low}, {high})", high),
+        (start, end if start == end else f"greatest({start}, {end})"),
+    )
+
+
+def _alike(up: Bound, down: Bound) -> int:
+    return (up.left == down.left) + (up.right == down.right)
+
+
+def bounds_of(node: exp.Expr, sides: Sides) -> Iterator[Bound]:
+    """The comparisons of one side with the other in a condition."""
+    node = _open(node)
+    written = text(node)
+    if isinstance(node, exp.Between):
+        low, high = node.args["low"], node.args["high"]
+        yield from _compared(exp.GTE, node.this, low, sides, written)
+        yield from _compared(exp.LTE, node.this, high, sides, written)
+    elif isinstance(node, exp.Or):
+        yield from _or_missing(node, sides, written)
+    elif type(node) in _TURNED:
+        yield from _compared(type(node), node.this, node.expression, sides, written)
+
+
+def _or_missing(node: exp.Or, sides: Sides, written: str) -> Iterator[Bound]:
+    """`x < y OR y IS NULL`: an end that is missing is as far as can be."""
+    for one, other in ((node.this, node.expression), (node.expression, node.this)):
+        missing, compared = _open(other), _open(one)
+        if not isinstance(missing, exp.Is) or not isinstance(missing.expression, exp.Null):
+            continue
+        if type(compared) not in _TURNED:
+            continue
+        nothing = _open(missing.this)
+        if nothing in (_open(compared.this), _open(compared.expression)):
+            for bound in bounds_of(compared, sides):
+                yield replace(bound, missing=sides.of(nothing), written=written)
+
+
+def _compared(
+    kind: type[exp.Expr], one: exp.Expr, other: exp.Expr, sides: Sides, written: str
+) -> Iterator[Bound]:
+    """`one < other`, and the like."""
+    here, there = sides.of(one), sides.of(other)
+    if {here, there} == {"left", "right"}:
+        left, right = (one, other) if here == "left" else (other, one)
+        upward = kind in _UP if here == "left" else kind not in _UP
+        doubles = as_doubles([left, right], sides.type_of)
+        if doubles:
+            yield Bound(doubles[0], doubles[1], upward, written)
+        return
+    if kind not in _UP:
+        one, other, kind = other, one, _TURNED[kind]
+    yield from _differences(_open(one), other, sides, written)
+
+
+def _differences(one: exp.Expr, most: exp.Expr, sides: Sides, written: str) -> Iterator[Bound]:
+    """`abs(a - b) <= c` and `a - b <= c`, of numbers whose difference can't overflow."""
+    both = isinstance(one, exp.Anonymous) and str(one.this).lower() == "abs"
+    inner = _open(one.expressions[0]) if isinstance(one, exp.Anonymous) and both else one
+    if not isinstance(inner, exp.Sub):
+        return
+    first, second = _open(inner.this), _open(inner.expression)
+    kinds = {family(value, sides.type_of) for value in (first, second)}
+    if not kinds <= set(_ROUNDED) or sides.of(most) == "both":
+        return
+    if {sides.of(first), sides.of(second)} != {"left", "right"}:
+        return
+    rounded = _ROUNDED["float" if "float" in kinds else "double"]
+    yield from _within(first, second, most, rounded, sides, written)
+    if both:
+        yield from _within(second, first, most, rounded, sides, written)
+
+
+def _within(
+    greater: exp.Expr, less: exp.Expr, most: exp.Expr, rounded: str, sides: Sides, written: str
+) -> Iterator[Bound]:
+    """`greater - less <= most`: greater <= less + most, with what belongs to one side together."""
+    doubles = as_doubles([greater, less, most], sides.type_of)
+    if doubles is None:
+        return
+    a, b, c = (*(f"least(greatest({each}, -1e290D), 1e290D)" for each in doubles[:2]), doubles[2])
+    slack = f"{rounded} * (abs({a if sides.of(most) == sides.of(greater) else b}) + abs({c}))"
+    if sides.of(most) in ("", sides.of(less)):
+        b = f"({b} + {c} + {slack})"
+    else:
+        a = f"({a} - {c} - {slack})"
+    if sides.of(greater) == "left":
+        yield Bound(a, b, True, written)
+    else:
+        yield Bound(b, a, False, written)
+
+
+def _open(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node

@@ -1,0 +1,66 @@
+"""Which joins of a plan an accelerator serves, by the sizes that are expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sqlglot import exp
+
+from deltajoin.accelerate.choose import Sizes, accelerated, joined_by
+from deltajoin.accelerate.protocol import Candidates, Sides
+from deltajoin.graph import JoinGraph
+from deltajoin.planner.combine import SubPlan
+from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.planner.statistics import Statistics
+from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.predicates import relations_in
+
+
+def candidates(
+    graph: JoinGraph,
+    statistics: Statistics,
+    on: Sequence[str],
+    right: Iterable[str],
+    kind: str,
+    rows: tuple[float, float],
+) -> Candidates | None:
+    """What serves a join under some conditions; None where Spark makes it as it is.
+
+    Args:
+        right: the relations of its right side.
+        rows: of its left and its right side.
+    """
+
+    def source(column: exp.Column) -> tuple[str, str]:
+        relation = graph.by_name.get(column.table)
+        return (relation.source if relation else "", column.name)
+
+    sides = Sides(frozenset(right), lambda column: statistics.types.get(source(column), ""), kind)
+    per_key = rows[1]
+    for key in joined_by(map(parse_expression, on), sides):
+        distinct = rows[1]
+        if isinstance(key, exp.Column):
+            distinct = statistics.distinct(*source(key)).value
+        per_key /= max(1.0, distinct)
+    return accelerated(on, sides, Sizes(*rows, per_key))
+
+
+def accelerated_joins(
+    graph: JoinGraph, hypergraph: Hypergraph, plan: SubPlan, statistics: Statistics
+) -> Iterator[tuple[int, Candidates]]:
+    """The joins of a plan whose right side is one relation, as the set of that, with what serves
+    them by values of one relation on their left."""
+    for join in plan.joins():
+        if join.left is None or join.right is None or join.right.left is not None:
+            continue
+        (right,) = (n for n, bit in hypergraph.bit.items() if bit == join.right.relations)
+        predicates = (p for e in join.edges if not e.implied for p in e.predicates)
+        on = [p.sql for p in predicates if right in p.relations]
+        rows = statistics.table_rows(graph.by_name[right].source)
+        found = candidates(graph, statistics, on, [right], join.kind, (join.left.rows, rows))
+        if found and len({name for sql in found.left for name in _relations(sql)}) == 1:
+            yield join.right.relations, found
+
+
+def _relations(sql: str) -> frozenset[str]:
+    return relations_in(parse_expression(sql)) - {""}

@@ -1,0 +1,66 @@
+"""Accelerated joins on DuckDB: every lookup and full query by candidates, and the query's own rows.
+
+Tables are tiny, so the limits below which pairs are compared one by one are taken away.
+`--cases N` and `--seed S` as for the inner joins.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from unittest.mock import patch
+
+import pytest
+
+from deltajoin.accelerate import choose
+from deltajoin.planner import accelerated
+from tests.property.accelerated import generate_ranges
+from tests.property.oracle import check, draw
+from tests.property.shrink import failure
+
+CHUNK = 10
+LEAST_CHANGED, LEAST_SERVED = 0.6, 2.0
+
+
+def test_random_ranges(request: pytest.FixtureRequest, processes: ProcessPoolExecutor) -> None:
+    count = max(CHUNK, request.config.getoption("--cases") // 4)
+    first = request.config.getoption("--seed")
+    chunks = [range(s, min(s + CHUNK, first + count)) for s in range(first, first + count, CHUNK)]
+    seen: Counter[str] = Counter()
+    for found, failed in processes.map(run_chunk, chunks):
+        seen += found
+        assert failed is None, failed
+    print(f"\n{count} cases from seed {first}: {dict(seen)}")
+    assert seen["changed"] / seen["epochs"] >= LEAST_CHANGED
+    assert seen["served"] / count >= LEAST_SERVED
+    assert all(seen[f"range {kind}"] for kind in ("inner", "left", "semi", "anti"))
+    assert seen["inequality semi"]
+
+
+def run_chunk(seeds: range) -> tuple[Counter[str], str | None]:
+    """Counts over the epochs of some seeds, and the first failure."""
+    seen: Counter[str] = Counter()
+    real = accelerated.accelerated
+
+    def counted(on: object, sides: object, sizes: object) -> object:
+        found = real(on, sides, sizes)
+        if found is not None:
+            seen["served"] += 1
+            seen[f"{found.kind} {sides.kind}"] += 1
+        return found
+
+    with (
+        patch.object(choose, "FEW_PAIRS", 0),
+        patch.object(choose, "FEW_PER_KEY", 0),
+        patch.object(accelerated, "accelerated", counted),
+    ):
+        for seed in seeds:
+            case = draw(seed, make=generate_ranges)
+            try:
+                for outcome in check(case):
+                    seen += Counter(epochs=1, changed=outcome.changed)
+                    if outcome.problem:
+                        raise AssertionError(outcome.problem)
+            except Exception:
+                return seen, f"seed {seed}: {failure(case)}"
+    return seen, None
