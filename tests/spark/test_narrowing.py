@@ -137,7 +137,7 @@ def test_a_narrowed_scan_leaves_files_out(spark: Any, tmp_path: Path) -> None:
     rows.write.format("delta").save(place)
     spark.read.format("delta").load(place).createOrReplaceTempView("narrowed_t")
     spark.sql("SELECT * FROM VALUES (3L), (75L) AS t (k)").createOrReplaceTempView("narrowed_k")
-    key = {"column": "id", "held": [("narrowed_k", "k")]}
+    key = {"column": "id", "held": [("narrowed_k", "k")], "bound": ""}
     scans = [{"view": "narrowed_some", "of": "narrowed_t", "keys": [key], "table": "t version 0"}]
 
     narrowed = Narrowing(spark, scans)

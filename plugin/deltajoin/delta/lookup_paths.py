@@ -287,6 +287,7 @@ class PathMaker:
             inside = [self._start(core, start), *self._complete(core, start, 1.0)]
         inside += _filters(entered)
         step = self._step(keys[0].relation if keys else first, attachment.kind, on, 0)
+        step = self._accelerated(step, self._change, core.everything)
         return replace(step, relation=label, inside=tuple(inside))
 
     def _is_large(self, source: str) -> bool:
@@ -331,13 +332,15 @@ class PathMaker:
         filters = tuple(sorted(p.sql for p in core.predicates if p.relations <= {name}))
         return self._step(name, "scan", filters, 0)
 
-    def _accelerated(self, step: LookupStep, rows: float) -> LookupStep:
-        """The lookup of a relation by about so many rows of a stream."""
+    def _accelerated(
+        self, step: LookupStep, rows: float, right: tuple[str, ...] = ()
+    ) -> LookupStep:
+        """The lookup of a relation, or of several joined, by about so many rows of a stream."""
         found = candidates(
             self.graph,
             self.statistics,
             step.on,
-            [step.relation],
+            right or [step.relation],
             step.kind,
             (rows, self.statistics.table_rows(step.source)),
         )

@@ -26,10 +26,12 @@ Within = Mapping[ColumnRef, frozenset[Held]]
 
 @dataclass(frozen=True)
 class NarrowedKey:
-    """Rows are asked for whose `column` is one of the values that some columns hold."""
+    """Rows are asked for whose `column` is one of the values that some columns hold; or, with a
+    `bound`, `from` the least of them on or up `to` the greatest."""
 
     column: str
     held: tuple[Held, ...]
+    bound: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,9 @@ def _within(key: NarrowedKey) -> exp.Expr:
 
     mine, value = column(key.column), exp.column("k")
     low, high = (of_values(exp.func(name, value)) for name in ("min", "max"))
+    if key.bound:
+        least = key.bound == "from"
+        return exp.GTE(this=mine, expression=low) if least else exp.LTE(this=mine, expression=high)
     has_null = exp.case().when(exp.Is(this=value, expression=exp.Null()), "1").else_("0")
     nulls = exp.EQ(this=of_values(exp.Max(this=has_null)), expression=exp.Literal.number(1))
     missing = exp.and_(exp.Is(this=mine.copy(), expression=exp.Null()), nulls)
@@ -70,6 +75,31 @@ def asked(pairs: Iterable[tuple[str, ColumnRef]], within: Within) -> tuple[Narro
         if ref in within:
             held.setdefault(name, within[ref])
     return tuple(NarrowedKey(name, tuple(sorted(values))) for name, values in sorted(held.items()))
+
+
+def bounded(conditions: Iterable[str], relation: str, within: Within) -> tuple[NarrowedKey, ...]:
+    """Keys of a looked-up relation, of its columns that conditions compare with the stream's."""
+    found = set()
+    for sql in conditions:
+        node = expression(sql)
+        if isinstance(node, exp.Between):
+            low, high = node.args["low"], node.args["high"]
+            compared = [(node.this, low, "from"), (node.this, high, "to")]
+        elif isinstance(node, (exp.GT, exp.GTE)):
+            compared = [(node.this, node.expression, "from")]
+        elif isinstance(node, (exp.LT, exp.LTE)):
+            compared = [(node.this, node.expression, "to")]
+        else:
+            continue
+        turned = {"from": "to", "to": "from"}
+        compared += [(other, mine, turned[bound]) for mine, other, bound in compared]
+        for mine, other, bound in compared:
+            if not (isinstance(mine, exp.Column) and isinstance(other, exp.Column)):
+                continue
+            held = within.get((other.table, other.name))
+            if mine.table == relation and held:
+                found.add(NarrowedKey(mine.name, tuple(sorted(held)), bound))
+    return tuple(sorted(found, key=lambda key: (key.column, key.bound, key.held)))
 
 
 def equalities(conditions: Iterable[str], relation: str) -> list[tuple[str, exp.Expr]]:

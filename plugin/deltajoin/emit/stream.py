@@ -25,7 +25,15 @@ from deltajoin.delta.lookup_paths import TOUCHED, own_filters
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.emit.accelerated import Side, candidates_of
 from deltajoin.emit.ast import broadcast, column, expression, named, number, pretty, table
-from deltajoin.emit.narrowing import Within, asked, carried_on, equal_columns, equalities, of_all
+from deltajoin.emit.narrowing import (
+    Within,
+    asked,
+    bounded,
+    carried_on,
+    equal_columns,
+    equalities,
+    of_all,
+)
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
@@ -286,7 +294,10 @@ class StepEmitter:
             return expression(sql, columns)
 
         left = select.args["from_"].this
-        sides = Side(left, alias, moved), Side(right, step.relation, moved, small=False)
+        sides = (
+            Side(left, alias, moved),
+            Side(right, "side" if step.inside else step.relation, moved, small=False),
+        )
         served = [moved(sql) for sql in step.accelerated.serves]
         found = candidates_of(step.accelerated, *sides, on, served, self._define)
         return _after(select, found.before), found.right, list(found.on)
@@ -302,6 +313,7 @@ class StepEmitter:
         source only the groups that the stream asks for: an engine takes the semi join below the
         making of groups."""
         keys = asked(equal_columns(step.on, step.relation), stream.within)
+        keys += bounded(step.on, step.relation, stream.within)
         rows = table(self._views.looked_up(step.source, step.version, keys), step.relation)
         pairs = equalities(step.on, step.relation)
         if not self._views.is_derived(step.source) or not pairs:

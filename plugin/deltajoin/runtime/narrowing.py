@@ -61,6 +61,16 @@ class Ranges:
         parts += [f"{column} IS NULL"] if self.nulls else []
         return f"({' OR '.join(parts)})" if parts else "FALSE"
 
+    def bounded(self, column: str, bound: str) -> str:
+        """True for every row whose column is at least the least value (`from`), or at most the
+        greatest (`to`)."""
+        ends = [low if bound == "from" else high for low, high in self.ranges]
+        if not ends:
+            return "FALSE"
+        function = "least" if bound == "from" else "greatest"
+        end = ends[0] if len(ends) == 1 else f"{function}({', '.join(ends)})"
+        return f"{column} {'>=' if bound == 'from' else '<='} {end}"
+
     def listed(self, column: str) -> str:
         """The same, by the values themselves where they are known."""
         if not self.values:
@@ -151,9 +161,11 @@ class Narrowing:
             known = [self._ranges[each] for each in values if each in self._ranges]
             if known and len(known) == len(values) and self._common_type(scan["of"], key):
                 together = reduce(_united, known)
-                conditions.append(together.condition(quoted(key["column"])))
+                column, bound = quoted(key["column"]), key["bound"]
+                one = together.bounded(column, bound) if bound else together.condition(column)
+                conditions.append(one)
                 used = self.used.setdefault(scan["table"], {})
-                used[key["column"]] = {"ranges": len(together.ranges)}
+                used[key["column"]] = {"ranges": 1 if bound else len(together.ranges)}
         rows = self._spark.table(quoted(scan["of"]))
         if conditions:
             rows = rows.where(" AND ".join(conditions))

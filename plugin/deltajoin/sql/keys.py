@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -56,6 +56,12 @@ def join_keys(
         [('`b`.`y`', '>')]
     """
     node = _open(parse_expression(predicate.sql))
+    if not equal and isinstance(node, exp.Between):
+        ends = (exp.GTE, node.args["low"]), (exp.LTE, node.args["high"])
+        parts = [text(kind(this=node.this.copy(), expression=end.copy())) for kind, end in ends]
+        halves = (replace(predicate, sql=sql) for sql in parts)
+        keys = [key for half in halves for key in join_keys(half, relation, others, equal=False)]
+        return [replace(key, predicate=predicate) for key in keys]
     operator = (_EQUALITIES if equal else _OTHERS).get(type(node))
     if not equal and operator is None and (found := matched_by_not_in(node)):
         node, operator = found, NOT_IN
