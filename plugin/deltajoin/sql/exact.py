@@ -80,8 +80,12 @@ def made_outputs(
         for name, sql in graph.windowing.windows
         if depends_on_order(parse_expression(sql), below) or _reads(sql, unsure)
     }
+    below |= {name: _kind(sql, _by_name(below)) for name, sql in graph.windowing.windows}
     return {
-        o.name: (below.get(o.column or "", ""), _reads(o.sql, unsure))
+        o.name: (
+            below.get(o.column or "", "") or _kind(o.sql, _by_name(below)),
+            _reads(o.sql, unsure),
+        )
         for o in graph.windowing.outputs
     }
 
