@@ -6,12 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 
 import duckdb
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from sqlglot import exp
 
+import deltajoin
 from deltajoin.accelerate import choose
 from deltajoin.accelerate.choose import Sizes, accelerated, accelerators, recognised
 from deltajoin.accelerate.families import as_doubles, family
@@ -31,6 +35,7 @@ TYPES = {
     "names": "array<string collate utf8_lcase>", "rows": "array<struct<k:int>>",
 }  # fmt: skip
 MANY = Sizes(1e6, 1e6, 1e6)
+DOCUMENTATION = Path(__file__).parents[2] / "plugin" / "docs" / "accelerators.md"
 NAN, INF = float("nan"), float("inf")
 EARTH = (
     "2 * 6371 * asin(sqrt(pow(sin(radians(b.lat - a.lat) / 2), 2) + cos(radians(a.lat)) * "
@@ -230,6 +235,43 @@ def test_an_extreme_is_compared_from_the_left(condition: str, operator: str) -> 
 )
 def test_no_extreme_stands_for_other_conditions(conditions: list[str]) -> None:
     assert found(*conditions, kind="anti") is None
+
+
+def documented() -> list[tuple[str, str]]:
+    """Kind and example of each row of the documentation's table that has one."""
+    text = DOCUMENTATION.read_text(encoding="utf-8")
+    rows = [re.split(r"(?<!\\)\|", line) for line in text.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in row[1:-1]] for row in rows]
+    found = [(row[0], row[3].strip("`").replace("\\|", "|")) for row in cells if len(row) == 5]
+    return [(kind, sql) for kind, sql in found if "." in sql]
+
+
+@pytest.mark.parametrize(("kind", "sql"), documented())
+def test_what_the_documentation_shows_is_recognised(kind: str, sql: str) -> None:
+    parts = re.split(r" AND (?=\(|a\.\w+ [<>])", sql)
+    assert kind_of(*parts, kind="anti") == kind
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_the_last_row_before_is_found_by_a_range(tmp_path: Path, keyed: bool) -> None:
+    sources = {name: str(tmp_path / name) for name in ("trades", "quotes")}
+    numbers = list(range(5_000))
+    at = pa.array(numbers, pa.timestamp("us", "UTC"))
+    for path in sources.values():
+        write_deltalake(path, pa.table({"k": [0] * len(numbers), "ts": at, "price": numbers}))
+    on = "l.ts >= r.ts AND (l.ts < r.next_ts OR r.next_ts IS NULL)"
+    quotes = (
+        "SELECT k, ts, price, lead(ts) OVER (PARTITION BY k ORDER BY ts) AS next_ts FROM quotes"
+    )
+    sql = f"SELECT l.k, l.ts, r.price FROM trades l LEFT JOIN ({quotes}) r ON {on}"
+    keys = {name: ["k", "ts"] for name in sources}
+    model = deltajoin.Model(
+        "m", sql + keyed * " AND l.k = r.k", sources, str(tmp_path / "t"), keys=keys
+    )
+    (join,) = deltajoin.plan(model).full_query.to_dict()["joins"]
+    served = ["`l`.`ts` >= `r`.`ts`", "`l`.`ts` < `r`.`next_ts` OR `r`.`next_ts` IS NULL"]
+    # With a key whose values nobody has counted, few rows a key are expected.
+    assert join.get("accelerated") == (None if keyed else {"kind": "range", "serves": served})
 
 
 # families of values -------------------------------------------------------------------------------
