@@ -57,8 +57,10 @@ def shared(array: exp.Expr, other: exp.Expr, both: bool, sides: Sides) -> Shared
 
 @dataclass(frozen=True)
 class AlikeArrays:
-    """`size(array_intersect(a, b)) / size(array_union(a, b)) >= c`: sets of tokens or trigrams that
-    have at least the share c of their elements in common.
+    """`array_size(array_intersect(a, b)) / array_size(array_union(a, b)) >= c`: sets of tokens or
+    trigrams that have at least the share c of their elements in common.
+
+    Not `size`, which is -1 for NULL in some sessions: two NULLs were alike then.
 
     Of a set of n elements in order, one of the first n - c n + 1 is shared then: with fewer than
     c n of its elements it would fail.
@@ -115,11 +117,8 @@ def _sets(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
 def _sized(node: exp.Expr, name: str) -> list[exp.Expr] | None:
     while isinstance(node, exp.Paren):
         node = node.this
-    for function in ("size", name):
-        if not isinstance(node, exp.Anonymous) or str(node.this).lower() not in (
-            function,
-            "cardinality",
-        ):
+    for function in ("array_size", name):
+        if not isinstance(node, exp.Anonymous) or str(node.this).lower() != function:
             return None
         if function == name:
             return list(node.expressions) if len(node.expressions) == 2 else None

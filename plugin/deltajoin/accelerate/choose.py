@@ -103,7 +103,10 @@ def _asked(accelerator: Accelerator, nodes: Sequence[exp.Expr], sides: Sides) ->
 
 
 def _check(found: Candidates, sides: Sides) -> None:
-    """Every expression reads the side that it is of."""
+    """Every expression reads the side that it is of; one row stands for all only where rows of the
+    right side aren't part of the result."""
+    if found.extreme and sides.kind not in ("semi", "anti"):
+        raise ValueError(f"an extreme can't serve a join of type {sides.kind}")
     for side, parts in (("left", found.left), ("right", found.right)):
         if not parts:
             raise ValueError("it names no candidates")

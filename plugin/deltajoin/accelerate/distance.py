@@ -10,13 +10,13 @@ and the date line are no exceptions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlglot import exp
 
-from deltajoin.accelerate.families import family
+from deltajoin.accelerate.families import clamped, family
 from deltajoin.accelerate.protocol import EVERY_JOIN, Candidates, Sides, Span
 from deltajoin.sql.dialect import parse_expression, text
 
@@ -36,9 +36,11 @@ _ON_PLANE = (
     ("pow(p_x1 - p_x2, 2) + pow(p_y1 - p_y2, 2)", True),
     ("(p_x1 - p_x2) * (p_x1 - p_x2) + (p_y1 - p_y2) * (p_y1 - p_y2)", True),
 )
-#: Degrees of which sines are still exact enough.
-_MOST = "1e6D"
-_SLACK = "1e-9D"
+#: Longitudes of which sines are still exact enough; beyond the poles the formula's terms cancel.
+_MOST, _FLOAT_MOST = "1e6D", "1e3D"
+_SLACK, _FLOAT_SLACK = "1e-9D", "1e-5D"
+#: Twice as much is still an integer.
+_LONGEST_RADIUS = 1e9
 _FLOATS = {"double", "float"}
 
 
@@ -79,10 +81,9 @@ def _plane(formula: exp.Expr, most: exp.Expr, sides: Sides) -> tuple[Span, ...]:
         if any(family(end, sides.type_of) not in _FLOATS for pair in pairs for end in pair):
             return ()
         reach = f"greatest(CAST({text(most)} AS DOUBLE), 0D)"
-        reach = f"least({f'sqrt({reach})' if squared else reach}, 1e300D)"
-        slack = (
-            "1e-6D" if "float" in {family(e, sides.type_of) for p in pairs for e in p} else _SLACK
-        )
+        # From one end of the line to the other, where it is infinite.
+        reach = f"least({f'sqrt({reach})' if squared else reach}, 1e301D)"
+        slack = _slack((end for pair in pairs for end in pair), sides)
         return _bands(
             [tuple(map(text, pair)) for pair in pairs], pairs[0], reach, slack, most, sides
         )
@@ -100,17 +101,22 @@ def _earth(formula: exp.Expr, most: exp.Expr, sides: Sides) -> tuple[Span, ...]:
         known = all(family(e, sides.type_of) in _FLOATS for end in ends for e in end)
         if not known or not isinstance(radius, exp.Literal) or radius.is_string:
             return ()
+        if not 0 < float(radius.this) < _LONGEST_RADIUS:
+            return ()
         if "both" in (sides.of(exp.Tuple(expressions=[e.copy() for e in end])) for end in ends):
             return ()
         angle = f"greatest(CAST({text(most)} AS DOUBLE), 0D) / (2D * {radius.this}D)"
         reach = f"2D * sin(least({angle}, pi() / 2D))"
         one, other = (_on_sphere(*map(text, end)) for end in ends)
-        slack = (
-            "1e-6D" if any(family(e, sides.type_of) == "float" for p in ends for e in p) else _SLACK
-        )
+        slack = _slack((each for end in ends for each in end), sides)
         first = (ends[0][0], ends[1][0])
         return _bands(list(zip(one, other, strict=True)), first, reach, slack, most, sides, ends)
     return ()
+
+
+def _slack(values: Iterable[exp.Expr], sides: Sides) -> str:
+    floats = any(family(value, sides.type_of) == "float" for value in values)
+    return _FLOAT_SLACK if floats else _SLACK
 
 
 def _on_sphere(lat: str, lon: str) -> tuple[str, str, str]:
@@ -136,20 +142,22 @@ def _bands(
         for one, two in pairs
     ):
         return ()
-    turned = where[0] == "right"
-    far = list(reversed(degrees)) if turned else list(degrees)
+    far = list(reversed(degrees)) if where[0] == "right" else list(degrees)
+    most_degrees = _FLOAT_MOST if slack == _FLOAT_SLACK else _MOST
     spans = []
     for pair in pairs:
+        turned = sides.of(parse_expression(pair[0])) == "right"
         points = tuple(reversed(pair)) if turned else pair
         ends = []
         for at, (side, point) in enumerate(zip(("left", "right"), points, strict=True)):
-            value = f"least(greatest(CAST({point} AS DOUBLE), -1e300D), 1e300D)"
+            value = clamped(f"CAST({point} AS DOUBLE)")
             low = high = value
             if side == ("left" if sides.of(most) == "left" else "right"):
                 band = f"({reach} + {slack} * (1D + abs({value}) + {reach}))"
                 low, high = f"({value} - {band})", f"({value} + {band})"
             if far:
-                wild = " OR ".join(f"abs({text(each)}) > {_MOST}" for each in far[at])
+                lat, lon = map(text, far[at])
+                wild = f"abs({lat}) > 90D OR abs({lon}) > {most_degrees}"
                 low = f"CASE WHEN {wild} THEN -9D ELSE {low} END"
                 high = f"CASE WHEN {wild} THEN 9D ELSE {high} END"
             ends.append((low, high))
@@ -179,7 +187,7 @@ def _alike(pattern: exp.Expr, node: exp.Expr, found: dict[str, exp.Expr]) -> boo
         known = found.setdefault(pattern.name, node)
         return text(known) == text(node)
     if isinstance(pattern, exp.Literal) and isinstance(node, exp.Literal):
-        return not node.is_string and pattern.this.rstrip(".0") == node.this.rstrip(".0")
+        return not node.is_string and float(pattern.this) == float(node.this)
     if type(pattern) is not type(node):
         return False
     if isinstance(pattern, exp.Anonymous):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from sqlglot import exp
 
@@ -15,9 +16,8 @@ _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _CHOICES = frozenset({"coalesce", "ifnull", "nvl", "greatest", "least"})
 _DOUBLES = frozenset({"sqrt", "pow", "power", "radians", "sin", "cos", "exp", "ln", "log"})
-_DATES = frozenset({"date_add", "date_sub", "add_months", "last_day", "to_date"})
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul)
-_MOST_DIGITS = 38
+_MOST_DIGITS, _OF_INTEGERS = 38, 20
 _OF_SUFFIX = {"d": "double", "f": "float", "l": "bigint", "s": "smallint", "y": "tinyint"}
 
 
@@ -30,14 +30,16 @@ def family(node: exp.Expr, type_of: TypeOf) -> str:
         >>> def told(sql: str) -> str:
         ...     return family(parse_expression(sql), lambda column: "timestamp")
         >>> told("a.t + INTERVAL 2 HOURS"), told("coalesce(a.t, now())"), told("1.5 * 2")
-        ('timestamp', '', 'decimal(2,1)')
+        ('timestamp', '', 'decimal(13,1)')
     """
     while isinstance(node, (exp.Paren, exp.Neg)):
         node = node.this
     written = text(node).lower()
     if isinstance(node, exp.TryCast) and written[0].isdigit():  # 2.0D
-        return _OF_SUFFIX.get(written[-1], "")
+        return "" if written.endswith("bd") else _OF_SUFFIX.get(written[-1], "")
     kind = kind_of(node, type_of)
+    if isinstance(node, exp.Anonymous) and _adds_a_unit(node):
+        return ""
     if kind in _NUMBERS or kind in _TIMES or _DECIMAL.fullmatch(kind):
         return kind
     if isinstance(node, exp.Literal) and not node.is_string and "e" in written:
@@ -51,6 +53,11 @@ def family(node: exp.Expr, type_of: TypeOf) -> str:
     return ""
 
 
+def _adds_a_unit(call: exp.Anonymous) -> bool:
+    """True for `date_add(HOUR, 1, t)`, a timestamp."""
+    return str(call.this).lower() == "date_add" and len(call.expressions) > 2
+
+
 def _of_sum(node: exp.Expr, type_of: TypeOf) -> str:
     one, other = family(node.this, type_of), family(node.expression, type_of)
     if one in _TIMES and isinstance(node.expression, exp.Interval):
@@ -59,41 +66,53 @@ def _of_sum(node: exp.Expr, type_of: TypeOf) -> str:
     both = {one, other}
     if "" in both or both & _TIMES:
         return ""
-    return "float" if "float" in both else "double" if "double" in both else "number"
+    if "float" in both or "double" in both:
+        return "float" if "float" in both else "double"
+    return "" if any(map(_DECIMAL.fullmatch, both)) else "number"
 
 
 def _of_call(node: exp.Anonymous, type_of: TypeOf) -> str:
     name = str(node.this).lower()
     if name in _DOUBLES:
         return "double"
-    if name in _DATES:
-        return "date"
     kinds = {family(value, type_of) for value in node.expressions} if name in _CHOICES else {""}
     if len(kinds) == 1:
         return kinds.pop()
     if "" in kinds or kinds & _TIMES:
         return ""
-    return "float" if "float" in kinds else "double" if "double" in kinds else "number"
+    if "float" in kinds or "double" in kinds:
+        return "float" if "float" in kinds else "double"
+    whole, scale = _digits(kinds)
+    if not scale and whole == _OF_INTEGERS:
+        return "number"
+    return f"decimal({whole + scale},{scale})" if whole + scale <= _MOST_DIGITS else ""
 
 
-def as_doubles(values: list[exp.Expr], type_of: TypeOf) -> list[str] | None:
+def _digits(kinds: Iterable[str]) -> tuple[int, int]:
+    """The most digits before and after the point that numbers of some types have."""
+    found = [each for each in map(_DECIMAL.fullmatch, kinds) if each]
+    whole = max((_OF_INTEGERS, *(int(each[1]) - int(each[2]) for each in found)))
+    return whole, max((0, *(int(each[2]) for each in found)))
+
+
+def as_doubles(
+    values: list[exp.Expr], type_of: TypeOf, high: str = "1e300D", low: str = ""
+) -> list[str] | None:
     """Values that are compared with each other, as doubles in the same order; None where Spark
     compares them otherwise than by their size, or where that isn't certain.
 
-    Both of two floats of different size are rounded to the smaller one, as Spark may do.
+    Both of two floats of different size are rounded to the smaller one, as Spark may do. Floats are
+    kept within `high` and `low`, NaN and infinities too; NULL stays NULL.
     """
     kinds = {family(value, type_of) for value in values}
     if "" in kinds or (kinds & _TIMES and len(kinds) > 1):
         return None
-    decimals = [_DECIMAL.fullmatch(kind) for kind in kinds]
-    digits = [(int(found[1]) - int(found[2]), int(found[2])) for found in decimals if found]
-    whole = max((20, *(size for size, _ in digits)))
-    if whole + max((0, *(scale for _, scale in digits))) > _MOST_DIGITS:
+    if sum(_digits(kinds)) > _MOST_DIGITS:
         return None
-    return [_as_double(value, kinds) for value in values]
+    return [_as_double(value, kinds, high, low) for value in values]
 
 
-def _as_double(value: exp.Expr, kinds: set[str]) -> str:
+def _as_double(value: exp.Expr, kinds: set[str], high: str, low: str) -> str:
     sql = text(closed(value))
     (kind,) = kinds if len(kinds) == 1 else ("",)
     if kind == "date":
@@ -101,9 +120,18 @@ def _as_double(value: exp.Expr, kinds: set[str]) -> str:
     if kind == "timestamp":
         return f"CAST(unix_micros({sql}) AS DOUBLE)"
     if kind == "timestamp_ntz":
-        return f"CAST(timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01', {sql}) AS DOUBLE)"
+        # Of parts: as an instant it would be moved by the session's time zone.
+        day, second = f"unix_date(CAST({sql} AS DATE))", f"date_part('SECOND', {sql})"
+        clock = f"3600D * hour({sql}) + 60D * minute({sql}) + CAST({second} AS DOUBLE)"
+        return f"(86400D * {day} + {clock})"
     if "float" in kinds:
         sql = f"CAST({sql} AS FLOAT)"
-    if kinds & {"float", "double"}:  # without infinities and NaN, which is the greatest of all
-        return f"least(greatest(CAST({sql} AS DOUBLE), -1e300D), 1e300D)"
+    if kinds & {"float", "double"}:
+        return clamped(f"CAST({sql} AS DOUBLE)", high, low)
     return f"CAST({sql} AS DOUBLE)"
+
+
+def clamped(sql: str, high: str = "1e300D", low: str = "") -> str:
+    """A double within finite bounds: NaN is the highest, NULL stays NULL."""
+    low = low or f"-{high}"
+    return f"(CASE WHEN {sql} > {high} THEN {high} WHEN {sql} < {low} THEN {low} ELSE {sql} END)"

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.accelerate.protocol import EVERY_JOIN, Candidates, Shared, Sides
+from deltajoin.accelerate.protocol import EVERY_JOIN, Candidates, Shared, Sides, TypeOf
+from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql.dialect import text
 from deltajoin.sql.union import kind_of
 
 #: Characters of a prefix that are compared by equality.
 _LONGEST = 32
+#: The name of a lambda's argument, which no relation has.
+_LENGTH = f"{RESERVED_PREFIX}length"
 #: What a pattern begins with before its first wildcard or escape.
 _PLAIN = r"'^[^%_\\\\]*'"
 
@@ -32,8 +35,8 @@ class Prefixes:
                 continue
             whole, prefix, pattern = found
             where = sides.of(whole), sides.of(prefix)
-            kinds = {kind_of(each, sides.type_of) for each in (whole, prefix)}
-            if set(where) != {"left", "right"} or kinds != {"string"}:
+            plain = all(is_plain_text(each, sides.type_of) for each in (whole, prefix))
+            if set(where) != {"left", "right"} or not plain:
                 continue
             start = text(prefix)
             if pattern:
@@ -41,7 +44,7 @@ class Prefixes:
             start = f"substring({start}, 1, {_LONGEST})"
             all_starts = (
                 f"transform(sequence(0, least(length({text(whole)}), {_LONGEST})), "
-                f"n -> substring({text(whole)}, 1, n))"
+                f"{_LENGTH} -> substring({text(whole)}, 1, {_LENGTH}))"
             )
             many = frozenset(where[:1])
             left, right = (all_starts, start) if where[0] == "left" else (start, all_starts)
@@ -49,11 +52,18 @@ class Prefixes:
         return None
 
 
+def is_plain_text(node: exp.Expr, type_of: TypeOf) -> bool:
+    """True for a text that is compared byte by byte: no part of it has a collation."""
+    types = [type_of(column) for column in node.find_all(exp.Column)]
+    collated = node.find(exp.Collate) or any("collate" in kind.lower() for kind in types)
+    return not collated and kind_of(node, type_of) == "string"
+
+
 def _begins(node: exp.Expr) -> tuple[exp.Expr, exp.Expr, bool] | None:
     """The whole text, its beginning, whether that is a pattern."""
     if isinstance(node, exp.Anonymous) and str(node.this).lower() == "startswith":
         return (*node.expressions, False) if len(node.expressions) == 2 else None
-    if not isinstance(node, exp.Like):
+    if not isinstance(node, exp.Like) or node.args.get("negate"):
         return None
     pattern: exp.Expr = node.expression
     while isinstance(pattern, exp.Paren):

@@ -93,7 +93,7 @@ def bounds_of(node: exp.Expr, sides: Sides) -> Iterator[Bound]:
     """The comparisons of one side with the other in a condition."""
     node = _open(node)
     written = text(node)
-    if isinstance(node, exp.Between):
+    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
         low, high = node.args["low"], node.args["high"]
         yield from _compared(exp.GTE, node.this, low, sides, written)
         yield from _compared(exp.LTE, node.this, high, sides, written)
@@ -112,7 +112,7 @@ def _or_missing(node: exp.Or, sides: Sides, written: str) -> Iterator[Bound]:
         if type(compared) not in _TURNED:
             continue
         nothing = _open(missing.this)
-        if nothing in (_open(compared.this), _open(compared.expression)):
+        if sides.of(nothing) and nothing in (_open(compared.this), _open(compared.expression)):
             for bound in bounds_of(compared, sides):
                 yield replace(bound, missing=sides.of(nothing), written=written)
 
@@ -156,11 +156,15 @@ def _within(
     greater: exp.Expr, less: exp.Expr, most: exp.Expr, rounded: str, sides: Sides, written: str
 ) -> Iterator[Bound]:
     """`greater - less <= most`: greater <= less + most, with what belongs to one side together."""
-    doubles = as_doubles([greater, less, most], sides.type_of)
-    if doubles is None:
+    values = [greater, less, most]
+    ends = as_doubles(values, sides.type_of, "1e290D")
+    # Never so low that an infinite difference would be above it.
+    limits = as_doubles(values, sides.type_of, low="-1e280D")
+    if ends is None or limits is None:
         return
-    a, b, c = (*(f"least(greatest({each}, -1e290D), 1e290D)" for each in doubles[:2]), doubles[2])
-    slack = f"{rounded} * (abs({a if sides.of(most) == sides.of(greater) else b}) + abs({c}))"
+    a, b, c = ends[0], ends[1], limits[2]
+    beside = a if sides.of(most) == sides.of(greater) else b
+    slack = f"{rounded} * (abs({beside}) + abs({c}) + 1e-30D)"
     if sides.of(most) in ("", sides.of(less)):
         b = f"({b} + {c} + {slack})"
     else:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from deltajoin.graph import Derived, JoinGraph
-from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.functions import AGGREGATES, ORDER_DEPENDENT
 from deltajoin.sql.numbers import exact_type
 from deltajoin.sql.union import TypeOf, kind_of
@@ -23,7 +23,6 @@ _ANY_ORDER = frozenset(
     some
     """.split()
 )
-_PLAIN = frozenset({"int", "bigint", "date", "timestamp", "timestamp_ntz"})
 _SUMS = frozenset({"sum", "avg", "mean"})
 
 Types = Mapping[str, str]
@@ -81,26 +80,14 @@ def made_outputs(
         for name, sql in graph.windowing.windows
         if depends_on_order(parse_expression(sql), below) or _reads(sql, unsure)
     }
-    below |= {name: _neighbour(sql, below) for name, sql in graph.windowing.windows}
+    below |= {name: _kind(sql, _by_name(below)) for name, sql in graph.windowing.windows}
     return {
-        o.name: (below.get(o.column or _alone(o.sql), ""), _reads(o.sql, unsure))
+        o.name: (
+            below.get(o.column or "", "") or _kind(o.sql, _by_name(below)),
+            _reads(o.sql, unsure),
+        )
         for o in graph.windowing.outputs
     }
-
-
-def _neighbour(sql: str, below: Types) -> str:
-    """The type of another row's value, where no two values of it tie and differ."""
-    call = parse_expression(sql).this
-    if not isinstance(call, exp.Anonymous) or str(call.this).lower() not in ("lead", "lag"):
-        return ""
-    kind = _kind(text(call.expressions[0]), _by_name(below)) if len(call.expressions) < 3 else ""
-    return kind if kind in _PLAIN else ""
-
-
-def _alone(sql: str) -> str:
-    """The column that an expression is, by name."""
-    node = parse_expression(sql)
-    return node.name if isinstance(node, exp.Column) else ""
 
 
 def derived_outputs(

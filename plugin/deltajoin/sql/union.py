@@ -28,6 +28,7 @@ _BOOLEANS = (
 _TEXTS = frozenset("concat lower upper lcase ucase trim ltrim rtrim substr substring".split())
 _FIRST = frozenset({"coalesce", "ifnull", "nvl"})
 _CHOSEN = frozenset({"any_value", "first", "first_value", "last", "last_value", "max", "min"})
+_SHIFTED = frozenset({"lag", "lead", "nth_value"})
 _OF_ARGUMENT = _CHOSEN | {"avg", "mean", "sum"}
 #: What functions give, whatever they are given.
 _GIVEN = {
@@ -150,6 +151,8 @@ def _function(call: exp.Anonymous, type_of: TypeOf) -> str:
         return _one(list(call.expressions), type_of)
     if name in _TEXTS and kind_of(call.expressions[0], type_of) == "string":
         return "string" if name != "concat" or _one(call.expressions, type_of) else ""
+    if name in _SHIFTED and len(call.expressions) in (1, 2):  # a third is what stands for none
+        return kind_of(call.expressions[0], type_of)
     if name in _OF_ARGUMENT and len(call.expressions) == 1:
         (argument,) = call.expressions
         values = argument.expressions if isinstance(argument, exp.Distinct) else [argument]
