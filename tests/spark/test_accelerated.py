@@ -70,7 +70,8 @@ CONDITIONS = {
         "arrays_overlap(a.arr, b.arr) AND a.d > b.d",
     ],
     "similarity": [
-        "try_divide(array_size(array_intersect(a.arr, b.arr)), array_size(array_union(a.arr, b.arr))) >= 0.5"
+        "try_divide(array_size(array_intersect(a.arr, b.arr)), "
+        "array_size(array_union(a.arr, b.arr))) >= 0.5"
     ],
     "prefix": [
         "startswith(a.s, b.s)",
