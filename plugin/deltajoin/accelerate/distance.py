@@ -1,7 +1,7 @@
 """Places within a distance of each other, on a plane and on the earth.
 
     plane    hypot(a.x - b.x, a.y - b.y) <= d; sqrt(...) <= d; of squares, <= d
-    earth    the haversine formula, as the macro `deltajoin.distance` and README.md write it
+    earth    the haversine formula, as the macro `deltajoin.distance` writes it
 
 Each coordinate of the one place lies in a band about that of the other. On the earth these are the
 three coordinates of a point on the unit sphere, whose straight distance is 2 sin(d / 2r): so poles

@@ -46,6 +46,7 @@ from deltajoin.sql.normalise import simplify
 
 #: The view of the group keys that a net change touches.
 TOUCHED = "touched"
+_BOUNDS = ("<", "<=", ">", ">=")
 
 
 def lookup_paths(
@@ -311,11 +312,20 @@ class PathMaker:
             entered = simplify(core, [k.predicate for k in keys])
             if keys and entry in entered.relations and entered.is_connected:
                 rank = (-len(keys), self._rows(entry), entry)
+                if equal:  # of rows with those keys, the ones within the ranges of the change
+                    keys += [
+                        k for k in self._bounds(attachment, entry, keys) if k.operator in _BOUNDS
+                    ]
                 found.append((rank, keys, entered))
         if not found:
             return [], core
         _, keys, entered = min(found, key=lambda candidate: candidate[0])
         return keys, entered
+
+    def _bounds(self, attachment: Attachment, entry: str, keys: list[JoinKey]) -> list[JoinKey]:
+        """Comparisons of the relation that is entered with those that its keys are equal to."""
+        others = frozenset(name for key in keys for name in key.other_relations)
+        return [k for p in attachment.on for k in join_keys(p, entry, others, equal=False)]
 
     def _enter(self, core: Core, entry: str, keys: list[JoinKey]) -> LookupStep:
         pairs = tuple((key.other, key.mine, key.operator) for key in keys)
