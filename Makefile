@@ -18,7 +18,7 @@ SF := 1
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
 RANDOM := $(addprefix tests/property/test_,oracle.py trees.py layers.py written.py clock.py)
 
-.PHONY: help env demo test trust lint check accept bench bench-flights bench-planner bench-orders clean
+.PHONY: help env demo test trust lint check accept bench bench-flights bench-planner bench-orders bench-accelerators clean
 
 help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
@@ -31,6 +31,7 @@ help:
 	@echo 'make bench-flights  a day of flights against a full rebuild'
 	@echo 'make bench-planner  join orders against brute force and long searches, planning times'
 	@echo 'make bench-orders   our join orders on Spark against its own; options in ORDERS'
+	@echo 'make bench-accelerators  ranges, distances, arrays, prefixes: Spark, ours, DuckDB; options in JOINS'
 	@echo 'make clean   remove .venv and everything that was made'
 
 env: $(STAMP)
@@ -90,6 +91,9 @@ bench-planner: env
 
 bench-orders: env
 	@$(PY) examples/bench_spark_orders.py $(ORDERS)
+
+bench-accelerators: env
+	@PYTHONPATH=plugin $(PY) -m examples.bench_accelerators $(JOINS)
 
 clean:
 	rm -rf $(VENV) .demo .bench build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis metastore_db derby.log spark-warehouse target logs
