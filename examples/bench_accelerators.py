@@ -171,7 +171,8 @@ def kinds_of(right: int) -> Iterator[Kind]:
         # No two of a key have one time: `lead` and the pairs are certain then.
         {"k": key, "ts": f"{somewhere(10)} DIV {right} * {right} * 1000 + id"},
         "l.k = r.k AND l.ts >= r.ts AND (l.ts < r.next_ts OR r.next_ts IS NULL)",
-        "(SELECT id, k, ts, lead(ts) OVER (PARTITION BY k ORDER BY ts) AS next_ts FROM right_rows)",
+        "(SELECT id, k, ts, lead(ts) OVER (PARTITION BY k ORDER BY ts, id) AS next_ts "
+        "FROM right_rows)",
         "left_rows l ASOF JOIN right_rows r ON l.k = r.k AND l.ts >= r.ts",
     )
     # A circle about a place holds about three others.
@@ -418,9 +419,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     described = {"left": options.left, "right": options.right, "machine": machine()}
     cases: list[Case] = []
     try:
-        for kind in kinds_of(options.right):
-            if options.kinds and kind.name not in options.kinds.split(","):
-                continue
+        kinds = {kind.name: kind for kind in kinds_of(options.right)}
+        for name in options.kinds.split(",") if options.kinds else kinds:
+            kind = kinds[name]
             bench = Bench(spark, home / kind.name, kind, options.left, options.right)
             cases.append(bench_kind(bench, options.own_limit))
             print(table(cases[-1:]), file=sys.stderr, flush=True)
@@ -441,7 +442,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--left", type=int, default=1_000_000, help="rows of the left table")
     parser.add_argument("--right", type=int, default=100_000, help="rows of the right table")
-    parser.add_argument("--kinds", default="", help="with commas; default: all")
+    parser.add_argument("--kinds", default="", help="in this order, with commas; default: all")
     parser.add_argument(
         "--own-limit", type=float, default=120.0, help="seconds of Spark's own plan, and DuckDB's"
     )
