@@ -8,6 +8,7 @@ For each kind of join, over two tables with intervals and values of uneven size,
              whole run with changes read, target written and verified
     spark    the same SQL as Spark plans it
 
+CPU seconds are those of the process: they say more than the clock on a busy machine.
 All but Spark's own plan run once before they are timed. It comes last, as it may take hours: after
 `--own-limit` seconds it is stopped, and so is DuckDB, where they stand with `>`. Only a count and
 sums over the pairs leave the engines. These must be equal on all sides that ended; the kept target
@@ -75,14 +76,15 @@ class Kind:
 
 @dataclass
 class Case:
-    """What was measured of one kind: seconds, where they are a limit (`stopped`), rows, what is
-    wrong, and by which accelerators our query joins."""
+    """What was measured of one kind: seconds by the wall clock, where they are a limit (`stopped`),
+    and of the processors; pairs, what is wrong, and by which accelerators our query joins."""
 
     kind: str
     sql: str
     accelerated: list[str] = field(default_factory=list)
     rows: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
     phases: dict[str, float] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
@@ -346,10 +348,22 @@ class Bench:
 
     def timed(self, side: str, work: Callable[[], Found]) -> Found:
         """Do it, and keep its seconds."""
-        started = time.monotonic()
+        started, used = time.monotonic(), self.used(side)
         found = work()
         self.case.seconds[side] = round(time.monotonic() - started, 3)
+        self.case.cpu[side] = round(self.used(side) - used, 2)
         return found
+
+    def used(self, side: str) -> float:
+        """CPU seconds of the process in which a side runs (Spark's: on Linux alone, else 0)."""
+        if side == "duckdb":
+            return time.process_time()
+        gateway: Any = self.spark.sparkContext._gateway
+        stat = Path("/proc", str(gateway.proc.pid), "stat")
+        if not stat.exists():
+            return 0.0
+        fields = stat.read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self, side: str, limit: float) -> None:
         """Note that a side took longer than its limit."""
@@ -383,13 +397,16 @@ def _say(case: Case, done: str, following: str) -> None:
 
 def table(cases: Sequence[Case]) -> str:
     """Seconds of each side and their ratios."""
+    busy = ("spark", "ours", "duckdb")
     heads = ("kind", "pairs", *(f"{side} s" for side in SIDES), *("/".join(r) for r in RATIOS))
+    heads += tuple(f"{side} cpu" for side in busy)
     lines = [[*heads, "rows"]]
     for case in cases:
         times = [_shown(case.seconds.get(side), side in case.stopped, "") for side in SIDES]
         ratios = [_shown(case.ratio(*pair), pair[0] in case.stopped, "x") for pair in RATIOS]
         outcome = "; ".join(case.wrong) or "equal"
-        lines.append([case.kind, f"{case.rows:,}", *times, *ratios, outcome])
+        cpu = [_shown(case.cpu.get(side), False, "") for side in busy]
+        lines.append([case.kind, f"{case.rows:,}", *times, *ratios, *cpu, outcome])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
