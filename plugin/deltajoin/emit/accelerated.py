@@ -9,9 +9,11 @@
 The conditions themselves stay in the join, so candidates need not match. The left row is never
 repeated: inner, left, semi and anti joins keep their meaning.
 
-Bins are a quarter of the mean length of the intervals, so that there are about five of them a row,
-and candidates about as many as pairs. Widths, levels and the part of the line where both sides have
-rows are measured by queries of one row: what is outside is left out.
+Bins of one line are a quarter of the mean length of the intervals, so that there are about five of
+them a row, and candidates about as many as pairs. Two lines have bins of half that length, three of
+all of it: a row stands once for each bin of all lines, nine or eight times instead of 125. Widths,
+levels and the part of the line where both sides have rows are measured by queries of one row: what
+is outside is left out.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from deltajoin.sql.dialect import closed, parse, parse_expression, text
 
 #: Bins in the part of the line that is looked at, at most; how much wider each level's bins are.
 _MOST_BINS, _WIDER = "1e6D", "4D"
+#: Lines -> bins in the mean length of the intervals; for more lines, one.
+_PARTS = {1: 4, 2: 2}
 _VALUES, _TOKEN = f"{RESERVED_PREFIX}values", f"{RESERVED_PREFIX}token"
 
 Moved = Callable[[str], exp.Expr]
@@ -89,7 +93,7 @@ def candidates_of(
         return _sharing(found.shared, left, right, on, served)
     rows, equal, before = right.rows, list[exp.Expr](), list[exp.Expr]()
     for number, span in enumerate(found.spans):
-        line = _Line(span, left, right, define)
+        line = _Line(span, left, right, define, _PARTS.get(len(found.spans), 1))
         rows, place, new = _binned(line, rows, right.alias, number)
         equal += new
         before += [table(line.name), place]
@@ -103,7 +107,8 @@ class _Line:
     """The part of a line where both sides have rows, and its bins, as a query of one row: low and
     high end, width of a bin, highest level, longest left interval."""
 
-    def __init__(self, span: Span, left: Side, right: Side, define: Define) -> None:
+    def __init__(self, span: Span, left: Side, right: Side, define: Define, parts: int = 4) -> None:
+        self.parts = parts
         self.left = [left.text(end) for end in span.left]
         self.right = [right.text(end) for end in span.right]
         self.point = span.left[0] == span.left[1]
@@ -122,7 +127,8 @@ class _Line:
             f"CROSS JOIN {quote(hull)} h WHERE e.high >= h.lo AND e.low <= h.hi) m{i}"
             for i, ends in enumerate(measured)
         ]
-        widths = [f"m{i}.mean / 4D" for i in range(len(measured))] or ["(h.hi - h.lo) / (4D * h.n)"]
+        widths = [f"m{i}.mean / {self.parts}D" for i in range(len(measured))]
+        widths = widths or ["(h.hi - h.lo) / (4D * h.n)"]
         width = (
             f"greatest({', '.join(widths)}, (h.hi - h.lo) / {_MOST_BINS}, "
             "greatest(abs(h.lo), abs(h.hi)) / 1e9D, 1e-290D)"
