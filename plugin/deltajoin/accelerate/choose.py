@@ -47,14 +47,14 @@ class Sizes:
         return self.left * self.per_key
 
 
-def joined_by(conditions: Iterable[exp.Expr], sides: Sides) -> list[exp.Expr]:
-    """The right sides of equalities between both sides of a join."""
+def joined_by(conditions: Iterable[exp.Expr], sides: Sides) -> list[tuple[exp.Expr, exp.Expr]]:
+    """The equalities between both sides of a join: what the left and the right give to each."""
     found = []
     for node in conditions:
         if isinstance(node, (exp.EQ, exp.NullSafeEQ)):
             ends = {sides.of(end): end for end in (node.this, node.expression)}
             if set(ends) == {"left", "right"}:
-                found.append(ends["right"])
+                found.append((ends["left"], ends["right"]))
     return found
 
 

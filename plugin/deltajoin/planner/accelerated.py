@@ -37,13 +37,13 @@ def candidates(
 
     sides = Sides(frozenset(right), lambda column: statistics.types.get(source(column), ""), kind)
     per_key = rows[1]
-    for key in joined_by(map(parse_expression, on), sides):
-        distinct = rows[1]
-        if isinstance(key, exp.Column):
-            known = statistics.distinct(*source(key))
-            # Where nobody knows, a key with many rows is dearer than candidates in vain.
-            distinct = rows[1] ** 0.5 if known.source == "guess" else known.value
-        per_key /= max(1.0, distinct)
+    for left, key in joined_by(map(parse_expression, on), sides):
+        known = (statistics.distinct(*source(c)) for c in (key, left) if isinstance(c, exp.Column))
+        found = next((each.value for each in known if each.source != "guess"), None)
+        if found is None:
+            # Nobody knows: a key with many rows is dearer than candidates in vain.
+            found = rows[1] ** 0.5 if isinstance(key, exp.Column) else rows[1]
+        per_key /= max(1.0, found)
     return accelerated(on, sides, Sizes(*rows, per_key))
 
 
