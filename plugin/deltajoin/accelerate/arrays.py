@@ -98,8 +98,7 @@ def _head(array: str, least: str) -> str:
 
 def _sets(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
     """The two arrays of the share."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest()
     if isinstance(node, exp.Div):
         parts = [node.this, node.expression]
     elif isinstance(node, exp.Anonymous) and str(node.this).lower() == "try_divide":
@@ -115,8 +114,7 @@ def _sets(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
 
 
 def _sized(node: exp.Expr, name: str) -> list[exp.Expr] | None:
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest()
     for function in ("array_size", name):
         if not isinstance(node, exp.Anonymous) or str(node.this).lower() != function:
             return None

@@ -1,4 +1,4 @@
-"""Which accelerator serves a join, and why the others don't.
+"""Which accelerator serves a join.
 
     few pairs                    compared one by one: less than finding candidates costs
     an equality beside it        the rows of one key are compared, unless these are too many
@@ -19,7 +19,7 @@ from deltajoin.accelerate.arrays import AlikeArrays, Arrays
 from deltajoin.accelerate.distance import Distance
 from deltajoin.accelerate.inequality import Inequality
 from deltajoin.accelerate.prefixes import Prefixes
-from deltajoin.accelerate.protocol import Accelerator, Candidates, Sides, TypeOf
+from deltajoin.accelerate.protocol import Accelerator, Candidates, Sides
 from deltajoin.accelerate.ranges import Ranges
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.dialect import parse_expression, text
@@ -69,7 +69,7 @@ def accelerated(conditions: Sequence[str], sides: Sides, sizes: Sizes) -> Candid
     """
     if sizes.pairs < FEW_PAIRS:
         return None
-    nodes = [_open(parse_expression(sql)) for sql in conditions]
+    nodes = [parse_expression(sql).unnest() for sql in conditions]
     if not any(isinstance(node, _COMPARISONS) for node in nodes):
         return None
     if sizes.per_key < FEW_PER_KEY and joined_by(nodes, sides):
@@ -115,12 +115,6 @@ def _check(found: Candidates, sides: Sides) -> None:
                 raise ValueError(f"{sql} is no expression over the {side} side")
 
 
-def _open(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
-
-
 OWN: tuple[Accelerator, ...] = (
     Distance(),
     Arrays(),
@@ -155,6 +149,3 @@ def accelerators() -> tuple[Accelerator, ...]:
             ) from error
         others.append(made)
     return OWN + tuple(others)
-
-
-__all__ = ["Sizes", "TypeOf", "accelerated", "accelerators", "joined_by", "recognised"]

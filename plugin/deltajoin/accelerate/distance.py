@@ -182,7 +182,7 @@ def _formula(written: str) -> exp.Expr:
 
 
 def _alike(pattern: exp.Expr, node: exp.Expr, found: dict[str, exp.Expr]) -> bool:
-    pattern, node = _open(pattern), _open(node)
+    pattern, node = pattern.unnest(), node.unnest()
     if isinstance(pattern, exp.Column) and pattern.name.startswith("p_"):
         known = found.setdefault(pattern.name, node)
         return text(known) == text(node)
@@ -200,9 +200,3 @@ def _alike(pattern: exp.Expr, node: exp.Expr, found: dict[str, exp.Expr]) -> boo
     if len(parts) != len(others):
         return False
     return all(_alike(part, other, found) for part, other in zip(parts, others, strict=True))
-
-
-def _open(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node

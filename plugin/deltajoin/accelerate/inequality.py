@@ -10,9 +10,7 @@ from sqlglot import exp
 from deltajoin.accelerate.families import as_doubles
 from deltajoin.accelerate.protocol import Candidates, Extreme, Sides
 from deltajoin.sql.dialect import text
-
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_WORDS: dict[type[exp.Expr], str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+from deltajoin.sql.keys import TURNED, comparisons
 
 
 @dataclass(frozen=True)
@@ -24,17 +22,17 @@ class Inequality:
 
     def recognise(self, conditions: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
         """The extreme that stands for all of the right side."""
-        across = [node for node in conditions if sides.of(node) == "both"]
-        compared = [node for node in across if type(node) in _WORDS]
-        others = [node for node in across if type(node) not in _WORDS]
+        across = [node.unnest() for node in conditions if sides.of(node) == "both"]
+        compared = [node for node in across if len(comparisons(node)) == 1]
+        others = [node for node in across if node not in compared]
         if len(compared) != 1 or not all(isinstance(node, exp.EQ) for node in others):
             return None
         if any("both" in map(sides.of, (n.this, n.expression)) for n in across):
             return None
         (node,) = compared
-        operator, left, right = _WORDS[type(node)], node.this, node.expression
+        ((left, operator, right),) = comparisons(node)
         if sides.of(left) == "right":
-            operator, left, right = _TURNED[operator], right, left
+            left, operator, right = right, TURNED[operator], left
         if as_doubles([left, right], sides.type_of) is None:
             return None
         extreme = Extreme(text(left), operator, text(right))

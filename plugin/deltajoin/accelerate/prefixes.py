@@ -65,9 +65,7 @@ def _begins(node: exp.Expr) -> tuple[exp.Expr, exp.Expr, bool] | None:
         return (*node.expressions, False) if len(node.expressions) == 2 else None
     if not isinstance(node, exp.Like) or node.args.get("negate"):
         return None
-    pattern: exp.Expr = node.expression
-    while isinstance(pattern, exp.Paren):
-        pattern = pattern.this
+    pattern = node.expression.unnest()
     parts: list[exp.Expr] = []
     if isinstance(pattern, exp.DPipe):
         parts = [pattern.this, pattern.expression]

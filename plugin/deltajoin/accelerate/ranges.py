@@ -17,14 +17,8 @@ from sqlglot import exp
 from deltajoin.accelerate.families import as_doubles, family
 from deltajoin.accelerate.protocol import EVERY_JOIN, Candidates, Sides, Span
 from deltajoin.sql.dialect import text
+from deltajoin.sql.keys import comparisons
 
-_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-}
-_UP = (exp.LT, exp.LTE)
 #: What a rounded difference may be off by, as a share of what is subtracted.
 _ROUNDED = {"double": "1e-9D", "float": "1e-6D"}
 
@@ -91,56 +85,52 @@ def _alike(up: Bound, down: Bound) -> int:
 
 def bounds_of(node: exp.Expr, sides: Sides) -> Iterator[Bound]:
     """The comparisons of one side with the other in a condition."""
-    node = _open(node)
+    node = node.unnest()
     written = text(node)
-    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
-        low, high = node.args["low"], node.args["high"]
-        yield from _compared(exp.GTE, node.this, low, sides, written)
-        yield from _compared(exp.LTE, node.this, high, sides, written)
-    elif isinstance(node, exp.Or):
+    if isinstance(node, exp.Or):
         yield from _or_missing(node, sides, written)
-    elif type(node) in _TURNED:
-        yield from _compared(type(node), node.this, node.expression, sides, written)
+    for one, operator, other in comparisons(node):
+        yield from _compared(one, operator, other, sides, written)
 
 
 def _or_missing(node: exp.Or, sides: Sides, written: str) -> Iterator[Bound]:
     """`x < y OR y IS NULL`: an end that is missing is as far as can be."""
     for one, other in ((node.this, node.expression), (node.expression, node.this)):
-        missing, compared = _open(other), _open(one)
+        missing, compared = other.unnest(), one.unnest()
         if not isinstance(missing, exp.Is) or not isinstance(missing.expression, exp.Null):
             continue
-        if type(compared) not in _TURNED:
+        if len(comparisons(compared)) != 1:
             continue
-        nothing = _open(missing.this)
-        if sides.of(nothing) and nothing in (_open(compared.this), _open(compared.expression)):
+        nothing = missing.this.unnest()
+        if sides.of(nothing) and nothing in (compared.this.unnest(), compared.expression.unnest()):
             for bound in bounds_of(compared, sides):
                 yield replace(bound, missing=sides.of(nothing), written=written)
 
 
 def _compared(
-    kind: type[exp.Expr], one: exp.Expr, other: exp.Expr, sides: Sides, written: str
+    one: exp.Expr, operator: str, other: exp.Expr, sides: Sides, written: str
 ) -> Iterator[Bound]:
     """`one < other`, and the like."""
     here, there = sides.of(one), sides.of(other)
     if {here, there} == {"left", "right"}:
         left, right = (one, other) if here == "left" else (other, one)
-        upward = kind in _UP if here == "left" else kind not in _UP
+        upward = operator.startswith("<") == (here == "left")
         doubles = as_doubles([left, right], sides.type_of)
         if doubles:
             yield Bound(doubles[0], doubles[1], upward, written)
         return
-    if kind not in _UP:
-        one, other, kind = other, one, _TURNED[kind]
-    yield from _differences(_open(one), other, sides, written)
+    if operator.startswith(">"):
+        one, other = other, one
+    yield from _differences(one.unnest(), other, sides, written)
 
 
 def _differences(one: exp.Expr, most: exp.Expr, sides: Sides, written: str) -> Iterator[Bound]:
     """`abs(a - b) <= c` and `a - b <= c`, of numbers whose difference can't overflow."""
     both = isinstance(one, exp.Anonymous) and str(one.this).lower() == "abs"
-    inner = _open(one.expressions[0]) if isinstance(one, exp.Anonymous) and both else one
+    inner = one.expressions[0].unnest() if isinstance(one, exp.Anonymous) and both else one
     if not isinstance(inner, exp.Sub):
         return
-    first, second = _open(inner.this), _open(inner.expression)
+    first, second = inner.this.unnest(), inner.expression.unnest()
     kinds = {family(value, sides.type_of) for value in (first, second)}
     if not kinds <= set(_ROUNDED) or sides.of(most) == "both":
         return
@@ -173,9 +163,3 @@ def _within(
         yield Bound(a, b, True, written)
     else:
         yield Bound(b, a, False, written)
-
-
-def _open(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node

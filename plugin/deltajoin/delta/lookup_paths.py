@@ -41,12 +41,11 @@ from deltajoin.planner.search import JoinOrder
 from deltajoin.planner.solver import COST, Strategy
 from deltajoin.sql.dialect import parse_expression as expression
 from deltajoin.sql.dialect import text
-from deltajoin.sql.keys import JoinKey, compared, join_keys
+from deltajoin.sql.keys import TURNED, JoinKey, compared, join_keys
 from deltajoin.sql.normalise import simplify
 
 #: The view of the group keys that a net change touches.
 TOUCHED = "touched"
-_BOUNDS = ("<", "<=", ">", ">=")
 
 
 def lookup_paths(
@@ -313,9 +312,7 @@ class PathMaker:
             if keys and entry in entered.relations and entered.is_connected:
                 rank = (-len(keys), self._rows(entry), entry)
                 if equal:  # of rows with those keys, the ones within the ranges of the change
-                    keys += [
-                        k for k in self._bounds(attachment, entry, keys) if k.operator in _BOUNDS
-                    ]
+                    keys += self._bounds(attachment, entry, keys)
                 found.append((rank, keys, entered))
         if not found:
             return [], core
@@ -325,7 +322,8 @@ class PathMaker:
     def _bounds(self, attachment: Attachment, entry: str, keys: list[JoinKey]) -> list[JoinKey]:
         """Comparisons of the relation that is entered with those that its keys are equal to."""
         others = frozenset(name for key in keys for name in key.other_relations)
-        return [k for p in attachment.on for k in join_keys(p, entry, others, equal=False)]
+        found = (k for p in attachment.on for k in join_keys(p, entry, others, equal=False))
+        return [key for key in found if key.operator in TURNED]
 
     def _enter(self, core: Core, entry: str, keys: list[JoinKey]) -> LookupStep:
         pairs = tuple((key.other, key.mine, key.operator) for key in keys)

@@ -26,7 +26,7 @@ from sqlglot import exp
 from deltajoin.accelerate.protocol import Candidates, Extreme, Shared, Span
 from deltajoin.emit.ast import column, table
 from deltajoin.names import RESERVED_PREFIX, quote
-from deltajoin.sql.dialect import closed, parse, parse_expression, text
+from deltajoin.sql.dialect import closed, parse, parse_expression, text, with_columns
 
 #: Bins in the part of the line that is looked at, at most; how much wider each level's bins are.
 _MOST_BINS, _WIDER = "1e6D", "4D"
@@ -42,8 +42,7 @@ Define = Callable[[str, str], str]
 class Side:
     """One side of a join: the rows, under an alias; how an expression of the graph is read there.
 
-    `small`: its rows may be read once more, to measure the line; `base` are rows that hold all of
-    its values, where it is itself a join.
+    `small`: its rows may be read once more, to measure the line.
     """
 
     rows: exp.Expr
@@ -76,7 +75,6 @@ def candidates_of(
     left: Side,
     right: Side,
     on: Sequence[exp.Expr],
-    served: Sequence[exp.Expr],
     define: Define,
 ) -> Joined:
     """The right side of an accelerated join and its whole condition.
@@ -84,13 +82,13 @@ def candidates_of(
     Args:
         left: the rows that its values are measured on; its expressions are read in the join by the
             same names.
-        on: the join's conditions as they are; `served` those among them that the kind serves.
+        on: the join's conditions as they are.
         define: gives a query a name, by which it is read: (what it is, its text) -> the name.
     """
     if found.extreme:
         return _grouped(found.extreme, left, right, on)
     if found.shared:
-        return _sharing(found.shared, left, right, on, served)
+        return _sharing(found, found.shared, left, right, on)
     rows, equal, before = right.rows, list[exp.Expr](), list[exp.Expr]()
     for number, span in enumerate(found.spans):
         line = _Line(span, left, right, define, _PARTS.get(len(found.spans), 1))
@@ -107,7 +105,7 @@ class _Line:
     """The part of a line where both sides have rows, and its bins, as a query of one row: low and
     high end, width of a bin, highest level, longest left interval."""
 
-    def __init__(self, span: Span, left: Side, right: Side, define: Define, parts: int = 4) -> None:
+    def __init__(self, span: Span, left: Side, right: Side, define: Define, parts: int) -> None:
         self.parts = parts
         self.left = [left.text(end) for end in span.left]
         self.right = [right.text(end) for end in span.right]
@@ -215,71 +213,63 @@ def _binned(
 
 
 def _sharing(
-    found: Shared, left: Side, right: Side, on: Sequence[exp.Expr], served: Sequence[exp.Expr]
+    found: Candidates, shared: Shared, left: Side, right: Side, on: Sequence[exp.Expr]
 ) -> Joined:
-    quoted = quote(right.alias)
-    mine, other = left.text(found.left), right.text(found.right)
-    if "left" not in found.many:
-        if "right" not in found.many:
-            return Joined(right.rows, (parse_expression(f"{mine} = {other}"), *on))
-        select = (
-            f"SELECT {quoted}.*, `{_TOKEN}`.`{_TOKEN}` FROM {right.source} "
-            f"LATERAL VIEW explode(array_distinct({other})) `{_TOKEN}` AS `{_TOKEN}`"
-        )
-        equal = parse_expression(f"{mine} <=> {quoted}.`{_TOKEN}`")
-        return Joined(_sub(select, right.alias), (equal, *on))
-    return _by_values(found, left, right, on, served)
+    mine, other, alias = left.text(shared.left), right.text(shared.right), quote(right.alias)
+    if "left" in shared.many:
+        return _by_values(found, shared, left, right, on)
+    if "right" not in shared.many:
+        return Joined(right.rows, (parse_expression(f"{mine} = {other}"), *on))
+    equal = parse_expression(f"{mine} <=> {alias}.`{_TOKEN}`")
+    repeated = _sub(_repeated(alias, right.source, other), right.alias)
+    return Joined(repeated, (equal, *on))
+
+
+def _repeated(alias: str, rows: str, values: str) -> str:
+    """The rows once for each value of an array, which stands beside them."""
+    return (
+        f"SELECT {alias}.*, `{_TOKEN}`.`{_TOKEN}` FROM {rows} "
+        f"LATERAL VIEW explode(array_distinct({values})) `{_TOKEN}` AS `{_TOKEN}`"
+    )
 
 
 def _by_values(
-    found: Shared, left: Side, right: Side, on: Sequence[exp.Expr], served: Sequence[exp.Expr]
+    found: Candidates, shared: Shared, left: Side, right: Side, on: Sequence[exp.Expr]
 ) -> Joined:
     """The right rows once for each of the left's distinct values that they match: the left row then
     finds them by its own values."""
-    quoted = quote(right.alias)
-    columns = sorted(
-        {(c.table, c.name) for node in served for c in node.find_all(exp.Column)} - {("", "")}
-    )
-    columns = [ref for ref in columns if ref[0] == left.alias]
-    names = {ref: f"{RESERVED_PREFIX}value_{i}" for i, ref in enumerate(columns)}
+    alias, served = quote(right.alias), [left.moved(sql) for sql in found.serves]
+    columns = {
+        c.name for node in served for c in node.find_all(exp.Column) if c.table == left.alias
+    }
+    names = {name: f"{RESERVED_PREFIX}value_{i}" for i, name in enumerate(sorted(columns))}
+
+    def value(ref: exp.Column) -> exp.Expr | None:
+        own = ref.table == left.alias and ref.name in names
+        return column(names[ref.name], _VALUES) if own else None
 
     def valued(node: exp.Expr) -> str:
-        moved = node.copy()
-        for each in list(moved.find_all(exp.Column)):
-            if (each.table, each.name) in names:
-                to = column(names[each.table, each.name], _VALUES)
-                if each is moved:
-                    return text(to)
-                each.replace(to)
-        return text(moved)
+        return text(with_columns(node, value))
 
-    values = ", ".join(f"{text(column(n, t))} AS `{names[t, n]}`" for t, n in columns)
+    values = ", ".join(f"{text(column(n, left.alias))} AS `{name}`" for n, name in names.items())
     distinct = f"(SELECT DISTINCT {values} FROM {left.source}) `{_VALUES}`"
-    other = right.text(found.right)
-    many = valued(parse_expression(left.text(found.left)))
-    repeated = (
-        f"(SELECT `{_VALUES}`.*, `{_TOKEN}`.`{_TOKEN}` FROM {distinct} "
-        f"LATERAL VIEW explode(array_distinct({many})) `{_TOKEN}` AS `{_TOKEN}`) `{_VALUES}`"
-    )
-    rows, token = right.source, other
+    many = valued(parse_expression(left.text(shared.left)))
+    rows, token = right.source, right.text(shared.right)
     conditions = [valued(node) for node in served]
-    if "right" in found.many:
-        mine = f"{RESERVED_PREFIX}mine"
-        rows = (
-            f"(SELECT {quoted}.*, `{mine}`.`{mine}` FROM {right.source} "
-            f"LATERAL VIEW explode(array_distinct({other})) `{mine}` AS `{mine}`) {quoted}"
-        )
-        token = f"{quoted}.`{mine}`"
-        first = f"get(sort_array(array_intersect({many}, {other})), 0)"
+    if "right" in shared.many:
+        first = f"get(sort_array(array_intersect({many}, {token})), 0)"
+        rows = f"({_repeated(alias, rows, token)}) {alias}"
+        token = f"{alias}.`{_TOKEN}`"
         conditions.append(f"{first} <=> {token}")
     select = (
-        f"SELECT {quoted}.*, {', '.join(f'`{_VALUES}`.`{n}`' for n in names.values())} "
-        f"FROM {repeated} JOIN {rows} ON `{_VALUES}`.`{_TOKEN}` <=> {token} "
+        f"SELECT {alias}.*, {', '.join(f'`{_VALUES}`.`{name}`' for name in names.values())} "
+        f"FROM ({_repeated(f'`{_VALUES}`', distinct, many)}) `{_VALUES}` "
+        f"JOIN {rows} ON `{_VALUES}`.`{_TOKEN}` <=> {token} "
         f"AND {' AND '.join(f'({each})' for each in conditions)}"
     )
     equal = [
-        exp.NullSafeEQ(this=column(name, alias), expression=column(names[alias, name], right.alias))
-        for alias, name in columns
+        exp.NullSafeEQ(this=column(n, left.alias), expression=column(name, right.alias))
+        for n, name in names.items()
     ]
     return Joined(_sub(select, right.alias), (*equal, *on))
 

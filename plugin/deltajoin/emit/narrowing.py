@@ -18,6 +18,7 @@ from sqlglot import exp
 from deltajoin.emit.ast import column, expression, pretty, union_all
 from deltajoin.emit.ast import table as named_table
 from deltajoin.graph import ColumnRef
+from deltajoin.sql.keys import TURNED, comparisons
 
 #: A column of a view that is materialised when a scan within its values is opened.
 Held = tuple[str, str]
@@ -81,24 +82,14 @@ def bounded(conditions: Iterable[str], relation: str, within: Within) -> tuple[N
     """Keys of a looked-up relation, of its columns that conditions compare with the stream's."""
     found = set()
     for sql in conditions:
-        node = expression(sql)
-        if isinstance(node, exp.Between):
-            low, high = node.args["low"], node.args["high"]
-            compared = [(node.this, low, "from"), (node.this, high, "to")]
-        elif isinstance(node, (exp.GT, exp.GTE)):
-            compared = [(node.this, node.expression, "from")]
-        elif isinstance(node, (exp.LT, exp.LTE)):
-            compared = [(node.this, node.expression, "to")]
-        else:
-            continue
-        turned = {"from": "to", "to": "from"}
-        compared += [(other, mine, turned[bound]) for mine, other, bound in compared]
-        for mine, other, bound in compared:
-            if not (isinstance(mine, exp.Column) and isinstance(other, exp.Column)):
-                continue
-            held = within.get((other.table, other.name))
-            if mine.table == relation and held:
-                found.add(NarrowedKey(mine.name, tuple(sorted(held)), bound))
+        for one, how, two in comparisons(expression(sql)):
+            for mine, other, turned in ((one, two, how), (two, one, TURNED[how])):
+                if not (isinstance(mine, exp.Column) and isinstance(other, exp.Column)):
+                    continue
+                held = within.get((other.table, other.name))
+                if mine.table == relation and held:
+                    bound = "from" if turned.startswith(">") else "to"
+                    found.add(NarrowedKey(mine.name, tuple(sorted(held)), bound))
     return tuple(sorted(found, key=lambda key: (key.column, key.bound, key.held)))
 
 

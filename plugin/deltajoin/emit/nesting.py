@@ -154,8 +154,7 @@ class _Nesting:
             return [join]
         left = Side(self._scan(name), name, expression)
         right = Side(join.this, join.this.alias, expression)
-        served_here = [expression(sql, names) for sql in served.serves]
-        found = candidates_of(served, left, right, conditions, served_here, beside)
+        found = candidates_of(served, left, right, conditions, beside)
         join.set("this", found.right)
         join.set("on", exp.and_(*found.on, copy=False))
         return [*(exp.Join(this=each, **_WORDS["cross"]) for each in found.before), join]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sqlglot import exp
 
@@ -46,7 +46,13 @@ Refs = frozenset[ColumnRef]
 _SIGN = "__deltajoin_sign"
 #: The alias of what a stream asks a derived source for.
 _KEYS = "__deltajoin_keys"
-_JOIN = {"inner": "", "left": "left", "semi": "left semi", "anti": "left anti"}
+_JOIN = {
+    "inner": "",
+    "left": "left",
+    "semi": "left semi",
+    "anti": "left anti",
+    "enter": "left semi",
+}
 
 
 @dataclass(frozen=True)
@@ -212,22 +218,15 @@ class StepEmitter:
         self, select: exp.Select, step: LookupStep, stream: Stream, alias: str
     ) -> exp.Select:
         """A relation's rows that an accelerator finds by values of the stream."""
-        assert step.accelerated is not None  # noqa: S101 - of such steps
         refs = sorted(_refs(other for other, _, _ in step.keys))
         keys = self._distinct((column(name, of) for of, name in refs), stream, "stream")
         columns = {ref: column(f"k{i}", alias) for i, ref in enumerate(refs)}
 
-        def moved(sql: str) -> exp.Expr:
-            return expression(sql, columns)
-
+        moved = partial(expression, rename=columns)
         right = keys.subquery(exp.to_identifier(alias, quoted=True))
         on = [compared(expression(mine), how, moved(other)) for other, mine, how in step.keys]
-        rows = select.args["from_"].this
-        sides = Side(rows, step.relation, moved, small=False), Side(right, alias, moved)
-        served = [moved(sql) for sql in step.accelerated.serves]
-        found = candidates_of(step.accelerated, *sides, on, served, self._define)
-        select = _after(select, found.before)
-        return select.join(found.right, on=exp.and_(*found.on), join_type="left semi")
+        left = Side(select.args["from_"].this, step.relation, moved, small=False)
+        return self._by_candidates(select, step, left, Side(right, alias, moved), on)
 
     def _rows_of(
         self,
@@ -269,38 +268,28 @@ class StepEmitter:
             found |= added
             after = replace(after, refs=needed.intersection(found), bound=stream.bound | bound)
         select = self._select(found, needed, hidden).from_(left)
-        if step.accelerated is not None:
-            select, right, on = self._candidates(select, step, alias, right, found | added, on)
-        select = _join(select, right, on, _JOIN[step.kind])
+        if step.accelerated is None:
+            select = _join(select, right, on, _JOIN[step.kind])
+        else:
+            there = "side" if step.inside else step.relation
+            moved = partial(expression, rename=found | added)
+            sides = Side(left, alias, moved), Side(right, there, moved, small=False)
+            select = self._by_candidates(select, step, *sides, on)
         if step.kind != "inner":
             return select, after
         if self._is_sent(stream.bound, stream, step):
             select = broadcast(select, alias)
         return select, replace(after, within=carried_on(stream.within, step.on, step.relation))
 
-    def _candidates(
-        self,
-        select: exp.Select,
-        step: LookupStep,
-        alias: str,
-        right: exp.Expr,
-        columns: Columns,
-        on: list[exp.Expr],
-    ) -> tuple[exp.Select, exp.Expr, list[exp.Expr]]:
-        """The relation as an accelerator finds it: the line is measured on the stream's rows."""
+    def _by_candidates(
+        self, select: exp.Select, step: LookupStep, left: Side, right: Side, on: list[exp.Expr]
+    ) -> exp.Select:
+        """The left rows joined with those that an accelerator finds."""
         assert step.accelerated is not None  # noqa: S101 - of such steps
-
-        def moved(sql: str) -> exp.Expr:
-            return expression(sql, columns)
-
-        left = select.args["from_"].this
-        sides = (
-            Side(left, alias, moved),
-            Side(right, "side" if step.inside else step.relation, moved, small=False),
-        )
-        served = [moved(sql) for sql in step.accelerated.serves]
-        found = candidates_of(step.accelerated, *sides, on, served, self._define)
-        return _after(select, found.before), found.right, list(found.on)
+        found = candidates_of(step.accelerated, left, right, on, self._define)
+        for each in found.before:
+            select = select.join(each, join_type="cross")
+        return _join(select, found.right, list(found.on), _JOIN[step.kind])
 
     def _define(self, what: str, sql: str) -> str:
         """A query that others read, as a view."""
@@ -424,13 +413,6 @@ def _refs_in(sql: str) -> Refs:
 
 def _sign(value: int) -> exp.Select:
     return exp.select(named(number(value), _SIGN))
-
-
-def _after(select: exp.Select, before: Iterable[exp.Expr]) -> exp.Select:
-    """The rows, each with one of some others."""
-    for each in before:
-        select = select.join(each, join_type="cross")
-    return select
 
 
 def _semi_join(select: exp.Select, keys: exp.Select, alias: str, on: list[exp.Expr]) -> exp.Select:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlglot import exp
 
+from deltajoin.accelerate import choose
 from deltajoin.accelerate.choose import Sizes, accelerated, joined_by
 from deltajoin.accelerate.protocol import Candidates, Sides
 from deltajoin.graph import JoinGraph
@@ -30,6 +31,8 @@ def candidates(
         right: the relations of its right side.
         rows: of its left and its right side.
     """
+    if rows[0] * rows[1] < choose.FEW_PAIRS:  # most joins: nothing is parsed for them
+        return None
 
     def source(column: exp.Column) -> tuple[str, str]:
         relation = graph.by_name.get(column.table)

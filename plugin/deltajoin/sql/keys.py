@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -13,15 +13,11 @@ from deltajoin.sql.predicates import relations_in
 #: Equal, or one of both NULL: what NOT IN takes for a match.
 NOT_IN = "not in"
 _EQUALITIES: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NullSafeEQ: "<=>"}
-_OTHERS: dict[type[exp.Expr], str] = {
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.NEQ: "<>",
-}
+_ORDERS: dict[type[exp.Expr], str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_OTHERS: dict[type[exp.Expr], str] = {**_ORDERS, exp.NEQ: "<>"}
 _COMPARISONS = {operator: kind for kind, operator in (_EQUALITIES | _OTHERS).items()}
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+#: What a comparison is with its sides exchanged.
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True)
@@ -55,26 +51,36 @@ def join_keys(
         >>> [(k.mine, k.operator) for k in join_keys(p, "b", frozenset("a"), equal=False)]
         [('`b`.`y`', '>')]
     """
-    node = _open(parse_expression(predicate.sql))
-    if not equal and isinstance(node, exp.Between):
-        ends = (exp.GTE, node.args["low"]), (exp.LTE, node.args["high"])
-        parts = [text(kind(this=node.this.copy(), expression=end.copy())) for kind, end in ends]
-        halves = (replace(predicate, sql=sql) for sql in parts)
-        keys = [key for half in halves for key in join_keys(half, relation, others, equal=False)]
-        return [replace(key, predicate=predicate) for key in keys]
+    node = parse_expression(predicate.sql).unnest()
+    parts = [] if equal else comparisons(node)
     operator = (_EQUALITIES if equal else _OTHERS).get(type(node))
     if not equal and operator is None and (found := matched_by_not_in(node)):
         node, operator = found, NOT_IN
-    if operator is None:
-        return []
-    sides = ((node.this, node.expression), (node.expression, node.this))
-    for (mine, other), turned in zip(
-        sides, (operator, _TURNED.get(operator, operator)), strict=True
-    ):
-        here, there = relations_in(mine), relations_in(other)
-        if here == {relation} and there and there <= others:
-            return [JoinKey(predicate, relation, text(mine), text(other), there, turned)]
-    return []
+    if operator is not None and not parts:
+        parts = [(node.this, operator, node.expression)]
+    keys = []
+    for one, how, two in parts:
+        for mine, other, turned in ((one, two, how), (two, one, TURNED.get(how, how))):
+            here, there = relations_in(mine), relations_in(other)
+            if here == {relation} and there and there <= others:
+                keys.append(JoinKey(predicate, relation, text(mine), text(other), there, turned))
+                break
+    return keys
+
+
+def comparisons(node: exp.Expr) -> list[tuple[exp.Expr, str, exp.Expr]]:
+    """The comparisons of order that a conjunct is: one, or the two of BETWEEN; else none.
+
+    Example:
+        >>> parts = comparisons(parse_expression("(a.x BETWEEN b.y AND b.z)"))
+        >>> [(text(one), operator, text(two)) for one, operator, two in parts]
+        [('`a`.`x`', '>=', '`b`.`y`'), ('`a`.`x`', '<=', '`b`.`z`')]
+    """
+    node = node.unnest()
+    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+        return [(node.this, ">=", node.args["low"]), (node.this, "<=", node.args["high"])]
+    operator = _ORDERS.get(type(node))
+    return [(node.this, operator, node.expression)] if operator else []
 
 
 def compared(mine: exp.Expr, operator: str, other: exp.Expr) -> exp.Expr:
@@ -104,15 +110,9 @@ def not_in_match(member: exp.Expr, value: exp.Expr) -> exp.Expr:
 
 def matched_by_not_in(node: exp.Expr) -> exp.Expr | None:
     """The equality inside such a condition; None for any other."""
-    node = _open(node)
+    node = node.unnest()
     if not isinstance(node, exp.Or) or not isinstance(node.expression, exp.Is):
         return None
-    equal, unknown = _open(node.this), node.expression
-    same = _open(unknown.this) == equal and isinstance(unknown.expression, exp.Null)
+    equal, unknown = node.this.unnest(), node.expression
+    same = unknown.this.unnest() == equal and isinstance(unknown.expression, exp.Null)
     return equal if same and isinstance(equal, exp.EQ) else None
-
-
-def _open(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
