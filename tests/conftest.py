@@ -26,10 +26,10 @@ os.environ.setdefault("SPARK_CONF_DIR", str(FIXTURES / "spark"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="rewrite the golden files")
-    parser.addoption("--cases", type=int, default=670, help="random cases of the oracle")
+    parser.addoption("--cases", type=int, default=400, help="random cases of the oracle")
     parser.addoption("--seed", type=int, default=1, help="seed of the first random case")
     parser.addoption("--corpus-epochs", type=int, default=12, help="queries over an epoch; 0: all")
-    parser.addoption("--models", type=int, default=8, help="random models on real Delta tables")
+    parser.addoption("--models", type=int, default=6, help="random models on real Delta tables")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import AuditRecord, from_commit
 from deltajoin.catalog import TargetState, load_source, load_target, normalise
+from deltajoin.contract import BACKING_SUFFIX, UNDER_A_VIEW
 from deltajoin.delta.frontier import Frontier, refuse_behind
 from deltajoin.delta.history import epochs_of
 from deltajoin.errors import DeltaJoinError
-from deltajoin.model import Model
-from deltajoin.names import quote_dotted
+from deltajoin.model import Model, is_path
+from deltajoin.names import quote_dotted, split_dotted
 from deltajoin.noop import find_noop, noop_record
 from deltajoin.places import (
     Locate,
@@ -32,7 +33,6 @@ from deltajoin.places import (
     sources_read,
 )
 from deltajoin.runtime.stopwatch import Stopwatch
-from deltajoin.runtime.target import BACKING_SUFFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -156,11 +156,11 @@ def run(
     unchanged = find_noop(model, sessions.locate) if plan is None and at is None else None
     if unchanged is not None:
         step("planned", {"strategy": unchanged.strategy, "reason": unchanged.reason})
-        return unchanged
+        return _shown(model, unchanged, sessions)
     planned = plan or _plan(model, sessions, at, clock)
     step("planned", {"strategy": planned.strategy, "reason": planned.reason})
     if planned.strategy == "noop":
-        return _noop(planned)
+        return _shown(model, _noop(planned), sessions)
     from deltajoin.emit.job import describe_job
     from deltajoin.runtime.execute import execute
 
@@ -202,6 +202,17 @@ def _noop(planned: DeltaPlan) -> AuditRecord:
     return noop_record(state, planned.epoch, place, mode, at, planned.warnings)
 
 
+def _shown(model: Model, record: AuditRecord, sessions: Sessions) -> AuditRecord:
+    """The record; a view over the target that a killed run left out is made."""
+    if not is_path(model.target) and record.kind in UNDER_A_VIEW:
+        from deltajoin.runtime.target import show
+
+        target = {"name_parts": split_dotted(model.target), "place": model.target}
+        shown = {"kind": record.kind, "columns": record.columns, "hidden": record.hidden or ()}
+        show(sessions.get(), {**target, **shown}, again=False)
+    return record
+
+
 def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
     """The audit record of a plan that an external submission ran, read from the target's commit.
 
@@ -209,8 +220,6 @@ def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
         DeltaJoinError: COMMIT_MISSING if the epoch is not committed, CONCURRENT_RUN if another
             plan committed it.
     """
-    from deltajoin.delta.plan import UNDER_A_VIEW
-
     if planned.strategy == "noop":
         return _noop(planned)
     location = planned.target.location

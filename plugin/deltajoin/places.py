@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deltajoin.catalog import normalise
+from deltajoin.contract import BACKING_SUFFIX
 from deltajoin.delta.frontier import place
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
 from deltajoin.runtime.stopwatch import Stopwatch
-from deltajoin.runtime.target import BACKING_SUFFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -275,7 +275,8 @@ def test_settings_of_the_full_build_hold_for_later_runs(spark: Any, tmp_path: Pa
 
 
 def test_catalog_names(spark: Any, tmp_path: Path) -> None:
-    """Sources and targets by name: a keyed table, and a bag's view over its backing table."""
+    """Sources and targets by name: a keyed table, and a bag's view over its backing table, which
+    every run puts up again."""
     shop = open_shop(tmp_path)
     spark.sql("CREATE DATABASE IF NOT EXISTS modes")
     for table in ("orders", "customers"):
@@ -289,8 +290,11 @@ def test_catalog_names(spark: Any, tmp_path: Path) -> None:
     try:
         for model in models:
             assert deltajoin.run(model, spark).strategy == "full"
+            spark.sql("DROP VIEW IF EXISTS modes.bag")
             assert deltajoin.run(model, spark).strategy == "noop"
+            assert spark.catalog.tableExists(model.target)
         shop.append("orders", (100, 1, 5))
+        spark.sql("DROP VIEW modes.bag")
         for model in models:
             assert deltajoin.run(model, spark).strategy == "incremental"
             for frame in (spark.table(model.target), deltajoin.read(model, spark)):

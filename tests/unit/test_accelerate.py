@@ -474,6 +474,25 @@ def test_few_pairs_are_compared_one_by_one() -> None:
     assert accelerated(RANGE, sides(), Sizes(1_000, 1e6, 1e6)) is not None
 
 
+@pytest.mark.parametrize(
+    ("conditions", "kind", "sizes", "why"),
+    [
+        (["a.x < b.x"], "inner", Sizes(1e3, 1e3, 1e3), "about 1,000,000 pairs are compared, few"),
+        (["a.i = b.i", "a.x < b.x"], "left", Sizes(1e9, 1e6, 10), "about 10 rows a key are comp"),
+        (["`a`.x < b.x"], "inner", MANY, "one by one: no accelerator recognises a.x < b.x"),
+        (["a.x BETWEEN b.x AND b.y"], "full", MANY, "no accelerator serves full joins"),
+        (["a.x BETWEEN b.x AND b.y"], "inner", MANY, ""),
+        (["a.i = b.i", "b.x < 3"], "inner", MANY, ""),
+    ],
+)
+def test_it_is_told_why_rows_are_compared(
+    conditions: list[str], kind: str, sizes: Sizes, why: str
+) -> None:
+    told = choose.why_compared(conditions, sides(kind), sizes)
+    assert why in told
+    assert bool(why) == bool(told)
+
+
 def test_an_equality_with_few_rows_a_key_needs_no_accelerator() -> None:
     on = (*RANGE, "a.l = b.l")
     assert accelerated(on, sides(), Sizes(1e9, 1e6, 49)) is None

@@ -74,7 +74,9 @@ def test_a_plan_takes_it(tmp_path: Path, join: str) -> None:
 
 
 def test_a_plan_of_few_rows_does_without(tmp_path: Path) -> None:
-    assert "accelerated" not in planned(tmp_path, rows=100).full_query.to_dict()["joins"][0]
+    plan = planned(tmp_path, rows=100)
+    assert "accelerated" not in plan.full_query.to_dict()["joins"][0]
+    assert "about 10,000 pairs are compared, few enough" in deltajoin.explain(plan)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,45 @@ def test_the_root_is_named_without_values(text: str) -> None:
     assert error.message == FOUND[text]
 
 
+class Told(RuntimeError):
+    """An error as Spark raises it: a text, and the parameters that were put into it."""
+
+    def __init__(self, text: str, **parameters: str) -> None:
+        super().__init__(text)
+        self.parameters = parameters
+
+    def getMessageParameters(self) -> dict[str, str]:  # noqa: N802
+        return self.parameters
+
+
+LONG = "first line of a secret\n" + 400 * "x"
+PARAMETERS = {
+    "[DUPLICATED_MAP_KEY] Duplicate map key ... was found.": Told(
+        "[DUPLICATED_MAP_KEY] Duplicate map key a b was found.",
+        key="a b",
+        mapKeyDedupPolicy='"spark.sql.mapKeyDedupPolicy"',
+    ),
+    "[USER_RAISED_EXCEPTION] ... SQLSTATE: P0001": Told(
+        f"[USER_RAISED_EXCEPTION] {LONG} SQLSTATE: P0001", errorMessage=LONG
+    ),
+    "[BINARY_ARITHMETIC_OVERFLOW] ... + ... caused overflow. Use `try_add`.": Told(
+        "[BINARY_ARITHMETIC_OVERFLOW] 127S + 7S caused overflow. Use `try_add`.",
+        value1="127S",
+        symbol="+",
+        value2="7S",
+        functionName="`try_add`",
+    ),
+    '[INVALID_FORMAT] The input "STRING" ... does not match.': Told(
+        '[INVALID_FORMAT] The input "STRING" E does not match.', inputType='"STRING"', input="E"
+    ),
+}
+
+
+@pytest.mark.parametrize("told", PARAMETERS, ids=range(len(PARAMETERS)))
+def test_what_spark_put_into_a_message_is_left_out(told: str) -> None:
+    assert translate(PARAMETERS[told], "query of m").message == told
+
+
 def test_names_of_an_analysis_stay() -> None:
     error = translate(RuntimeError("AnalysisException: no column 'a' of the value b"), "m")
     assert error.code == "SPARK_ANALYSIS"

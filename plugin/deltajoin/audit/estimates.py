@@ -12,6 +12,7 @@ from typing import Any
 
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.graph import ColumnRef, Core, JoinGraph
+from deltajoin.planner.accelerated import why_compared
 from deltajoin.planner.cardinality import fan_out_estimate
 from deltajoin.planner.lookup import (
     KEPT,
@@ -56,6 +57,8 @@ class _Walk:
     def told(self, number: int, step: LookupStep) -> dict[str, Any]:
         """What is expected of one lookup; only its name and kind where nothing is estimated."""
         plain: dict[str, Any] = {"relation": step.relation, "kind": step.kind}
+        if step.on and step.accelerated is None and not step.inside:
+            plain["compared"] = self._compared(number, step)
         if step.kind in ("enter", "scan"):
             self._bound, self._key = [step.relation], None
         if step.kind == "filter" or step.inside:
@@ -83,6 +86,12 @@ class _Walk:
             "exchange": cost.exchange,
             "seconds": float(f"{cost.seconds:.3g}"),
         }
+
+    def _compared(self, number: int, step: LookupStep) -> str:
+        """Why the lookup's rows are compared one by one; empty where they aren't."""
+        known = self._statistics
+        rows = float(self._path.rows_before(number) or 1), known.table_rows(step.source)
+        return why_compared(self._graph, known, step.on, [step.relation], step.kind, rows)
 
     def _arranged(self, step: LookupStep) -> Arrangement:
         part = self._inner.get(step.relation)

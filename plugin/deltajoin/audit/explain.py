@@ -21,6 +21,7 @@ from deltajoin.audit.estimates import path_estimates
 from deltajoin.audit.operators import operators
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.accelerated import why_compared
 from deltajoin.planner.arms import arms
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
@@ -89,6 +90,12 @@ def _full(graph: JoinGraph, full: FullQuery, statistics: Statistics) -> dict[str
         assert join.left is not None  # noqa: S101 - a join has two sides
         assert join.right is not None  # noqa: S101
         way = cost.way(join.kind, join.left, join.right)
+        on = [p.sql for e in join.edges if not e.implied for p in e.predicates]
+        right, rows = (
+            _names(full.hypergraph, join.right.relations),
+            (join.left.rows, join.right.rows),
+        )
+        served = join.right.relations in dict(full.accelerated)
         joins.append(
             {
                 "source": estimator.source(join.relations),
@@ -96,6 +103,9 @@ def _full(graph: JoinGraph, full: FullQuery, statistics: Statistics) -> dict[str
                 "exchanged": [
                     _names(full.hypergraph, getattr(join, side).relations) for side in way.exchanged
                 ],
+                "compared": ""
+                if served
+                else why_compared(graph, statistics, on, right, join.kind, rows),
             }
         )
     return {

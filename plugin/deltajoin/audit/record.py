@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deltajoin.catalog.target import TargetCommit
-from deltajoin.delta.history import committed_record
+from deltajoin.contract import committed_record
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class AuditRecord:
     phase (`runtime/stopwatch.py`), `seconds` all of them: to the end, but only up to the write
     in a record that was made anew from the commit. `frontier` maps a source to the version
     consumed. `shadow` is what mode shadow compared: rows of the query, rows that differ (none),
-    tolerances of float columns. `derived` are the sources that are subqueries: groups touched,
+    tolerances of float columns. `target_version` is what the epoch made, `target_previous` what
+    its plan saw. `derived` are the sources that are subqueries: groups touched,
     rows of their change, paths. `hidden` are columns that the table holds beside `columns`;
     None where there are none. `rules` is the version of the rules by which it ran, None before
     they had one. `written` tells how a rebuild was written, by "difference" or "overwrite",
@@ -57,6 +58,7 @@ class AuditRecord:
     rules: int | None = None
     evidence: Mapping[str, Any] | None = None
     target_version: int | None = None
+    target_previous: int | None = None
     run_id: str | None = None
     started_at: str | None = None
     committed_at: str | None = None

@@ -184,16 +184,21 @@ def _way(join: Mapping[str, Any]) -> str:
     else:
         sides = [f"{{{', '.join(side)}}}" for side in join["exchanged"]]
         way = "exchange " + " and ".join(sides) if sides else "no exchange"
-    return f" by {join['source']}; {way}"
+    return f" by {join['source']}; {way}{_compared(join)}"
+
+
+def _compared(told: Mapping[str, Any]) -> str:
+    """Why no accelerator serves a join or lookup; empty where none is asked for."""
+    return f"; {told['compared']}" if told.get("compared") else ""
 
 
 def _expected(step: Mapping[str, Any]) -> str:
     """What is expected of one lookup of a path; empty where nothing is estimated."""
     if "source" not in step:
-        return str(step.get("arrangement", ""))
+        return f"{step.get('arrangement', '')}{_compared(step)}".removeprefix("; ")
     return (
         f"{step['fan_out']:,.4g} a row by {step['source']}; {step['arrangement']}; "
-        f"{step['exchange']}"
+        f"{step['exchange']}{_compared(step)}"
     )
 
 

@@ -2,7 +2,8 @@
 
 Every epoch in the history must have an audit file that says the same, every audit file of an epoch
 that the history still reaches must have its commit, epochs must be consecutive, and nobody else may
-have changed rows since the last epoch. Findings carry a code; none means verified.
+have changed rows since the last epoch, or while one was made and no rebuild came after it. Findings
+carry a code; none means verified.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import from_commit
 from deltajoin.catalog import TargetState
+from deltajoin.contract import committed_record
 from deltajoin.delta.format import digest
-from deltajoin.delta.history import committed_record, epochs_of
+from deltajoin.delta.history import epochs_of, stood_on
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,19 @@ def verify(state: TargetState) -> tuple[Finding, ...]:
     ledger = Ledger(state.location)
     committed: dict[int, dict[str, Any]] = {}
     findings: list[Finding] = []
-    ours_seen = False
+    stands_on, healed = -1, False
     for commit in state.commits:
         record = committed_record(commit.user_metadata)
         if record is not None:
-            ours_seen = True
+            stands_on = commit.version if healed else stood_on(commit, record)
+            healed = healed or record["strategy"] == "full"
             epoch = int(record["epoch"])
             if epoch in committed:
                 findings.append(Finding("EPOCH_TWICE", f"epoch {epoch}", "committed twice"))
             committed[epoch] = from_commit(commit, state.location).to_dict()
-        elif commit.data_change and not ours_seen:
-            text = f"{commit.operation} changed rows after the last epoch"
+        elif commit.data_change and commit.version > stands_on:
+            when = f"while epoch {min(committed)} was made" if committed else "after the last epoch"
+            text = f"{commit.operation} changed rows {when}"
             findings.append(Finding("TARGET_FOREIGN_WRITE", f"version {commit.version}", text))
     for epoch in sorted(committed):
         findings += _check_epoch(ledger, epoch, committed[epoch])

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 
 from deltajoin.catalog import Column, TableState, TargetState, overlap
+from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.delta.clock import at_clock, clock_moved, moment_of, reads_clock, stamp_columns_at
 from deltajoin.delta.derived import (
     Described,
@@ -38,7 +39,7 @@ from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
-from deltajoin.delta.plan import UNDER_A_VIEW, DeltaPlan, Rebuild, Target, fingerprint
+from deltajoin.delta.plan import DeltaPlan, Rebuild, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.sources import dear, reach, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
@@ -336,6 +337,8 @@ def _target(
         hidden=hidden,
         stamps=graph.stamps if graph else (),
         exactly=told_apart(graph, described.types) if graph else (),
+        version=-1 if inputs.target is None else inputs.target.version,
+        table_id=None if inputs.target is None else inputs.target.table_id,
     )
 
 

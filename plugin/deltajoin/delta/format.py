@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from deltajoin.contract import FORMAT
 from deltajoin.model import Model
 
-FORMAT = 1
 #: Version of the rules that decide which rows a query has. One that is mended so that rows may
 #: differ raises it: a target that was built by another version is rebuilt once (RULES_CHANGED).
 #:

@@ -2,25 +2,24 @@
 
 Refused here, before anything else is planned: a table that deltajoin did not make, a target of
 another model, one written by a newer format, and rows or columns that something else changed since
-the last epoch. Only mode full rebuilds over the last: losing what someone else wrote is a decision
-of the user. Commits that change no rows (OPTIMIZE, VACUUM, table properties) are no foreign write.
+the plan of the last epoch. Only mode full rebuilds over the last: losing what someone else wrote is
+a decision of the user. Commits that change no rows (OPTIMIZE, VACUUM, table properties) are no
+foreign write.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from deltajoin.catalog import TargetCommit, TargetState
-from deltajoin.delta.format import FORMAT
+from deltajoin.contract import FORMAT, committed_record
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
 from deltajoin.names import COUNT
 
-METADATA_KEY = "deltajoin"
 Record = Mapping[str, Any]
 
 
@@ -48,14 +47,20 @@ def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
     properties = dict(state.properties)
     _check_owner(properties, model.name, model.target)
     foreign: str | None = None
+    last: Record | None = None
+    stands_on = -1
     for commit in state.commits:
         record = committed_record(commit.user_metadata)
-        if record is not None:
+        if record is not None and last is None:
             _check_format(int(record.get("format", 0)), model.target)
-            _check_foreign(foreign or _other_columns(state, record), model)
-            return LastEpoch(record, int(record["epoch"]))
-        if commit.data_change and foreign is None:
+            last, stands_on = record, stood_on(commit, record)
+        elif commit.data_change and foreign is None:
             foreign = f"{commit.operation} at version {commit.version} changed rows of the target"
+        if last is not None and commit.version - 1 <= stands_on:
+            break
+    if last is not None:
+        _check_foreign(foreign or _other_columns(state, last), model)
+        return LastEpoch(last, int(last["epoch"]))
     _check_foreign(foreign, model)
     number = state.transaction(f"deltajoin:{model.name}")
     if number is None:
@@ -94,15 +99,9 @@ def epochs_of(state: TargetState | None) -> Iterator[tuple[TargetCommit, dict[st
             yield commit, record
 
 
-def committed_record(metadata: str | None) -> dict[str, Any] | None:
-    """The record in a commit's metadata; None for a commit that is not ours."""
-    if not metadata or f'"{METADATA_KEY}"' not in metadata:
-        return None
-    try:
-        record = json.loads(metadata).get(METADATA_KEY)
-    except (ValueError, AttributeError):
-        return None
-    return record if isinstance(record, dict) and "epoch" in record else None
+def stood_on(commit: TargetCommit, record: Record) -> int:
+    """The version of the target that an epoch was made for; the one before it, as most are."""
+    return int(record.get("target_previous", commit.version - 1))
 
 
 def _check_owner(properties: Mapping[str, str], model: str, place: str) -> None:

@@ -13,8 +13,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from deltajoin.contract import FORMAT
 from deltajoin.delta.derived import DerivedPlan
-from deltajoin.delta.format import FORMAT, RULES, canonical_json, digest, noop_hash
+from deltajoin.delta.format import RULES, canonical_json, digest, noop_hash
 from deltajoin.delta.layout import Layout
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.state import GroupState
@@ -24,9 +25,6 @@ from deltajoin.planner.full_query import FullQuery
 from deltajoin.planner.statistics import Sketches, Statistics
 from deltajoin.sql.dialect import spelled
 from deltajoin.sql.stamps import masked
-
-#: Kinds of targets whose table lies under a view in a catalog.
-UNDER_A_VIEW = ("bag", "grouped")
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,8 @@ class Target:
     multiplicity), plain (rebuilt only; columns are known to Spark alone), grouped (one row per key,
     with `hidden` columns that a user does not see, as may be whole rows). A bag may have such too.
     `stamps` stand among the columns and are none of the row: they are written with it, by the clock
-    of the epoch.
+    of the epoch. `version` and `table_id` are what the plan saw, on which the run stands; -1 and
+    None before there is a table.
     """
 
     place: str
@@ -52,6 +51,8 @@ class Target:
     stamps: tuple[Stamp, ...] = ()
     exactly: tuple[str, ...] = ()
     layout: Layout = Layout()
+    version: int = -1
+    table_id: str | None = None
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ class Target:
     def to_dict(self) -> dict[str, Any]:
         """The target as plain values; `hidden`, stamps and layout only where there are some."""
         plain = asdict(self) | {"layout": self.layout.to_dict() if self.layout != Layout() else {}}
-        for seldom in ("hidden", "exactly", "stamps", "layout"):
+        for seldom in ("hidden", "exactly", "stamps", "layout", "table_id"):
             if not plain[seldom]:
                 del plain[seldom]
         return plain | ({"visible": self.visible} if self.stamps else {})
@@ -74,12 +75,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Shadow:
-    """A comparison before the write: the target's version to start from, and its float columns.
+    """A comparison before the write.
 
     `floats` are (column, tolerance): values a, b agree if |a - b| <= tolerance * max(1, |a|, |b|).
     """
 
-    version: int
     floats: tuple[tuple[str, float], ...]
 
 

@@ -25,4 +25,4 @@ def with_shadow(plan: DeltaPlan, target: TargetState | None) -> DeltaPlan:
         for column in target.columns
         if column.type in TOLERANCES and column.name in plan.target.columns
     )
-    return replace(plan, shadow=Shadow(target.version, floats))
+    return replace(plan, shadow=Shadow(floats))

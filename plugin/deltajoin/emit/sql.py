@@ -193,7 +193,7 @@ def _shadow(
     by_delta = Views(replace(plan, sources=tuple(replace(s, plain=()) for s in plan.sources)))
     scans = [by_delta.scan(s.source, s.version) for s in plan.sources]
     known = [views.scan(source, version) for source, version in opened]
-    before = Scan(TARGET_BEFORE, plan.target.location, plan.shadow.version)
+    before = Scan(TARGET_BEFORE, plan.target.location, plan.target.version)
     return ShadowProgram(
         scans=(*(scan for scan in scans if scan not in known), before),
         comparisons=comparisons(

@@ -33,6 +33,30 @@ def candidates(
     """
     if rows[0] * rows[1] < choose.FEW_PAIRS:  # most joins: nothing is parsed for them
         return None
+    return accelerated(on, *_join(graph, statistics, on, right, kind, rows))
+
+
+def why_compared(
+    graph: JoinGraph,
+    statistics: Statistics,
+    on: Sequence[str],
+    right: Iterable[str],
+    kind: str,
+    rows: tuple[float, float],
+) -> str:
+    """Why no accelerator serves a join (as for `candidates`); empty where no condition asks."""
+    return choose.why_compared(on, *_join(graph, statistics, on, right, kind, rows))
+
+
+def _join(
+    graph: JoinGraph,
+    statistics: Statistics,
+    on: Sequence[str],
+    right: Iterable[str],
+    kind: str,
+    rows: tuple[float, float],
+) -> tuple[Sides, Sizes]:
+    """A join's sides and sizes."""
 
     def source(column: exp.Column) -> tuple[str, str]:
         relation = graph.by_name.get(column.table)
@@ -47,7 +71,7 @@ def candidates(
             # Nobody knows: a key with many rows is dearer than candidates in vain.
             found = rows[1] ** 0.5 if isinstance(key, exp.Column) else rows[1]
         per_key /= max(1.0, found)
-    return accelerated(on, sides, Sizes(*rows, per_key))
+    return sides, Sizes(*rows, per_key)
 
 
 def accelerated_joins(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.names import quote
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.read import materialised, open_statements
-from deltajoin.runtime.target import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def _change(
     if rows is None and program.get("crossing") is not None:
         touched, change_rows[view] = None, _rows(spark, program["crossing"])
     elif rows is not None:
-        rows.createOrReplaceTempView(quoted(program["rows"]))
+        rows.createOrReplaceTempView(quote(program["rows"]))
         keyed = program["touched"] is not None
         touched = _rows(spark, program["touched"]) if keyed else None
         if touched:

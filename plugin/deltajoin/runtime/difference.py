@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.names import OPERATION, WEIGHT
 from deltajoin.runtime.read import Counter, materialised
 from deltajoin.runtime.target import read_stored
 
@@ -47,12 +48,11 @@ def find_difference(
 def counted_columns(kind: str) -> dict[str, str]:
     """What is counted over the rows to write of a target: by operation, or by weight."""
     if kind in _BY_WEIGHT:
-        weight = "__deltajoin_weight"
         return {
-            "insert": f"coalesce(sum(greatest({weight}, 0)), 0)",
-            "delete": f"coalesce(sum(greatest(-{weight}, 0)), 0)",
+            "insert": f"coalesce(sum(greatest({WEIGHT}, 0)), 0)",
+            "delete": f"coalesce(sum(greatest(-{WEIGHT}, 0)), 0)",
         }
-    return {name: f"count_if(__deltajoin_operation = '{name}')" for name in _OPERATIONS}
+    return {name: f"count_if({OPERATION} = '{name}')" for name in _OPERATIONS}
 
 
 def counts_of(found: dict[str, int]) -> dict[str, int]:

@@ -16,9 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.errors import DeltaJoinError
+from deltajoin.names import COUNT, SHOWN, quote
 from deltajoin.runtime.failures import translate
-from deltajoin.runtime.target import COUNT, SHOWN, UNDER_A_VIEW, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,8 +136,8 @@ def _sides(
     target: dict[str, Any],
 ) -> tuple[DataFrame, DataFrame]:
     """The figures of our rows that a user sees, and of the text's."""
-    weight = quoted(COUNT) if target["kind"] == "bag" else "1L"
-    shown = ours.where(quoted(SHOWN)) if SHOWN in target.get("hidden", ()) else ours
+    weight = quote(COUNT) if target["kind"] == "bag" else "1L"
+    shown = ours.where(quote(SHOWN)) if SHOWN in target.get("hidden", ()) else ours
     return _figures(shown, columns, rounded, weight), _figures(written, columns, rounded, "1L")
 
 
@@ -175,7 +176,7 @@ def _figures(
 
     inexact = [rounded and any(f in kind for f in _FLOATS) for _, kind in columns]
     exact = [
-        f"cast({quoted(name)} AS string)" if any(k in kind for k in _NO_HASH) else quoted(name)
+        f"cast({quote(name)} AS string)" if any(k in kind for k in _NO_HASH) else quote(name)
         for (name, kind), left_out in zip(columns, inexact, strict=True)
         if not left_out
     ]
@@ -186,7 +187,7 @@ def _figures(
     }
     for i, (name, kind) in enumerate(columns):
         if rounded and kind in _FLOATS:
-            value = f"CAST({quoted(name)} AS double)"
+            value = f"CAST({quote(name)} AS double)"
             finite = f"if(abs({value}) < double('Infinity'), {value}, 0D) * {weight}"
             sums |= {
                 f"f_{i}_null": f"if({value} IS NULL, {weight}, 0L)",

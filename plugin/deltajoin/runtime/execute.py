@@ -6,23 +6,25 @@
     shadow       as incremental; before the MERGE its outcome is compared with the whole query
 
 The commit carries model and epoch as Delta's transaction id, so a second commit of the epoch can't
-happen, and the whole record as its metadata. Delta skips a repeated transaction silently: what the
-history says afterwards decides who committed the epoch.
+happen, and the whole record as its metadata. Delta skips a repeated transaction silently: what was
+committed since the plan decides whose the epoch is, and whether it stands on the rows of its plan.
 
 Caller: gives a job (`emit.job.describe_job`) and a session; gets the record of the commit.
 """
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.contract import metadata_of
 from deltajoin.errors import DeltaJoinError
+from deltajoin.names import OPERATION, WEIGHT
 from deltajoin.runtime import target as targets
+from deltajoin.runtime.commits import commits_since, last_commit, overtaken, refuse_changed
 from deltajoin.runtime.derived import derive
 from deltajoin.runtime.difference import counted_columns, counts_of, find_difference, why_overwrite
 from deltajoin.runtime.evidence import Circumstances, Proof, by_own_text, hold_against
@@ -51,7 +53,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OnStep = Callable[[str, dict[str, Any]], None]
-METADATA_KEY = "deltajoin"
+#: How often a commit is tried that OPTIMIZE or the like has come before.
+_TRIES = 3
 #: Of a target, what the record holds where there is some.
 _SELDOM = ("hidden", "layout")
 
@@ -71,8 +74,9 @@ def execute(
         {"record": what the commit carries, "version": the target's, "location": its folder}.
 
     Raises:
-        DeltaJoinError: KEY_VIOLATED, TARGET_DRIFT, SHADOW_MISMATCH, CONCURRENT_RUN,
-            SOURCE_FILES_MISSING, SPARK_ANALYSIS, SPARK_FAILED; nothing is committed then.
+        DeltaJoinError: KEY_VIOLATED, TARGET_DRIFT, TARGET_CHANGED, SHADOW_MISMATCH, CONCURRENT_RUN,
+            SOURCE_FILES_MISSING, SPARK_ANALYSIS, SPARK_FAILED. Nothing is committed then, but where
+            the target was changed in the very moment of the write; its next plan knows that.
     """
     told = on_step or (lambda name, info: None)
     return _Run(spark, job, told, watch or Stopwatch()).execute()
@@ -89,6 +93,9 @@ class _Run:
         self.on_step = on_step
         self.started = time.time()
         self.run_id = uuid.uuid4().hex
+        #: The versions of the target that this run stands on, and that it wrote.
+        self.previous: int = self.target.get("version", -1)
+        self.committed: int | None = None
         self.caller = spark
         self.shadow: dict[str, Any] | None = None
         self.written: dict[str, str] = {}
@@ -105,6 +112,7 @@ class _Run:
     def execute(self) -> dict[str, Any]:
         try:
             self._write()
+            targets.show(self.spark, self.target, self.plan["strategy"] == "full")
         finally:
             if self.proof is not None:
                 self.proof.rows.unpersist()
@@ -155,24 +163,12 @@ class _Run:
             self.on_step("changes_materialised", {})
             return self._commit_merge(counts, None)
         self.on_step("changes_materialised", {})
-        metadata = self._metadata({}, None)
-        self.watch.begin("write", f"of {self.target['place']}")
-        self.on_step("before_merge", {})
         layout = self.target.get("layout", {})
-        with explained(f"write of {self.target['place']}"):
-            (
-                rows.write.format("delta")
-                .mode("overwrite")
-                .partitionBy(*layout.get("partition_by", ()))
-                .option("overwriteSchema", "true")
-                .option("txnAppId", _app(self.plan))
-                .option("txnVersion", str(self.plan["epoch"]))
-                .option("userMetadata", metadata)
-                .save(self.target["location"])
-            )
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer = writer.partitionBy(*layout.get("partition_by", ()))
+        self._commit(lambda: writer.save(self.target["location"]), {}, None)
+        with explained(f"layout of {self.target['place']}"):
             targets.cluster(self.spark, targets.by_location(self.target["location"]), layout)
-        if self.target["name_parts"]:
-            targets.show(self.spark, self.target)
 
     def _is_by_difference(self, rows: DataFrame) -> bool:
         """True where the plan says so and the rows are still such as the target holds."""
@@ -254,12 +250,29 @@ class _Run:
 
     def _commit_merge(self, counts: dict[str, int], lookups: Lookups | None) -> None:
         merge = self._merge_text(sum(counts.values()))
-        metadata = self._metadata(counts, lookups)
-        self.watch.begin("write", f"of {sum(counts.values()):,} rows into {self.target['place']}")
+        self._commit(lambda: self.spark.sql(merge), counts, lookups)
+
+    def _commit(
+        self, write: Callable[[], Any], counts: dict[str, int], lookups: Lookups | None
+    ) -> None:
+        """Commit the epoch by one statement; once more where only maintenance came between."""
+        place, epoch = self.target["place"], self.plan["epoch"]
         self.on_step("before_merge", {"rows": counts})
-        marks = commit_marks(self.spark, _app(self.plan), self.plan["epoch"], metadata)
-        with explained(f"merge into {self.target['place']}"), marks:
-            self.spark.sql(merge)
+        told = f"of {sum(counts.values()):,} rows into {place}" if counts else f"of {place}"
+        for left in reversed(range(_TRIES)):
+            self._check_target(replaced=not counts and self.plan["mode"] == "full")
+            marks = commit_marks(
+                self.spark, _app(self.plan), epoch, self._metadata(counts, lookups)
+            )
+            self.watch.begin("write", told)
+            try:
+                with explained(f"write of {place}"), marks:
+                    write()
+                break
+            except DeltaJoinError as error:
+                if error.code != "CONCURRENT_RUN" or not left:
+                    raise
+        self.committed = last_commit(self.spark)
 
     def _merge_text(self, rows: int) -> str:
         """The MERGE of so many rows, which looks for them within the ranges of their keys."""
@@ -299,9 +312,9 @@ class _Run:
 
         keyed = self.target["kind"] != "bag"
         extra = (
-            functions.lit("").alias("__deltajoin_operation")
+            functions.lit("").alias(OPERATION)
             if keyed
-            else functions.lit(0).cast("bigint").alias("__deltajoin_weight")
+            else functions.lit(0).cast("bigint").alias(WEIGHT)
         )
         rows = targets.read_stored(self.spark, self.target).limit(0)
         rows.select("*", extra).createOrReplaceTempView("to_write")
@@ -321,6 +334,7 @@ class _Run:
             "rules": plan["rules"],
             "model": plan["model"],
             "target": self.target["place"],
+            "target_previous": self.previous,
             "epoch": plan["epoch"],
             "strategy": plan["strategy"],
             "reason": plan["reason"],
@@ -365,7 +379,7 @@ class _Run:
             record["warnings"] += self.proof.warnings
         elif plan.get("differs"):
             record["evidence"] = {"differs": plan["differs"]}
-        return json.dumps({METADATA_KEY: record}, sort_keys=True, ensure_ascii=False)
+        return metadata_of(record)
 
     def _clock(self) -> dict[str, Any]:
         """The clock of the epoch, and the stamps of the rows that it writes."""
@@ -387,30 +401,32 @@ class _Run:
             "paths": [_path_record(*pair) for pair in pairs],
         }
 
+    def _check_target(self, replaced: bool) -> None:
+        """Refuse to write where someone has changed the target's rows since the plan; an overwrite
+        that was asked for takes the place of whatever is there."""
+        with explained(f"commits of {self.target['place']}"):
+            commits = commits_since(self.spark, self.target["location"], self.previous)
+        if not replaced:
+            refuse_changed(commits, self.plan["epoch"], self.target["place"])
+        self.previous += len(commits)
+
     def _verify(self) -> dict[str, Any]:
-        table = targets.by_location(self.target["location"])
-        with explained(f"history of {self.target['place']}"):
-            history = self.spark.sql(f"DESCRIBE HISTORY {table} LIMIT 20").collect()
-        for row in history:
-            record = _record_of(row["userMetadata"])
-            if record is None or record["epoch"] != self.plan["epoch"]:
-                continue
-            if record["run_id"] == self.run_id:
-                return {
-                    "record": record,
-                    "version": int(row["version"]),
-                    "location": self.target["location"],
-                }
-            raise DeltaJoinError(
-                "CONCURRENT_RUN",
-                f"epoch {self.plan['epoch']} was committed by another run",
-                where=self.target["place"],
-                remedy="Nothing is lost; run again to consume what came later.",
-            )
+        """The commit of the epoch, found to be ours and to follow the rows of its plan."""
+        epoch, place, location = self.plan["epoch"], self.target["place"], self.target["location"]
+        with explained(f"commits of {place}"):
+            found = self.committed is not None and self.committed > self.previous
+            last = self.committed if found else None
+            commits = commits_since(self.spark, location, self.previous, last)
+        for commit in commits:
+            if commit.record is not None and commit.record.get("run_id") == self.run_id:
+                refuse_changed(commits[: commits.index(commit)], epoch, place)
+                return {"record": commit.record, "version": commit.version, "location": location}
+        if any(commit.record and commit.record["epoch"] >= epoch for commit in commits):
+            raise overtaken(epoch, place)
         raise DeltaJoinError(
             "COMMIT_MISSING",
-            f"the target's history does not show epoch {self.plan['epoch']}",
-            where=self.target["place"],
+            f"the target's history does not show epoch {epoch}",
+            where=place,
             remedy="Run again.",
         )
 
@@ -455,10 +471,3 @@ def _surprises(paths: list[dict[str, Any]]) -> list[str]:
         for path in paths
         if path["expected_empty"] and path["rows_out"]
     ]
-
-
-def _record_of(metadata: str | None) -> dict[str, Any] | None:
-    if not metadata or f'"{METADATA_KEY}"' not in metadata:
-        return None
-    record = json.loads(metadata).get(METADATA_KEY)
-    return record if isinstance(record, dict) and "epoch" in record else None

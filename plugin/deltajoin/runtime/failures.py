@@ -1,14 +1,14 @@
 """Spark's and Delta's exceptions as our errors: a code, the place, what to do.
 
-Messages of Spark can carry row values: only their first line is kept, shortened, with what may be a
-value left out. Of an error of Java that PySpark hands on as it is, the kind, Spark's name for it,
-the file and the kind of its root are told.
+Messages of Spark can carry row values: only their first line is kept, shortened, without what Spark
+put into it but for names of types, functions, columns and settings. Of an error of Java that
+PySpark hands on as it is, the kind, Spark's name for it, the file and the root's kind are told.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from deltajoin.errors import DeltaJoinError
@@ -33,6 +33,8 @@ _KIND = re.compile(r"^(?:Caused by)?: ([\w.$]+)(?:: (.*))?$", re.MULTILINE)
 _NAMED = re.compile(r"\[[A-Z][A-Z0-9_.]+\]")
 _FILE = re.compile(r"\S+\.(?:parquet|json|bin|crc)\b")
 _VALUE = re.compile(r"'.*'|(?<=The value )[^'\s]\S*")
+#: Of a message's parameters those that are no values: a type or setting, names in backticks.
+_NAME = re.compile(r'"[A-Z][A-Z0-9 <>,():_]*"|"spark\.[\w.]+"|"(true|false)"|(`[^`]*`\.?)+|\W?')
 _GONE = re.compile(
     r"FILE_NOT_EXIST|FileNotFoundException|DELTA_MISSING_CHANGE_DATA|"
     r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSION_NOT_CONTIGUOUS|"
@@ -67,32 +69,51 @@ def translate(error: Exception, where: str) -> DeltaJoinError:
     if _GONE.search(text):
         return DeltaJoinError(
             "SOURCE_FILES_MISSING",
-            f"a file that this run needs is gone: {_first_line(error)}",
+            f"a file that this run needs is gone: {_told(error)}",
             where=where,
             remedy="Run again; if it stays, run once with mode full.",
         )
-    code, told = "SPARK_FAILED", _without_values(_first_line(error))
+    code, told = "SPARK_FAILED", _told(error)
     if "AnalysisException" in text or "ParseException" in text:
-        code, told = "SPARK_ANALYSIS", _first_line(error)
+        code, told = "SPARK_ANALYSIS", _first_line(str(error)) or type(error).__name__
     return DeltaJoinError(code, told, where=where, remedy="See Spark's log.")
 
 
-def _first_line(error: Exception) -> str:
+def _told(error: Exception) -> str:
+    """The first line of what went wrong, without values of rows."""
     text = str(error).strip()
     if text.startswith(_JAVA) and (kinds := _KIND.findall(text)):
         return _java_error(kinds)
-    lines = text.splitlines() or [type(error).__name__]
-    return lines[0][:300]
+    return _first_line(_without_values(text, _parameters(error))) or type(error).__name__
 
 
-def _without_values(message: str) -> str:
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0][:300]
+
+
+def _parameters(error: Exception) -> list[str]:
+    """What Spark put into the text of an error, longest first; empty for another error."""
+    found = getattr(error, "getMessageParameters", dict)() or {}
+    return sorted(map(str, found.values()), key=len, reverse=True)
+
+
+def _without_values(message: str, parameters: Sequence[str] = ()) -> str:
     """A message of a run without what may be a row's value.
 
     Example:
         >>> _without_values("[OVERFLOW] The value 12L of the type 'x' is no 'y' of `k`.")
         "[OVERFLOW] The value ... of the type '...' of `k`."
+        >>> _without_values('[ILLEGAL_DAY] Illegal day: a b of "DATE".', ["a b", '"DATE"'])
+        '[ILLEGAL_DAY] Illegal day: ... of "DATE".'
     """
-    return _VALUE.sub(lambda found: "'...'" if found[0][0] == "'" else "...", message)
+    named = _NAMED.match(message)
+    start = named.end() if named else 0
+    told = message[start:]
+    for value in parameters:
+        if not _NAME.fullmatch(value):
+            told = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "...", told)
+    told = _VALUE.sub(lambda found: "'...'" if found[0][0] == "'" else "...", told)
+    return message[:start] + told
 
 
 def _java_error(kinds: list[tuple[str, str]]) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RESULT_PREFIX = "deltajoin-result: "
 
@@ -19,9 +22,12 @@ def main(plan: dict[str, Any], program: dict[str, Any]) -> None:
     from pyspark.sql import SparkSession
 
     from deltajoin.runtime.execute import execute
+    from deltajoin.runtime.failures import explained
 
     spark = SparkSession.builder.appName(f"deltajoin {plan['model']}").getOrCreate()
     try:
+        with explained("tables of the plan"):
+            check_tables(spark, plan)
         result = execute(spark, {"plan": plan, "program": program})
     except DeltaJoinError as error:
         print(RESULT_PREFIX + json.dumps({"error": error.to_dict()}), flush=True)
@@ -30,3 +36,28 @@ def main(plan: dict[str, Any], program: dict[str, Any]) -> None:
     finally:
         spark.stop()
     print(RESULT_PREFIX + json.dumps(result), flush=True)
+
+
+def check_tables(spark: SparkSession, plan: dict[str, Any]) -> None:
+    """Refuse a plan whose tables have been dropped and created again since it was made: their
+    versions count from 0 again.
+
+    Raises:
+        DeltaJoinError: TABLE_REPLACED.
+    """
+    from deltajoin.runtime.target import by_location
+
+    target = {"location": plan["target"]["location"], "id": plan["target"].get("table_id")}
+    planned = {**plan["frontier"], "the target": target}
+    static = plan.get("static", {})
+    for name, at in sorted(planned.items()):
+        if at["id"] is None or name in static:
+            continue
+        (found,) = spark.sql(f"DESCRIBE DETAIL {by_location(at['location'])}").collect()
+        if found["id"] != at["id"]:
+            raise DeltaJoinError(
+                "TABLE_REPLACED",
+                f"table {at['id']} was planned with, now {found['id']} stands in its place",
+                where=f"{name}: {at['location']}",
+                remedy="Plan again.",
+            )

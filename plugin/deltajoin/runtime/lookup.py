@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.names import PATH, quote
 from deltajoin.runtime.read import Counter
-from deltajoin.runtime.target import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_PATH = "__deltajoin_path"
 
 
 @dataclass
@@ -73,9 +71,9 @@ def start_lookups(
         if not frames:
             continue
         union = reduce(lambda a, b: a.unionAll(b), frames)
-        union.createOrReplaceTempView(quoted(part["view"]))
+        union.createOrReplaceTempView(quote(part["view"]))
         live = [number for number in part["paths"] if by_number[number].change_rows]
-        figures = [f"count_if(`{_PATH}` = {number})" for number in live]
+        figures = [f"count_if(`{PATH}` = {number})" for number in live]
         members = [by_number[number] for number in live]
         view, frame = _chain(spark, part["statements"], members, figures)
         ends[view] = frame
@@ -100,5 +98,5 @@ def _chain(
             frame = counter.watch(frame)
             for name, run in zip(columns, runs, strict=True):
                 run.counters.append((statement["relation"], counter, name))
-        frame.createOrReplaceTempView(quoted(statement["view"]))
+        frame.createOrReplaceTempView(quote(statement["view"]))
     return statements[-1]["view"], frame

@@ -17,8 +17,9 @@ from datetime import datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.names import quote
 from deltajoin.runtime.failures import explained
-from deltajoin.runtime.target import literal, quoted
+from deltajoin.runtime.target import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +109,7 @@ class Narrowing:
     def of_target(self, view: str, rows: int, stored: DataFrame, key: list[str]) -> str:
         """The condition that rows of the target `t` have keys of a materialised view of so many
         rows, or without a key some columns alike; empty where none can be told."""
-        held = self._spark.table(quoted(view))
+        held = self._spark.table(quote(view))
         both = [name for name in stored.columns if name in held.columns]
         kinds = {name: _kind(stored, name) for name in key or both}
         wanted = [name for name, kind in kinds.items() if kind and kind == _kind(held, name)]
@@ -121,7 +122,7 @@ class Narrowing:
         most = max(ranges, key=lambda each: len(ranges[each].values))
         conditions, used = [], self.used.setdefault("target", {})
         for (_, name), each in ranges.items():
-            column, used[name] = f"`t`.{quoted(name)}", {"ranges": len(each.ranges)}
+            column, used[name] = f"`t`.{quote(name)}", {"ranges": len(each.ranges)}
             if (view, name) == most and each.values:
                 used[name]["values"] = len(each.values)
                 conditions.append(each.listed(column))
@@ -152,7 +153,7 @@ class Narrowing:
         return [(view, name) for view, name in key["held"] if self._held[view]]
 
     def _kind(self, view: str, name: str) -> str:
-        return _kind(self._spark.table(quoted(view)), name)
+        return _kind(self._spark.table(quote(view)), name)
 
     def _open(self, scan: dict[str, Any]) -> None:
         conditions = []
@@ -161,15 +162,15 @@ class Narrowing:
             known = [self._ranges[each] for each in values if each in self._ranges]
             if known and len(known) == len(values) and self._common_type(scan["of"], key):
                 together = reduce(_united, known)
-                column, bound = quoted(key["column"]), key["bound"]
+                column, bound = quote(key["column"]), key["bound"]
                 one = together.bounded(column, bound) if bound else together.condition(column)
                 conditions.append(one)
                 used = self.used.setdefault(scan["table"], {})
                 used[key["column"]] = {"ranges": 1 if bound else len(together.ranges)}
-        rows = self._spark.table(quoted(scan["of"]))
+        rows = self._spark.table(quote(scan["of"]))
         if conditions:
             rows = rows.where(" AND ".join(conditions))
-        rows.createOrReplaceTempView(quoted(scan["view"]))
+        rows.createOrReplaceTempView(quote(scan["view"]))
 
 
 def ranges_of(
@@ -188,7 +189,7 @@ def ranges_of(
     for view in sorted({view for view, _ in wanted if rows[view] <= _TAKEN}):
         names = [name for of, name in wanted if of == view]
         values = [_value(name, wanted[view, name]) for name in names]
-        taken = spark.table(quoted(view)).selectExpr(*values).collect()
+        taken = spark.table(quote(view)).selectExpr(*values).collect()
         for at, name in enumerate(names):
             known = {row[at] for row in taken}
             parts = [(value, value) for value in known if value is not None]
@@ -220,12 +221,12 @@ def _ranges(kind: str, parts: list[tuple[Any, Any]], nulls: bool) -> Ranges | No
 
 
 def _value(name: str, kind: str) -> str:
-    return _AS_INTEGER.get(kind, "{}").format(quoted(name))
+    return _AS_INTEGER.get(kind, "{}").format(quote(name))
 
 
 def _summary(at: int, view: str, name: str, kind: str) -> str:
     """Rows (at, low, high, nulls) of a column: its least and greatest value in each part."""
-    column, rows = quoted(name), quoted(view)
+    column, rows = quote(name), quote(view)
     if kind == "string":
         return (
             f"SELECT {at} AS `at`, min({column}) AS `low`, max({column}) AS `high`, "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.names import COUNT, quote
 from deltajoin.runtime.failures import explained
-from deltajoin.runtime.target import COUNT, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,13 +75,13 @@ def open_scans(spark: SparkSession, scans: list[dict[str, Any]]) -> None:
                 frame = _as_often(frame) if scan["bag"] else frame
             else:
                 frame = _static(spark, scan["static"])
-            frame.createOrReplaceTempView(quoted(scan["view"]))
+            frame.createOrReplaceTempView(quote(scan["view"]))
 
 
 def open_statements(spark: SparkSession, statements: list[dict[str, Any]]) -> None:
     """Register each statement under its view name."""
     for statement in statements:
-        spark.sql(statement["sql"]).createOrReplaceTempView(quoted(statement["view"]))
+        spark.sql(statement["sql"]).createOrReplaceTempView(quote(statement["view"]))
 
 
 def materialise_changes(spark: SparkSession, feeds: list[dict[str, Any]]) -> dict[str, int]:
@@ -106,7 +106,7 @@ def materialised(
     """
     counter = Counter(view, columns)
     frame = counter.watch(spark.sql(sql)).localCheckpoint(eager=True)
-    frame.createOrReplaceTempView(quoted(view))
+    frame.createOrReplaceTempView(quote(view))
     return counter.read() or counter.over(frame)
 
 
@@ -120,13 +120,13 @@ def _open_raw(spark: SparkSession, feed: dict[str, Any]) -> None:
             .option("endingVersion", str(feed["last"]))
             .load(feed["location"])
         )
-        raw.createOrReplaceTempView(quoted(feed["raw_view"]))
+        raw.createOrReplaceTempView(quote(feed["raw_view"]))
     for read in feed["reads"]:
         if read["paths"]:
             rows = spark.read.schema(read["schema"]).parquet(*read["paths"])
         else:
             rows = _named_files(_version(spark, feed["location"], read["version"]), read)
-        rows.createOrReplaceTempView(quoted(read["view"]))
+        rows.createOrReplaceTempView(quote(read["view"]))
 
 
 def _named_files(version: DataFrame, read: dict[str, Any]) -> DataFrame:
@@ -148,7 +148,7 @@ def _as_often(rows: DataFrame) -> DataFrame:
     """The rows of a bag, each as often as its multiplicity says."""
     from pyspark.sql import functions
 
-    copies = functions.explode(functions.expr(f"sequence(1L, {quoted(COUNT)})"))
+    copies = functions.explode(functions.expr(f"sequence(1L, {quote(COUNT)})"))
     return rows.withColumn(COUNT, copies).drop(COUNT)
 
 

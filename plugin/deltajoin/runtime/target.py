@@ -9,29 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.contract import BACKING_SUFFIX, FORMAT, UNDER_A_VIEW
 from deltajoin.errors import DeltaJoinError
+from deltajoin.names import COUNT, SHOWN, quote
 from deltajoin.runtime.failures import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-BACKING_SUFFIX = "__deltajoin"
-COUNT = "__deltajoin_count"
-SHOWN = "__deltajoin_shown"
-UNDER_A_VIEW = ("bag", "grouped")
-FORMAT = 1
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _SPECIAL = set(" ,;{}()\n\t=")
 
 
-def quoted(name: str) -> str:
-    """An identifier in backticks."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def by_location(location: str) -> str:
     """A Delta folder as a table name."""
-    return "delta." + quoted(location)
+    return "delta." + quote(location)
 
 
 def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, model: str) -> None:
@@ -43,7 +35,7 @@ def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, 
         layout = target.get("layout", {})
         writer = rows.limit(0).writeTo(name).using("delta")
         if layout.get("partition_by"):
-            columns = [functions.col(quoted(name)) for name in layout["partition_by"]]
+            columns = [functions.col(quote(name)) for name in layout["partition_by"]]
             writer = writer.partitionedBy(*columns)
         properties = {
             "deltajoin.model": model,
@@ -63,7 +55,7 @@ def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, 
 def cluster(spark: SparkSession, name: str, layout: dict[str, Any]) -> None:
     """Give a table its clusters; an overwrite has taken them away."""
     if layout.get("clustered_by"):
-        columns = ", ".join(map(quoted, layout["clustered_by"]))
+        columns = ", ".join(map(quote, layout["clustered_by"]))
         spark.sql(f"ALTER TABLE {name} CLUSTER BY ({columns})")
 
 
@@ -100,7 +92,7 @@ def without_char(rows: DataFrame) -> DataFrame:
     for field in rows.schema.fields:
         if _CHAR in field.metadata:
             plain = {key: value for key, value in field.metadata.items() if key != _CHAR}
-            name = quoted(field.name)
+            name = quote(field.name)
             rows = rows.withColumn(
                 field.name, functions.col(name).alias(field.name, metadata=plain)
             )
@@ -112,14 +104,17 @@ def backing_name(target: dict[str, Any]) -> str:
     parts = list(target["name_parts"])
     if target["kind"] in UNDER_A_VIEW:
         parts[-1] += BACKING_SUFFIX
-    return ".".join(quoted(part) for part in parts)
+    return ".".join(quote(part) for part in parts)
 
 
-def show(spark: SparkSession, target: dict[str, Any]) -> None:
-    """Put the view over a backing table in a catalog; nothing to do for another target."""
-    if target["kind"] not in UNDER_A_VIEW:
+def show(spark: SparkSession, target: dict[str, Any], again: bool = True) -> None:
+    """Put the view over a backing table in a catalog, `again` also where there is one already;
+    nothing to do for another target."""
+    if target["kind"] not in UNDER_A_VIEW or not target["name_parts"]:
         return
-    name = ".".join(quoted(part) for part in target["name_parts"])
+    name = ".".join(quote(part) for part in target["name_parts"])
+    if not again and spark.catalog.tableExists(name):
+        return
     with explained(f"view {target['place']}"):
         rows = _shown_sql(target, backing_name(target))
         spark.sql(f"CREATE OR REPLACE VIEW {name} AS " + rows)
@@ -127,14 +122,14 @@ def show(spark: SparkSession, target: dict[str, Any]) -> None:
 
 def _shown_sql(target: dict[str, Any], table: str) -> str:
     """The rows that a user sees of a backing table."""
-    columns = ", ".join(quoted(column) for column in visible(target))
+    columns = ", ".join(quote(column) for column in visible(target))
     shown = f"SELECT {columns} FROM {table}"
     if target["kind"] == "bag":
         return shown + (
-            f" LATERAL VIEW explode(sequence(1, CAST({quoted(COUNT)} AS INT))) "
+            f" LATERAL VIEW explode(sequence(1, CAST({quote(COUNT)} AS INT))) "
             "`__deltajoin_copies` AS `__deltajoin_copy`"
         )
-    return shown + (f" WHERE {quoted(SHOWN)}" if SHOWN in target.get("hidden", ()) else "")
+    return shown + (f" WHERE {quote(SHOWN)}" if SHOWN in target.get("hidden", ()) else "")
 
 
 def visible(target: dict[str, Any]) -> list[str]:

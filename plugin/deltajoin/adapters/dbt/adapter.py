@@ -43,7 +43,7 @@ class DeltaJoinMixin(metaclass=AdapterMeta):
 
         from deltajoin.adapters.dbt.build import build
         from deltajoin.adapters.dbt.invocations import invocation
-        from deltajoin.runtime.target import BACKING_SUFFIX
+        from deltajoin.contract import BACKING_SUFFIX
 
         def give_way() -> None:
             backing = {"identifier": existing.identifier + BACKING_SUFFIX}

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise
+from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote, quote_dotted
 from deltajoin.runtime import target as targets
@@ -58,7 +59,7 @@ def check_free(spark: SparkSession, relation: Any, folder: str) -> None:
 def enter(spark: SparkSession, relation: Any, audit: Mapping[str, Any]) -> None:
     """Make the folder's table known to the catalog under the relation's name."""
     parts, kind = name_parts(relation), str(audit["kind"])
-    name, under = quote_dotted(parts), kind in targets.UNDER_A_VIEW
+    name, under = quote_dotted(parts), kind in UNDER_A_VIEW
     backing = targets.backing_name({"name_parts": parts, "kind": kind})
     if spark.catalog.tableExists(name) and _is_view(spark, name) != under:
         spark.sql(f"drop {'table' if under else 'view'} {name}")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from deltajoin.contract import BACKING_SUFFIX
 from deltajoin.names import quote, quote_dotted, split_dotted
-from deltajoin.runtime.target import BACKING_SUFFIX
 from deltajoin.sql.views import qualify_tables
 
 if TYPE_CHECKING:

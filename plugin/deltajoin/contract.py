@@ -1,0 +1,38 @@
+"""What the planner and the job on a cluster agree on; with `names` and `errors` it is shipped.
+
+Rule: only the standard library is imported here. The truth about an epoch is the record in the
+metadata of the target's commit, as JSON under the key `deltajoin`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+#: Version of what plans and records look like.
+FORMAT = 1
+#: Kinds of targets whose table lies under a view in a catalog, and the end of that table's name.
+UNDER_A_VIEW = ("bag", "grouped")
+BACKING_SUFFIX = "__deltajoin"
+_KEY = "deltajoin"
+
+
+def metadata_of(record: dict[str, Any]) -> str:
+    """The metadata of a commit that carries a record."""
+    return json.dumps({_KEY: record}, sort_keys=True, ensure_ascii=False)
+
+
+def committed_record(metadata: str | None) -> dict[str, Any] | None:
+    """The record in a commit's metadata; None for a commit that is not ours.
+
+    Example:
+        >>> committed_record(metadata_of({"epoch": 3})), committed_record("by hand")
+        ({'epoch': 3}, None)
+    """
+    if not metadata or f'"{_KEY}"' not in metadata:
+        return None
+    try:
+        record = json.loads(metadata).get(_KEY)
+    except (ValueError, AttributeError):
+        return None
+    return record if isinstance(record, dict) and "epoch" in record else None

@@ -1,0 +1,180 @@
+"""What others do to a target while a run is under way is found: before the write, or by the next.
+
+A row that someone deletes from the target is in none of the changes that a run reads. Unless it is
+found, it is gone for ever.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+import deltajoin
+from deltajoin.audit.verify import verify
+from deltajoin.runtime import execute
+from deltajoin.runtime.job import check_tables
+from tests.spark import shop as shops
+from tests.spark.shop import Shop, assert_right, never, open_shop, written
+
+#: Models by what is written: groups, the difference of a rebuild.
+MODELS = {
+    "groups": "SELECT customer_id, sum(amount) AS s FROM orders GROUP BY customer_id",
+    "difference": "SELECT order_id, amount FROM orders ORDER BY amount LIMIT 20",
+}
+
+
+@pytest.fixture
+def built(spark: Any, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Shop:
+    return shops.built(spark, tmp_path_factory, tmp_path / "a shop {of} rows")
+
+
+def at(step: str, work: Callable[[], Any]) -> Callable[[str, dict[str, Any]], None]:
+    return lambda name, info: work() if name == step else None
+
+
+def delete_one(shop: Shop) -> None:
+    table = DeltaTable(shop.path("target"))
+    table.delete(f"{table.schema().fields[0].name} = 1")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_delete_just_before_the_write(name: str, spark: Any, tmp_path: Path) -> None:
+    shop = open_shop(tmp_path)
+    model = shop.model(sql=MODELS[name])
+    deltajoin.run(model, spark)
+    shop.append("orders", (100, 1, 5))
+    kept: dict[str, bytes] = {}
+
+    def work() -> None:
+        delete_one(shop)
+        kept.update(written(shop))
+
+    with pytest.raises(deltajoin.DeltaJoinError, match="DELETE at version 2") as caught:
+        deltajoin.run(model, spark, on_step=at("before_merge", work))
+    assert caught.value.code == "TARGET_CHANGED"
+    assert written(shop) == kept
+    with pytest.raises(deltajoin.DeltaJoinError, match="TARGET_FOREIGN_WRITE"):
+        deltajoin.run(model, never)
+    record = deltajoin.run(replace(model, mode="full"), spark)
+    assert (record.strategy, record.epoch) == ("full", 2)
+    assert verify(shop.target()) == ()
+    found = deltajoin.read(model, spark).collect()
+    assert sorted(map(tuple, found)) == sorted(shops.expected(shop, model.sql).elements())
+
+
+def test_a_delete_in_the_moment_of_the_write(
+    built: Shop, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the last look and before the commit: known to the run, the next one and the audit."""
+    built.append("orders", (100, 1, 5))
+    look = execute._Run._check_target
+
+    def looked(run: Any, replaced: bool) -> None:
+        look(run, replaced)
+        delete_one(built)
+
+    monkeypatch.setattr(execute._Run, "_check_target", looked)
+    with pytest.raises(deltajoin.DeltaJoinError, match="TARGET_CHANGED"):
+        deltajoin.run(built.model(mode="shadow"), spark)
+    monkeypatch.undo()
+    for mode in ("auto", "incremental_strict"):
+        with pytest.raises(deltajoin.DeltaJoinError, match="DELETE at version 2"):
+            deltajoin.run(built.model(mode=mode), never)
+    findings = {finding.code: finding.message for finding in verify(built.target())}
+    assert findings["TARGET_FOREIGN_WRITE"] == "DELETE changed rows while epoch 2 was made"
+    built.append("orders", (101, 1, 5))
+    assert deltajoin.run(built.model(mode="full"), spark).epoch == 3
+    assert_right(built, 3)
+
+
+def test_a_killed_run_leaves_it_to_the_next(built: Shop, spark: Any) -> None:
+    """The same, where the run did not live to look behind its commit."""
+    built.append("orders", (100, 1, 5))
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execute._Run, "_check_target", lambda run, replaced: delete_one(built))
+        with pytest.raises(KeyboardInterrupt):
+            deltajoin.run(built.model(), spark, on_step=at("after_merge", die))
+    with pytest.raises(deltajoin.DeltaJoinError, match="TARGET_FOREIGN_WRITE"):
+        deltajoin.run(built.model(), never)
+
+
+def test_what_changes_no_row_does_not_count(built: Shop, spark: Any) -> None:
+    """Nor does what a rebuild replaces that was asked for."""
+    table = DeltaTable(built.path("target"))
+    built.append("orders", (100, 1, 5))
+
+    def maintain() -> None:
+        table.optimize.compact()
+        table.alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
+
+    record = deltajoin.run(built.model(), spark, on_step=at("before_merge", maintain))
+    assert (record.epoch, record.strategy) == (2, "incremental")
+    assert record.target_version == record.target_previous + 1
+    assert_right(built, 2)
+    full = built.model(mode="full")
+    record = deltajoin.run(full, spark, on_step=at("before_merge", lambda: delete_one(built)))
+    assert (record.epoch, record.strategy) == (3, "full")
+    assert_right(built, 3)
+
+
+def test_a_conflict_with_maintenance_is_tried_again(built: Shop, spark: Any) -> None:
+    """OPTIMIZE has rewritten the files that the MERGE read: only the MERGE is done again."""
+    built.append("orders", (100, 1, 5))
+    built.update("customers", "customer_id = 1", name="'changed'")
+    sql, merges = type(spark).sql, list[str]()
+
+    def conflicting(session: Any, text: str, **more: Any) -> Any:
+        if text.startswith("MERGE"):
+            merges.append(text)
+            if len(merges) == 1:
+                sql(spark, f"OPTIMIZE delta.`{built.path('target')}` ZORDER BY (amount)")
+                raise RuntimeError("[DELTA_CONCURRENT_DELETE_READ] a file was deleted")
+        return sql(session, text, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(spark), "sql", conflicting)
+        record = deltajoin.run(built.model(), spark)
+    assert len(merges) == 2
+    assert (record.epoch, record.target_previous, record.target_version) == (2, 2, 3)
+    assert_right(built, 2)
+
+
+def test_two_runs_of_an_epoch(built: Shop, spark: Any) -> None:
+    """The one that comes later is told so, and writes nothing."""
+    built.append("orders", (100, 1, 5))
+
+    def other() -> None:
+        deltajoin.run(built.model(), spark)
+
+    with pytest.raises(deltajoin.DeltaJoinError) as caught:
+        deltajoin.run(built.model(), spark, on_step=at("before_merge", other))
+    assert caught.value.code == "CONCURRENT_RUN"
+    assert_right(built, 2)
+
+
+def test_tables_that_are_replaced_before_a_job_is_submitted(
+    built: Shop, spark: Any, tmp_path: Path
+) -> None:
+    """The planned version may exist again, with other rows."""
+    other = open_shop(tmp_path / "other")
+    built.append("orders", (100, 1, 5))
+    plan = deltajoin.plan(built.model()).to_dict()
+    check_tables(spark, plan)
+    for table, replacement in (("orders", "orders"), ("target", "customers")):
+        path = Path(built.path(table))
+        path.rename(path.with_name("aside"))
+        shutil.copytree(other.path(replacement), path)
+        with pytest.raises(deltajoin.DeltaJoinError, match=f"TABLE_REPLACED.*{table}"):
+            check_tables(spark, plan)
+        shutil.rmtree(path)
+        path.with_name("aside").rename(path)
