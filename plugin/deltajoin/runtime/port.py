@@ -138,6 +138,7 @@ class Connect:
 
     def fork(self, spark: Any) -> SparkSession:
         """A clone on the server, with temporary views and functions too."""
+        _ = spark.version  # the server knows a session from its first request on
         own: SparkSession = spark.cloneSession()
         for key in COMMIT_MARKS:
             own.conf.unset(key)
