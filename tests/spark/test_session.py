@@ -14,6 +14,8 @@ import pytest
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime import java
 from deltajoin.runtime import session as subject
+from deltajoin.runtime.own_session import own_session
+from deltajoin.runtime.port import COMMIT_MARKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +70,29 @@ def test_others_get_the_same_session(spark: SparkSession) -> None:
 
     assert SparkSession.builder.enableHiveSupport().getOrCreate() is spark
     assert spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory"
+
+
+def test_a_session_of_a_run_has_what_the_callers_has(spark: SparkSession) -> None:
+    """Its schema and all its confs, save those that mark a commit."""
+    caller = spark.newSession()
+    caller.sql("CREATE DATABASE of_the_caller")
+    set_here = {
+        "fs.s3a.access.key": "k",
+        "spark.hadoop.fs.k": "v",
+        "spark.sql.catalog.lake.uri": "u",
+    }
+    for key, value in {**set_here, COMMIT_MARKS[2]: "the caller's"}.items():
+        caller.conf.set(key, value)
+    try:
+        caller.catalog.setCurrentDatabase("of_the_caller")
+        own = own_session(caller, {"spark.sql.ansi.enabled": "false"})
+        assert own.catalog.currentDatabase() == "of_the_caller"
+        assert {key: own.conf.get(key) for key in set_here} == set_here
+        assert own.conf.get(COMMIT_MARKS[2], None) is None
+        assert own.conf.get("spark.sql.ansi.enabled") == "false"
+        assert caller.conf.get("spark.sql.ansi.enabled") == "true"
+    finally:
+        caller.sql("DROP DATABASE of_the_caller")
 
 
 def test_a_missing_file_is_an_error(spark: SparkSession, tmp_path: Path) -> None:

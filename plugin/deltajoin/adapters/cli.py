@@ -228,10 +228,21 @@ def emit(model: Model, as_json: bool, out: Path | None) -> None:
         click.echo(source, nl=False)
 
 
+def _with_spark(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say where Spark runs."""
+    master = click.option(
+        "--master", default="local[*]", show_default=True, help="Spark master, to start Spark here."
+    )
+    remote = click.option(
+        "--remote", metavar="URL", help="Spark Connect server, sc://HOST:PORT, to run there."
+    )
+    return master(remote(command))
+
+
 @main.command()
 @_with_model
-@click.option("--master", default="local[*]", show_default=True, help="Spark master.")
-def run(model: Model, as_json: bool, master: str) -> None:
+@_with_spark
+def run(model: Model, as_json: bool, master: str, remote: str | None) -> None:
     """Bring the target to its query over the sources as they are now."""
     from deltajoin.api import run as run_model
     from deltajoin.audit.render import render_text
@@ -241,7 +252,7 @@ def run(model: Model, as_json: bool, master: str) -> None:
             shown = " ".join(f"{key}={value}" for key, value in info.items())
             click.echo(f"  {name} {shown}".rstrip(), err=True)
 
-    with _session(master) as session:
+    with _session(master, remote) as session:
         record = run_model(model, session, on_step=progress).to_dict()
     if as_json:
         _print_json(record)
@@ -252,8 +263,8 @@ def run(model: Model, as_json: bool, master: str) -> None:
 @main.command("run-all")
 @click.argument("model_files", nargs=-1, required=True, type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark master.")
-def run_all(model_files: tuple[str, ...], as_json: bool, master: str) -> None:
+@_with_spark
+def run_all(model_files: tuple[str, ...], as_json: bool, master: str, remote: str | None) -> None:
     """Run several models over one frontier, each after those whose targets it reads."""
     from deltajoin.audit.render import render_text
     from deltajoin.chain import ModelRun
@@ -265,7 +276,7 @@ def run_all(model_files: tuple[str, ...], as_json: bool, master: str) -> None:
             click.echo(render_text(one.record.to_dict()) if one.record else failure)
 
     try:
-        with _session(master) as session:
+        with _session(master, remote) as session:
             summary = run_models([load_model(file) for file in model_files], session, on_run=told)
     except DeltaJoinError as error:
         _fail(error, as_json)
@@ -278,14 +289,14 @@ def run_all(model_files: tuple[str, ...], as_json: bool, master: str) -> None:
 
 
 @contextmanager
-def _session(master: str) -> Iterator[Callable[[], SparkSession]]:
+def _session(master: str, remote: str | None) -> Iterator[Callable[[], SparkSession]]:
     """A function that starts a session at its first call; what it started is stopped at the end."""
     started: list[SparkSession] = []
 
     def session() -> SparkSession:
-        from deltajoin.runtime.session import local_session
+        from deltajoin.runtime.session import local_session, remote_session
 
-        started.append(local_session(master=master))
+        started.append(remote_session(remote) if remote else local_session(master=master))
         return started[-1]
 
     try:

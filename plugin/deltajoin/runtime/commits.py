@@ -96,22 +96,22 @@ def _read(spark: SparkSession, location: str, versions: range) -> list[Commit]:
 
     folder = _GLOB.sub(r"\\\1", f"{location}/_delta_log")
     files = [f"{folder}/{version:020d}.json" for version in versions]
+    if not files:
+        return []
     try:
-        lines = spark.read.text(files) if files else None
+        lines = spark.read.text(files).select(
+            functions.col("_metadata.file_name").alias("file"),
+            functions.expr("get_json_object(value, '$.commitInfo')").alias("info"),
+            functions.expr(_CHANGES).alias("changes"),
+        )
+        told = lines.where("info IS NOT NULL OR changes").collect()
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return []
         raise
-    if lines is None:
-        return []
-    said = lines.select(
-        functions.col("_metadata.file_name").alias("file"),
-        functions.expr("get_json_object(value, '$.commitInfo')").alias("info"),
-        functions.expr(_CHANGES).alias("changes"),
-    ).where("info IS NOT NULL OR changes")
     infos: dict[int, dict[str, Any]] = {version: {} for version in versions}
     changing = set()
-    for row in said.collect():
+    for row in told:
         version = int(row["file"].removesuffix(".json"))
         if row["info"] is not None:
             infos[version] = json.loads(row["info"])

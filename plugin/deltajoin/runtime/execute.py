@@ -34,11 +34,11 @@ from deltajoin.runtime.narrowing import Narrowing
 from deltajoin.runtime.own_session import (
     commit_marks,
     for_few_rows,
-    forget_views,
     has_few_rows,
     may_compare_rows,
     own_session,
 )
+from deltajoin.runtime.port import port_of
 from deltajoin.runtime.read import (
     materialise_changes,
     materialised,
@@ -79,7 +79,11 @@ def execute(
             the target was changed in the very moment of the write; its next plan knows that.
     """
     told = on_step or (lambda name, info: None)
-    return _Run(spark, job, told, watch or Stopwatch()).execute()
+    run = _Run(spark, job, told, watch or Stopwatch())
+    try:
+        return run.execute()
+    finally:
+        port_of(run.spark).release(run.spark)
 
 
 class _Run:
@@ -120,7 +124,6 @@ class _Run:
         self.watch.begin("verification")
         commit = self._verify()
         self.on_step("verified", {"version": commit["version"]})
-        forget_views(self.spark)
         return commit
 
     def _write(self) -> None:
@@ -187,7 +190,9 @@ class _Run:
         """The rows to write: those of our form of the query if they are the user's own text's."""
         with explained(f"query of {self.plan['model']}"):
             if "evidence" not in self.program:
-                return self.spark.sql(self.program["full"])
+                rows = self.spark.sql(self.program["full"])
+                _ = rows.schema  # Spark Connect analyses no sooner
+                return rows
             few = may_compare_rows(self.caller, self.plan["frontier"])
             now = Circumstances(few, not self.interpreted)
             self.proof = hold_against(self.spark, self.program, self.target, now)

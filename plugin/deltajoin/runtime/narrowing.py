@@ -43,6 +43,8 @@ _AS_INTEGER = {
     "date": "CAST(unix_date({}) AS BIGINT)",
     "timestamp": "unix_micros({})",
 }
+#: Bytes that are no text become U+FFFD here, as Spark Connect hands on texts alone.
+_AS_TEXT = "make_valid_utf8({})"
 
 
 @dataclass(frozen=True)
@@ -221,15 +223,16 @@ def _ranges(kind: str, parts: list[tuple[Any, Any]], nulls: bool) -> Ranges | No
 
 
 def _value(name: str, kind: str) -> str:
-    return _AS_INTEGER.get(kind, "{}").format(quote(name))
+    return _AS_INTEGER.get(kind, _AS_TEXT).format(quote(name))
 
 
 def _summary(at: int, view: str, name: str, kind: str) -> str:
     """Rows (at, low, high, nulls) of a column: its least and greatest value in each part."""
     column, rows = quote(name), quote(view)
     if kind == "string":
+        low, high = (_AS_TEXT.format(f"{end}({column})") for end in ("min", "max"))
         return (
-            f"SELECT {at} AS `at`, min({column}) AS `low`, max({column}) AS `high`, "
+            f"SELECT {at} AS `at`, {low} AS `low`, {high} AS `high`, "
             f"count_if({column} IS NULL) > 0 AS `nulls` FROM {rows}"
         )
     value = _value(name, kind)

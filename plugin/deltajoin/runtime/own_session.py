@@ -1,10 +1,10 @@
 """A session of our own for one run.
 
 Confs that mark a commit (transaction id, metadata) must never reach another thread's commit, and
-the rows must not depend on what a session happens to have set. So a run gets a new session on the
-same cluster, takes over the caller's SQL confs, then sets what the promise needs. Settings that
-belong to the meaning of the query are fixed at the full build and kept with the epochs
-(`settings`).
+the rows must not depend on what a session happens to have set. So a run gets a session on the same
+cluster (`port`), with the caller's confs, catalog and schema, then sets what the promise needs.
+Settings that belong to the meaning of the query are fixed at the full build and kept with the
+epochs (`settings`).
 
 A run over few rows spends its time on plans, not on rows: Spark compiles each stage and plans it
 anew when its inputs are there. `for_few_rows` interprets plans as they were made instead.
@@ -13,20 +13,17 @@ anew when its inputs are there. `for_few_rows` interprets plans as they were mad
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.runtime.settings import PARSING
+from deltajoin.runtime.failures import explained
+from deltajoin.runtime.port import COMMIT_MARKS, carry, port_of
+from deltajoin.runtime.settings import PARSING, value_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_COMMIT = (
-    "spark.databricks.delta.write.txnAppId",
-    "spark.databricks.delta.write.txnVersion",
-    "spark.databricks.delta.commitInfo.userMetadata",
-)
 _NEEDED = {
     "spark.sql.variable.substitute": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
@@ -62,33 +59,15 @@ _FOR_FEW_ROWS = {
 def own_session(
     spark: SparkSession, settings: dict[str, str] | None, parsed: bool = False
 ) -> SparkSession:
-    """A fresh session with the caller's SQL confs, the recorded settings and the needed confs; for
-    a text that we have `parsed`, also Spark's defaults of reading one."""
-    own = spark.newSession()
-    wanted = {key: value for key, value in spark.conf.getAll.items() if _is_carried(key)}
-    present = own.conf.getAll
+    """A fork of the caller's session with the recorded settings and the needed confs; for a text
+    that we have `parsed`, also Spark's defaults of reading one."""
+    with explained("the session of the run"):
+        own = port_of(spark).fork(spark)
     reading = PARSING if parsed else {}
-    for key, value in sorted({**wanted, **_NEEDED, **reading, **(settings or {})}.items()):
-        if present.get(key) != value and own.conf.isModifiable(key):
-            own.conf.set(key, value)
+    for key, value in sorted({**_NEEDED, **reading, **(settings or {})}.items()):
+        if value_of(own, key) != value:
+            carry(own, key, value)
     return own
-
-
-def forget_views(own: SparkSession) -> None:
-    """Drop the views of a session that has done its work.
-
-    Delta keeps the session that loaded a snapshot for as long as that is the newest; the plans of
-    its views would stay with it, some megabytes for each table. Where the session can't be reached
-    (Spark Connect, a guarded gateway) they stay: what is committed must not end in a failure.
-    """
-    with suppress(Exception):
-        own._jsparkSession.sessionState().catalog().clearTempTables()
-
-
-def _is_carried(key: str) -> bool:
-    return key.startswith(("spark.sql.", "spark.databricks.delta.", "spark.hadoop.", "fs.")) and (
-        key not in _COMMIT
-    )
 
 
 def has_few_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
@@ -144,10 +123,10 @@ def for_few_rows(own: SparkSession) -> Iterator[None]:
 @contextmanager
 def commit_marks(own: SparkSession, app: str, epoch: int, metadata: str) -> Iterator[None]:
     """Mark the commits made inside with a transaction id and our metadata."""
-    for key, value in zip(_COMMIT, (app, str(epoch), metadata), strict=True):
+    for key, value in zip(COMMIT_MARKS, (app, str(epoch), metadata), strict=True):
         own.conf.set(key, value)
     try:
         yield
     finally:
-        for key in _COMMIT:
+        for key in COMMIT_MARKS:
             own.conf.unset(key)

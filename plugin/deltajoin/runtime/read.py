@@ -6,64 +6,46 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.names import COUNT, quote
 from deltajoin.runtime.failures import explained
+from deltajoin.runtime.port import Figures, port_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
-#: Seconds to wait for a counter whose query has ended.
-_PATIENCE = 60.0
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 class Counter:
-    """Counts the rows that pass a point of a query while it runs, without a job of its own."""
+    """Counts the rows that pass a point of a query while it runs, without a query of its own."""
 
     def __init__(self, name: str, columns: dict[str, str] | None = None) -> None:
-        from pyspark.sql import Observation
-
-        self._observation = Observation(name)
+        self._name = name
         self._columns = columns or {"rows": "count(1)"}
+        self._figures: Figures = dict
 
     def watch(self, frame: DataFrame) -> DataFrame:
         """The frame with the counter attached."""
-        from pyspark.sql import functions
+        port = port_of(frame.sparkSession)
+        watched, self._figures = port.watch(frame, self._name, self._counted())
+        return watched
 
-        counted = [functions.expr(sql).alias(name) for name, sql in self._columns.items()]
-        return frame.observe(self._observation, *counted)
+    def materialise(self, frame: DataFrame) -> DataFrame:
+        """The rows of the frame, computed once and counted."""
+        port = port_of(frame.sparkSession)
+        kept, self._figures = port.materialise(frame, self._name, self._counted())
+        return kept
 
     def read(self) -> dict[str, int] | None:
-        """What was counted; None where Spark proved the point unreachable. Call after an action.
-
-        An observation that no query completed would block for ever: it counts as unknown then.
-        """
-        from threading import Thread
-
-        found: list[dict[str, int] | None] = []
-        failed: list[Exception] = []
-        reader = Thread(target=self._read, args=(found, failed), daemon=True)
-        reader.start()
-        reader.join(_PATIENCE)
-        if failed:
-            raise failed[0]
-        return found[0] if found else None
+        """What was counted; None where Spark proved the point unreachable. Call after an action."""
+        values = self._figures()
+        return {name: int(values.get(name) or 0) for name in self._columns} if values else None
 
     def over(self, frame: DataFrame) -> dict[str, int]:
         """The same figures by a query: what Spark did not report is never taken for zero."""
-        from pyspark.sql import functions
-
-        counted = [functions.expr(sql).alias(name) for name, sql in self._columns.items()]
-        (row,) = frame.agg(*counted).collect()
+        (row,) = frame.agg(*self._counted()).collect()
         return {name: int(row[name] or 0) for name in self._columns}
 
-    def _read(self, found: list[dict[str, int] | None], failed: list[Exception]) -> None:
-        try:
-            values = self._observation.get
-            counts = {name: int(values.get(name) or 0) for name in self._columns}
-            found.append(counts if values else None)
-        except Exception as error:
-            # An eliminated point leaves a row without schema, on which PySpark 4.2 asserts.
-            if "AssertionError" not in str(error):
-                failed.append(error)
+    def _counted(self) -> list[Column]:
+        from pyspark.sql import functions
+
+        return [functions.expr(sql).alias(name) for name, sql in self._columns.items()]
 
 
 def open_scans(spark: SparkSession, scans: list[dict[str, Any]]) -> None:
@@ -105,7 +87,7 @@ def materialised(
     Counters inside a view report only from a query that is watched itself, as this one is.
     """
     counter = Counter(view, columns)
-    frame = counter.watch(spark.sql(sql)).localCheckpoint(eager=True)
+    frame = counter.materialise(spark.sql(sql))
     frame.createOrReplaceTempView(quote(view))
     return counter.read() or counter.over(frame)
 

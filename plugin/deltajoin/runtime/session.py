@@ -32,6 +32,7 @@ __all__ = [
     "fetch_jars",
     "java_home",
     "local_session",
+    "remote_session",
     "submit_conf",
     "submit_environment",
 ]
@@ -56,6 +57,16 @@ def local_session(
     for key, value in {**submit_conf(), **_local_conf(), **(conf or {})}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def remote_session(url: str, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A new session on a Spark Connect server, such as `sc://host:15002`; it needs no Java here."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(url)
+    for key, value in (conf or {}).items():
+        builder = builder.config(key, value)
+    return builder.create()
 
 
 def submit_conf() -> dict[str, str]:

@@ -48,7 +48,7 @@ def _compared(spark: SparkSession, one: dict[str, Any], target: dict[str, Any]) 
     with explained("comparison with a full recomputation"):
         rows = spark.sql(one["sql"])
         queried.watch(rows).createOrReplaceTempView(view)
-        found = counted.watch(spark.sql(one["compare"])).localCheckpoint(eager=True)
+        found = counted.materialise(spark.sql(one["compare"]))
         differing = counted.read() or counted.over(found)
         if any(differing.values()):
             raise _mismatch(target, differing, _examples(found, target))

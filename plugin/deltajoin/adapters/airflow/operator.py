@@ -36,7 +36,7 @@ RETRYABLE = frozenset(
     }
 )
 """Codes that another attempt can heal; all others fail the task at once."""
-SUBMISSIONS = ("in_process", "spark_submit")
+SUBMISSIONS = ("in_process", "spark_connect", "spark_submit")
 
 
 @contextmanager
@@ -69,9 +69,11 @@ class DeltaJoinOperator(BaseOperator):
     :param tblproperties: properties of the target's table.
     :param mode: `auto`, `incremental`, `incremental_strict`, `full` or `shadow`.
     :param model_name: name of the epochs in the target; the last part of `target` by default.
-    :param submit: `in_process` runs Spark in the task; `spark_submit` plans in the task, without a
-        JVM, and submits the generated job. A run without changes starts no Spark in either.
-    :param conn_id: for `spark_submit`, the Spark connection; it alone names the master.
+    :param submit: `in_process` runs Spark in the task, `spark_connect` on a Spark Connect server;
+        `spark_submit` plans in the task, without a JVM, and submits the generated job. A run
+        without changes starts no Spark in any.
+    :param conn_id: for `spark_submit`, the Spark connection, which alone names the master
+        (`spark_default`); for `spark_connect`, that of the server (`spark_connect_default`).
     :param conf: Spark settings of the session or of the submitted job.
     :param submit_options: further arguments of `SparkSubmitHook`, such as `driver_memory`.
     :param frontier: the versions of all sources: `.output` of a `DeltaJoinFrontierOperator`, or of
@@ -104,7 +106,7 @@ class DeltaJoinOperator(BaseOperator):
         mode: str | None = None,
         model_name: str | None = None,
         submit: str = "in_process",
-        conn_id: str = "spark_default",
+        conn_id: str | None = None,
         conf: Mapping[str, str] | None = None,
         submit_options: Mapping[str, Any] | None = None,
         frontier: Any = None,
@@ -163,15 +165,21 @@ class DeltaJoinOperator(BaseOperator):
         return operator_lineage(self._model(), self.audit_summary)
 
     def _run(self, at: Frontier) -> Mapping[str, Any]:
-        from deltajoin.adapters.airflow.submit import InProcess, SparkSubmit, show_plan
+        from deltajoin.adapters.airflow.submit import (
+            InProcess,
+            SparkConnect,
+            SparkSubmit,
+            show_plan,
+        )
 
-        model = self._model()
+        model, conf = self._model(), dict(self.conf or {})
         if self.submit == "spark_submit":
-            self._submission = SparkSubmit(
-                self.conn_id, dict(self.conf or {}), dict(self.submit_options or {})
-            )
+            conn_id, options = self.conn_id or "spark_default", dict(self.submit_options or {})
+            self._submission = SparkSubmit(conn_id, conf, options)
+        elif self.submit == "spark_connect":
+            self._submission = SparkConnect(self.conn_id or "spark_connect_default", conf)
         else:
-            self._submission = InProcess(dict(self.conf or {}), self.keep_session)
+            self._submission = InProcess(conf, self.keep_session)
         with self._submission as submission:
             plan = submission.plan(model, at)
             self.generated_sql, self.generated_job = show_plan(plan)

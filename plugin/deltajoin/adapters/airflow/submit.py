@@ -1,6 +1,7 @@
-"""The two ways in which a task runs a plan: Spark in the task, or spark-submit of the job.
+"""The ways in which a task runs a plan: Spark in the task or on a Spark Connect server, or
+spark-submit of the job.
 
-Both plan without a JVM and start Spark only for a plan that has work. A submission is a context:
+All plan without a JVM and start Spark only for a plan that has work. A submission is a context:
 leaving it gives back what it has opened.
 """
 
@@ -62,6 +63,24 @@ class InProcess:
         if running is not None:
             return running
         self._started = local_session(f"deltajoin {id(self)}", conf=self._conf)
+        return self._started
+
+
+class SparkConnect(InProcess):
+    """Spark on a Connect server, which the Airflow connection names; the run is the task's."""
+
+    def __init__(self, conn_id: str, conf: Mapping[str, str]) -> None:
+        super().__init__(conf, keep_session=False)
+        self._conn_id = conn_id
+
+    def _session(self) -> SparkSession:
+        from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+        from deltajoin.runtime.session import remote_session
+
+        if self._started is None:
+            url = SparkConnectHook(self._conn_id).get_connection_url()
+            self._started = remote_session(url, self._conf)
         return self._started
 
 

@@ -1,0 +1,172 @@
+"""What the two kinds of Spark session do in different ways: classic, and Spark Connect.
+
+    fork        a session of its own on the same cluster, as the caller's is
+    watch       count the rows that pass a point of a query
+    materialise compute a frame once, counting its rows
+    release     forget what a fork holds
+
+Rule: only PySpark's public API. A fork takes over the caller's confs, catalog and schema, without
+the confs that mark a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+COMMIT_MARKS = (
+    "spark.databricks.delta.write.txnAppId",
+    "spark.databricks.delta.write.txnVersion",
+    "spark.databricks.delta.commitInfo.userMetadata",
+)
+#: Seconds to wait for a counter whose query has ended.
+_PATIENCE = 60.0
+
+#: Column -> value; empty or None where nothing was counted.
+Figures = Callable[[], dict[str, int] | None]
+
+
+class Port(Protocol):
+    """One kind of session."""
+
+    def fork(self, spark: SparkSession) -> SparkSession:
+        """A session of its own with what the caller's has set."""
+
+    def watch(
+        self, frame: DataFrame, name: str, columns: list[Column]
+    ) -> tuple[DataFrame, Figures]:
+        """A frame in place of this one, and what was counted once a query over it has run."""
+
+    def materialise(
+        self, frame: DataFrame, name: str, columns: list[Column]
+    ) -> tuple[DataFrame, Figures]:
+        """The frame computed once, and what was counted."""
+
+    def release(self, own: SparkSession) -> None:
+        """Forget what a fork that has done its work holds; never fails."""
+
+
+def port_of(spark: SparkSession) -> Port:
+    """The port for a session."""
+    return Classic() if hasattr(spark, "newSession") else Connect()
+
+
+def carry(own: SparkSession, key: str, value: str) -> None:
+    """Set a conf; one that no session may set keeps its value."""
+    from pyspark.errors import AnalysisException
+
+    with suppress(AnalysisException):
+        own.conf.set(key, value)
+
+
+class Classic:
+    """A session in the driver's process."""
+
+    def fork(self, spark: SparkSession) -> SparkSession:
+        """A new session; temporary views and functions stay with the caller's."""
+        own = spark.newSession()
+        present = own.conf.getAll
+        for key, value in spark.conf.getAll.items():
+            if present.get(key) != value and key not in COMMIT_MARKS:
+                carry(own, key, value)
+        catalog, schema = spark.catalog.currentCatalog(), spark.catalog.currentDatabase()
+        if own.catalog.currentCatalog() != catalog:
+            own.catalog.setCurrentCatalog(catalog)
+        if own.catalog.currentDatabase() != schema:
+            own.catalog.setCurrentDatabase(schema)
+        return own
+
+    def watch(
+        self, frame: DataFrame, name: str, columns: list[Column]
+    ) -> tuple[DataFrame, Figures]:
+        """Counted while a query over the frame runs."""
+        from pyspark.sql import Observation
+
+        observation = Observation(name)
+        return frame.observe(observation, *columns), lambda: _patiently(observation)
+
+    def materialise(
+        self, frame: DataFrame, name: str, columns: list[Column]
+    ) -> tuple[DataFrame, Figures]:
+        """In one job, in which counters below the frame count too."""
+        watched, figures = self.watch(frame, name, columns)
+        return watched.localCheckpoint(eager=True), figures
+
+    def release(self, own: SparkSession) -> None:
+        """Drop the temporary views: Delta keeps the session that loaded a snapshot for as long as
+        that is the newest; the plans of its views would stay with it, some megabytes for each
+        table."""
+        with suppress(Exception):
+            # Temporary views are listed with any schema; this one asks no metastore.
+            for view in own.sql("SHOW VIEWS IN spark_catalog.global_temp").collect():
+                if view["isTemporary"] and not view["namespace"]:
+                    own.catalog.dropTempView(view["viewName"])
+
+
+def _patiently(observation: Any) -> dict[str, int] | None:
+    """What was counted; None where Spark proved the point unreachable. Call after an action.
+
+    An observation that no query completed would block for ever: it counts as unknown then.
+    """
+    from threading import Thread
+
+    found: list[dict[str, int] | None] = []
+    failed: list[Exception] = []
+
+    def read() -> None:
+        try:
+            found.append(observation.get)
+        except Exception as error:
+            # An eliminated point leaves a row without schema, on which PySpark 4.2 asserts.
+            if "AssertionError" not in str(error):
+                failed.append(error)
+
+    reader = Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(_PATIENCE)
+    if failed:
+        raise failed[0]
+    return found[0] if found else None
+
+
+class Connect:
+    """A session on a Spark Connect server."""
+
+    def fork(self, spark: Any) -> SparkSession:
+        """A clone on the server, with temporary views and functions too."""
+        _ = spark.version  # the server knows a session from its first request on
+        own: SparkSession = spark.cloneSession()
+        for key in COMMIT_MARKS:
+            own.conf.unset(key)
+        return own
+
+    def watch(
+        self, frame: DataFrame, name: str, columns: list[Column]
+    ) -> tuple[DataFrame, Figures]:
+        """Materialised: the server tells what is counted in the plan that a client sends, and
+        nothing of counters within views."""
+        return self.materialise(frame, name, columns)
+
+    def materialise(
+        self, frame: DataFrame, name: str, columns: list[Column]
+    ) -> tuple[DataFrame, Figures]:
+        """In one job."""
+        watched = frame.observe(name, *columns)
+        kept = watched.localCheckpoint(eager=True)
+        told = watched.executionInfo
+        figures = dict(told.flows).get(name) if told else None
+        # PySpark 4.2 gives a frame of the thread's active session, which has no such rows.
+        own = frame.sparkSession
+        return own.sql("SELECT * FROM {rows}", rows=kept), lambda: figures
+
+    def release(self, own: SparkSession) -> None:
+        """End the session on the server. (`stop` would fail: a clone of PySpark 4.2 lacks a field
+        that it reads; and it ends a server that the process has started.)"""
+        with suppress(Exception):
+            own.client.release_session()
+        with suppress(Exception):
+            own.client.close()

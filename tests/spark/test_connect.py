@@ -1,0 +1,198 @@
+"""Runs on a Spark Connect server: every kind of target, sessions apart, errors, the command line.
+
+The server is a process of its own. PySpark takes one kind of session in a process, by a variable of
+the environment: it is set while these tests run, so that they can share a process with the others.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltajoin
+from deltajoin.catalog import load_target
+from deltajoin.delta.history import epochs_of
+from deltajoin.runtime.session import submit_conf, submit_environment
+from tests.spark.shop import KEYS, SCHEMAS, Shop, as_rows, never, open_shop
+
+MARK = "spark.databricks.delta.commitInfo.userMetadata"
+BAG = "SELECT c.name FROM orders o LEFT JOIN customers c ON o.customer_id = c.customer_id"
+GROUPS = """
+SELECT c.name, count(*) AS n, sum(o.amount) AS amount
+FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.name
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Spark Connect server with Delta, which ends with the tests."""
+    folder = tmp_path_factory.mktemp("connect")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = submit_environment()
+    conf = {
+        **submit_conf(),
+        "spark.connect.grpc.binding.port": port,
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": os.environ["DELTAJOIN_JAVA_OPTIONS"],
+        "spark.buffer.pageSize": "2m",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+    }
+    command = [f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", "local[2]"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command += [word for pair in conf.items() for word in ("--conf", "=".join(map(str, pair)))]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, "spark-internal"],
+            env=environment,
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _wait(process, port, folder / "log")
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(30)
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    for _ in range(600):
+        assert process.poll() is None, log.read_text()[-4000:]
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise AssertionError("the server does not listen: " + log.read_text()[-4000:])
+
+
+@pytest.fixture(scope="module")
+def remote(server: str) -> Iterator[Any]:
+    """A session on the server."""
+    from pyspark.sql.connect.session import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+        session = SparkSession.builder.remote(server).create()
+        yield session
+        session.stop()
+
+
+def assert_right(remote: Any, shop: Shop, models: list[deltajoin.Model]) -> None:
+    """The targets hold what Spark makes of the texts over the tables as they are now."""
+    for table in SCHEMAS:
+        remote.read.format("delta").load(shop.path(table)).createOrReplaceTempView(table)
+    for model in models:
+        found = as_rows(deltajoin.read(model, remote).toArrow())
+        assert found == as_rows(remote.sql(model.sql).toArrow()), model.name
+    for table in SCHEMAS:
+        remote.catalog.dropTempView(table)
+
+
+def names_in(model: deltajoin.Model) -> list[str]:
+    """The models that the marked commits of a target name, newest first."""
+    state = load_target(model.target)
+    return [record["model"] for _, record in epochs_of(state)]
+
+
+def test_epochs_of_a_keyed_table_a_bag_and_groups(remote: Any, tmp_path: Path) -> None:
+    """Two at a time, each by its marks; the caller's session keeps its own."""
+    shop = open_shop(tmp_path)
+    remote.conf.set(MARK, "the caller's")
+    models = [
+        shop.model(name="keyed", target=shop.path("keyed")),
+        shop.model(name="bag", target=shop.path("bag"), sql=BAG),
+        shop.model(name="groups", target=shop.path("groups"), sql=GROUPS),
+    ]
+    rows: list[Any] = []
+
+    def epoch(expected: str) -> None:
+        with ThreadPoolExecutor(2) as threads:
+            records = list(threads.map(lambda model: deltajoin.run(model, remote), models))
+        for model, record in zip(models, records, strict=True):
+            assert record.strategy == expected, (model.name, record.reason, record.detail)
+        assert_right(remote, shop, models)
+        rows.append([[path["rows_out"] for path in record.paths] for record in records])
+
+    epoch("full")
+    shop.append("customers", (90, "name 90"))
+    shop.append("orders", (100, 1, 5), (101, 90, 5), (102, 91, 5))
+    epoch("incremental")
+    shop.update("orders", "order_id = 3", amount="amount + 1")
+    shop.update("customers", "customer_id = 2", name="'changed'")
+    epoch("incremental")
+    shop.delete("orders", "order_id IN (4, 101)")
+    shop.delete("customers", "customer_id = 90")
+    models[0] = replace(models[0], mode="shadow")
+    epoch("incremental")
+    assert rows[0] == [[], [], []]
+    assert rows[1] == [[1, 1], [2, 3], [1, 1]]  # counted: Δcustomers, Δorders
+    assert [names_in(model) for model in models] == [[model.name] * 4 for model in models]
+    assert remote.conf.get(MARK) == "the caller's"
+    remote.conf.unset(MARK)
+    for model in models:
+        assert deltajoin.run(model, never).strategy == "noop"
+
+    shop.update("orders", "true", amount="amount + 1")
+    record = deltajoin.run(models[2], remote)
+    assert (record.strategy, record.reason) == ("full", "CHANGE_TOO_LARGE")
+    assert record.to_dict()["written"] == "difference"
+    assert_right(remote, shop, models[2:])
+
+
+def test_a_target_named_without_its_schema_and_a_refusal(remote: Any, tmp_path: Path) -> None:
+    shop = open_shop(tmp_path)
+    remote.sql("CREATE DATABASE connected")
+    before = remote.catalog.currentDatabase()
+    remote.catalog.setCurrentDatabase("connected")
+    try:
+        remote.sql(f"CREATE TABLE orders USING delta LOCATION '{shop.path('orders')}'")
+        sources = {"orders": "orders", "customers": shop.path("customers")}
+        model = shop.model(target="wide", sources=sources)
+        assert deltajoin.run(model, remote).strategy == "full"
+        found = as_rows(remote.table("connected.wide").toArrow())
+        assert found == as_rows(deltajoin.read(model, remote).toArrow())
+        assert len(found) == 40
+
+        shop.append("customers", (1, "twice"))
+        with pytest.raises(deltajoin.DeltaJoinError, match="KEY_VIOLATED"):
+            deltajoin.run(replace(model, mode="incremental_strict"), remote)
+        unknown = shop.model(sql="SELECT o.order_id, nothing(o.amount) AS n FROM orders o")
+        with pytest.raises(deltajoin.DeltaJoinError, match="SPARK_ANALYSIS"):
+            deltajoin.run(unknown, remote)
+        assert len(remote.table("wide").collect()) == 40
+    finally:
+        remote.catalog.setCurrentDatabase(before)
+        remote.sql("DROP DATABASE connected CASCADE")
+
+
+def test_by_the_command_line(server: str, tmp_path: Path) -> None:
+    shop = open_shop(tmp_path)
+    model = shop.model()
+    query = tmp_path / "model.sql"
+    query.write_text(model.sql)
+    command = [sys.executable, "-m", "deltajoin.adapters.cli", "run", "--remote", server]
+    command += ["--sql", str(query), "--target", model.target]
+    command += [w for name, path in model.sources.items() for w in ("--source", f"{name}={path}")]
+    command += [w for name, key in KEYS.items() for w in ("--key", f"{name}={','.join(key)}")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(deltajoin.__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "rows +40" in done.stdout
