@@ -33,7 +33,7 @@ _STATEMENTS = (
     "text",
     "stamps",
 )
-_SHIPPED = ("__init__.py", "errors.py", "runtime")
+_SHIPPED = ("__init__.py", "errors.py", "storage.py", "runtime")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

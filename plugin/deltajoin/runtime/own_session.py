@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime.object_store import set_storage
 from deltajoin.runtime.settings import PARSING
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def own_session(
     for key, value in sorted({**wanted, **_NEEDED, **reading, **(settings or {})}.items()):
         if present.get(key) != value and own.conf.isModifiable(key):
             own.conf.set(key, value)
+    set_storage(own)
     return own
 
 
