@@ -77,8 +77,7 @@ def hide(failure: BaseException, options: Mapping[str, str]) -> None:
             continue
         seen.add(id(one))
         one.args = tuple(_without(part, secrets) for part in one.args)
-        for name, part in vars(one).items():
-            setattr(one, name, _without(part, secrets))
+        vars(one).update({name: _without(part, secrets) for name, part in vars(one).items()})
         open_ += [other for other in (one.__cause__, one.__context__) if other is not None]
 
 

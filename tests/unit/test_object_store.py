@@ -122,9 +122,9 @@ def _lengthen(table: Path, commits: int) -> None:
         (table / "_delta_log" / f"{version:020d}.json").write_text("\n".join(lines))
 
 
-def append(model: Model, name: str, **columns: list[Any]) -> None:
+def append(model: Model, table: str, **columns: list[Any]) -> None:
     write_deltalake(
-        model.sources[name],
+        model.sources[table],
         pa.table(columns),
         mode="append",
         storage_options=dict(model.storage_options),
