@@ -24,7 +24,7 @@ help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
 	@echo 'make demo    real flights, day by day, through Airflow and dbt'
 	@echo 'make test    all tests'
-	@echo 'make trust   21,000 random cases on DuckDB, 2,000 epochs and the corpus on Spark: over two hours'
+	@echo 'make trust   21,000 random cases on DuckDB, 2,000 epochs, the corpus and S3 (690 MB of jars) on Spark: over two hours'
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
 	@echo 'make bench   TPC-H: runs against full rebuilds, rows compared; SF=10, options in BENCH'
@@ -65,6 +65,7 @@ trust: env
 	@$(PY) -m pytest -q -s $(RANDOM) --cases 7000 -k random --timeout 7200
 	@$(PY) -m pytest -q -n 2 -rP tests/spark/test_oracle.py --models 200
 	@$(PY) -m pytest -q -s tests/spark/test_corpus_epochs.py --corpus-epochs 0 --timeout 7200
+	@$(PY) -m pytest -q tests/spark/test_object_store.py --s3
 
 lint: env
 	@$(VENV)/bin/ruff check

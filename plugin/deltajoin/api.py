@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import AuditRecord, from_commit
@@ -33,6 +34,7 @@ from deltajoin.places import (
     sources_read,
 )
 from deltajoin.runtime.stopwatch import Stopwatch
+from deltajoin.storage import storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,8 +44,21 @@ if TYPE_CHECKING:
 __all__ = ["explain", "finish", "freeze", "plan", "read", "run"]
 
 OnStep = Callable[[str, dict[str, Any]], None]
+_Work = TypeVar("_Work", bound=Callable[..., Any])
 
 
+def _with_storage(work: _Work) -> _Work:
+    """Let a function of a model work with the model's storage options."""
+
+    @wraps(work)
+    def inside(model: Model, *args: Any, **kwargs: Any) -> Any:
+        with storage(model.storage_options):
+            return work(model, *args, **kwargs)
+
+    return cast(_Work, inside)
+
+
+@_with_storage
 def plan(
     model: Model,
     *,
@@ -97,8 +112,10 @@ def explain(planned: DeltaPlan) -> str:
     return render_plan(planned.to_dict(), explanation(planned))
 
 
-def freeze(planned: DeltaPlan) -> DeltaPlan:
+def freeze(planned: DeltaPlan, *, storage_options: Mapping[str, str] | None = None) -> DeltaPlan:
     """Write the plan to the target's ledger, as `run` does before any work.
+
+    `storage_options` are the model's, which a plan does not hold.
 
     A target that does not exist yet has no folder; its plan is frozen as soon as it has. Audit
     files that a killed run left out are written first.
@@ -106,14 +123,15 @@ def freeze(planned: DeltaPlan) -> DeltaPlan:
     Raises:
         DeltaJoinError: CONCURRENT_RUN when the epoch was committed since the plan was made.
     """
-    state = load_target(planned.target.location) if planned.target.location else None
-    if planned.strategy != "noop" and state is not None:
-        ledger = Ledger(state.location)
-        ledger.rebuild(state)
-        _, last = next(epochs_of(state), (None, None))
-        if last is not None and last["epoch"] >= planned.epoch:
-            raise _overtaken(planned)
-        ledger.freeze(planned.to_dict())
+    with storage(storage_options or {}):
+        state = load_target(planned.target.location) if planned.target.location else None
+        if planned.strategy != "noop" and state is not None:
+            ledger = Ledger(state.location)
+            ledger.rebuild(state)
+            _, last = next(epochs_of(state), (None, None))
+            if last is not None and last["epoch"] >= planned.epoch:
+                raise _overtaken(planned)
+            ledger.freeze(planned.to_dict())
     return planned
 
 
@@ -126,6 +144,7 @@ def _overtaken(planned: DeltaPlan) -> DeltaJoinError:
     )
 
 
+@_with_storage
 def run(
     model: Model,
     spark: SparkSession | Callable[[], SparkSession],
@@ -213,23 +232,33 @@ def _shown(model: Model, record: AuditRecord, sessions: Sessions) -> AuditRecord
     return record
 
 
-def finish(planned: DeltaPlan, *, locate: Locate | None = None) -> AuditRecord:
+def finish(
+    planned: DeltaPlan,
+    *,
+    locate: Locate | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AuditRecord:
     """The audit record of a plan that an external submission ran, read from the target's commit.
+
+    `storage_options` are the model's, which a plan does not hold.
 
     Raises:
         DeltaJoinError: COMMIT_MISSING if the epoch is not committed, CONCURRENT_RUN if another
             plan committed it.
     """
-    if planned.strategy == "noop":
-        return _noop(planned)
-    location = planned.target.location
-    if location is None:
-        *schema, last = planned.target.name_parts
-        under = planned.target.kind in UNDER_A_VIEW
-        names = (last + BACKING_SUFFIX, last) if under else (last,)
-        found = (locate_name(quote_dotted((*schema, name)), locate) for name in names)
-        location = next((place for place in found if place), None)
-    return _write_audit(location, planned)
+    with storage(storage_options or {}):
+        if planned.strategy == "noop":
+            return _noop(planned)
+        return _write_audit(planned.target.location or _located(planned, locate), planned)
+
+
+def _located(planned: DeltaPlan, locate: Locate | None) -> str | None:
+    """The folder of a target that is a catalog name."""
+    *schema, last = planned.target.name_parts
+    under = planned.target.kind in UNDER_A_VIEW
+    names = (last + BACKING_SUFFIX, last) if under else (last,)
+    found = (locate_name(quote_dotted((*schema, name)), locate) for name in names)
+    return next((place for place in found if place), None)
 
 
 def _write_audit(
@@ -257,14 +286,19 @@ def _write_audit(
     )
 
 
+@_with_storage
 def read(model: Model, spark: SparkSession) -> DataFrame:
     """What a user selects from: the target's rows, a bag with its duplicates, no hidden column.
+
+    The session gets the model's storage options: the rows are read when the caller asks for them.
 
     Raises:
         DeltaJoinError: TARGET_MISSING before the first run.
     """
+    from deltajoin.runtime.object_store import set_storage
     from deltajoin.runtime.target import read_target
 
+    set_storage(spark)
     location, state, _ = _load_target(model, Sessions(spark).locate)
     if state is None:
         raise DeltaJoinError(

@@ -29,6 +29,7 @@ from deltajoin.places import (
     sources_read,
     target_known_as,
 )
+from deltajoin.storage import storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,7 +133,8 @@ def _run(model: Model, sessions: Sessions, frontier: Frontier, clock: datetime) 
         record = run(model, sessions.get, at=frontier, clock=clock)
         if record.location is None or record.target_version is None:
             raise AssertionError("a record without its commit")
-        frontier.produced(record.location, record.target_version)
+        with storage(model.storage_options):
+            frontier.produced(record.location, record.target_version)
     except DeltaJoinError as error:
         return _not_run(model, "failed", error)
     except Exception as error:  # the other models still have their turn
@@ -196,9 +198,10 @@ def _freeze(
 ) -> None:
     """Pin the tables that this model reads and no model of the list writes."""
     try:
-        for name, names in places.sources.items():
-            if not names & written:
-                frontier.table(name, source_place(model, name, sessions.locate))
+        with storage(model.storage_options):
+            for name, names in places.sources.items():
+                if not names & written:
+                    frontier.table(name, source_place(model, name, sessions.locate))
     except DeltaJoinError as error:
         places.broken = error
     except Exception as error:  # as in `_run`

@@ -46,6 +46,8 @@ class Model:
         clustered_by: columns by which it is clustered (liquid clustering, made by OPTIMIZE).
         tblproperties: properties of the target's table.
         lines: where each line of the sql was written, where it was put together; for messages.
+        storage_options: how object stores are reached, by delta-rs's names (AWS_REGION, ...). They
+            are no part of what the model is; a value ${NAME} is a variable of the environment.
 
     Raises:
         DeltaJoinError: UNKNOWN_MODE, INVALID_MODEL, VARIABLE_SUBSTITUTION, INVALID_NAME.
@@ -69,6 +71,7 @@ class Model:
     clustered_by: Sequence[str] = ()
     tblproperties: Mapping[str, str] = field(default_factory=dict)
     lines: Sequence[str] = field(default=(), compare=False, repr=False)
+    storage_options: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_text(self.sql, "sql")
@@ -118,16 +121,14 @@ class Model:
             check_text(name, f"functions: {name}")
 
     def _check_properties(self) -> None:
-        properties = self.tblproperties
-        if not isinstance(properties, Mapping) or not all(
-            isinstance(text, str) for pair in properties.items() for text in pair
-        ):
-            raise _invalid("'tblproperties' maps names to texts")
-        if ours := [name for name in properties if name.lower().startswith("deltajoin.")]:
+        for name in ("tblproperties", "storage_options"):
+            if not _is_texts(getattr(self, name)):
+                raise _invalid(f"'{name}' maps names to texts")
+        if ours := [name for name in self.tblproperties if name.lower().startswith("deltajoin.")]:
             raise _invalid(f"'tblproperties' holds {', '.join(ours)}, which deltajoin sets itself")
 
     def to_dict(self) -> dict[str, Any]:
-        """The model as plain values, in canonical order."""
+        """The model as plain values, in canonical order; without what may be secret."""
         return {
             "name": self.name,
             "sql": self.sql,
@@ -147,6 +148,12 @@ class Model:
             "clustered_by": list(self.clustered_by),
             "tblproperties": dict(sorted(self.tblproperties.items())),
         }
+
+
+def _is_texts(options: object) -> bool:
+    return isinstance(options, Mapping) and all(
+        isinstance(text, str) for pair in options.items() for text in pair
+    )
 
 
 def is_path(place: str) -> bool:
@@ -172,6 +179,7 @@ PLANNING = (
     "functions",
     "stamps",
 )
+_OPTIONS = (*PLANNING, *LAYOUT, "storage_options")
 
 
 def load_model(path: str | Path) -> Model:
@@ -179,7 +187,7 @@ def load_model(path: str | Path) -> Model:
 
     Keys: name (default: the file's stem), sql or sql_file, sources, target, keys, mode, references,
     hints, strategy, reorder, order, sketches, functions, stamps, partition_by, clustered_by,
-    tblproperties.
+    tblproperties, storage_options.
 
     Raises:
         DeltaJoinError: MODEL_FILE (missing, not YAML), INVALID_MODEL (unknown or missing keys).
@@ -197,7 +205,7 @@ def load_model(path: str | Path) -> Model:
             where=str(file),
             remedy="Correct the path or the YAML.",
         ) from error
-    known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode", *PLANNING, *LAYOUT}
+    known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode", *_OPTIONS}
     if not isinstance(data, dict) or set(data) - known:
         extra = sorted(map(str, set(data) - known)) if isinstance(data, dict) else ["no mapping"]
         raise _invalid(f"unexpected in {file}: {', '.join(extra)}", known=known)
@@ -215,7 +223,7 @@ def load_model(path: str | Path) -> Model:
         target=_beside(file, str(data["target"])),
         keys={str(t): tuple(_columns(t, c)) for t, c in keys.items()},
         mode=str(data.get("mode", "auto")),
-        **{name: data[name] for name in (*PLANNING, *LAYOUT) if data.get(name) is not None},
+        **{name: data[name] for name in _OPTIONS if data.get(name) is not None},
     )
 
 

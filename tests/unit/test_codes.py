@@ -9,7 +9,7 @@ from pathlib import Path
 PLUGIN = Path(__file__).parents[2] / "plugin"
 CODE = re.compile(r"[A-Z]+(_[A-Z]+)*")
 NO_CODE = re.compile(
-    r"(DELTAJOIN|SC|AIRFLOW|DBT)_.*|DELTA_PACKAGE|JAVA_HOME|SPARK_HOME|PYSPARK_PYTHON|TRY_CAST|NO_CODEGEN|PATH_NOT_FOUND"
+    r"(DELTAJOIN|SC|AIRFLOW|AWS|DBT)_.*|DELTA_PACKAGE|JAVA_HOME|SPARK_HOME|PYSPARK_PYTHON|TRY_CAST|NO_CODEGEN|PATH_NOT_FOUND"
 )
 ONE_WORD = ("Unsupported", "Decision")
 

@@ -66,7 +66,7 @@ def imported(source: str) -> set[str]:
     return names
 
 
-SHIPPED = ("contract", "errors", "names")
+SHIPPED = ("contract", "errors", "names", "storage")
 ON_THE_CLUSTER = [
     *(PACKAGE / f"{name}.py" for name in SHIPPED),
     *(PACKAGE / "runtime").glob("*.py"),

@@ -20,6 +20,7 @@ import click
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import DETERMINISTIC, MODES, Model, is_path, load_model
+from deltajoin.storage import storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +38,17 @@ def _pairs(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -
             raise click.BadParameter(f"'{name}' is given twice", param=option)
         pairs[name] = rest
     return pairs
+
+
+def _storage(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """As `_pairs`, but no message repeats what may be secret."""
+    for number, value in enumerate(values, start=1):
+        name, found, rest = value.partition("=")
+        if not (name and found and rest):
+            raise click.BadParameter(f"number {number} is not NAME=VALUE", param=option)
+    return _pairs(context, option, values)
 
 
 _MODEL_OPTIONS = (
@@ -70,6 +82,13 @@ _MODEL_OPTIONS = (
         callback=_pairs,
         help="NAME=VALUE: a property of the target's table.",
     ),
+    click.option(
+        "--storage-option",
+        "storage_options",
+        multiple=True,
+        callback=_storage,
+        help="NAME=VALUE by delta-rs's names; VALUE may be ${VARIABLE} of the environment.",
+    ),
     click.option("--name", help="Name of the model; default: the SQL file's stem."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
@@ -81,7 +100,9 @@ def _with_model(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def wrapped(as_json: bool, **options: Any) -> None:
         try:
-            command(model=_model(options), as_json=as_json, **options)
+            model = _model(options)
+            with storage(model.storage_options):
+                command(model=model, as_json=as_json, **options)
         except DeltaJoinError as error:
             _fail(error, as_json)
 
@@ -122,8 +143,9 @@ def _planning(options: dict[str, Any]) -> dict[str, Any]:
     for name in ("partition_by", "clustered_by"):
         columns = options.pop(name)
         given |= {name: _names(columns)} if columns else {}
-    properties = options.pop("tblproperties")
-    given |= {"tblproperties": properties} if properties else {}
+    for name in ("tblproperties", "storage_options"):
+        pairs = options.pop(name)
+        given |= {name: pairs} if pairs else {}
     given |= {"functions": dict.fromkeys(functions, DETERMINISTIC)} if functions else {}
     given |= {"references": references} if references else {}
     given |= {"strategy": strategy} if strategy else {}
@@ -320,8 +342,11 @@ def _with_target(command: Callable[..., None]) -> Callable[..., None]:
         if bool(model_file) == bool(target):
             raise click.UsageError("give --target or --model")
         try:
-            place = load_model(model_file).target if model_file else str(target)
-            command(target=_state(place), as_json=as_json, **own)
+            model = load_model(model_file) if model_file else None
+            given = (model.storage_options if model else {}) | options["storage_options"]
+            with storage(given):
+                place = model.target if model else str(target)
+                command(target=_state(place), as_json=as_json, **own)
         except DeltaJoinError as error:
             _fail(error, as_json)
 

@@ -1,9 +1,9 @@
 """Where a table's files are: one small view of a folder, on local disk or in an object store.
 
 Rule: local paths and `file:` URIs are served by the standard library alone; any other scheme goes
-through deltalake's own filesystem, so that its credentials and environment variables apply. A
-location is normalised once (`normalise`), and everything above compares and prints that form only.
-Nothing here knows Delta.
+through deltalake's own filesystem, with the storage options in force and deltalake's environment
+variables. A location is normalised once (`normalise`), and everything above compares and prints
+that form only. Nothing here knows Delta.
 
 Put-if-absent is atomic on local disk (a finished temporary file is linked to its name: a kill at
 any instruction leaves either nothing or the whole text). Object stores behind deltalake offer no
@@ -18,6 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
+
+from deltajoin.storage import options_of
 
 
 def normalise(location: str) -> str:
@@ -36,12 +38,21 @@ def normalise(location: str) -> str:
 
 def overlap(one: str, other: str) -> bool:
     """Whether two locations are the same folder, also by links, or one lies in the other."""
-    first, second = (f"{_real(normalise(location))}/" for location in (one, other))
+    first, second = (f"{real(location)}/" for location in (one, other))
     return first.startswith(second) or second.startswith(first)
 
 
-def _real(location: str) -> str:
-    return location if "://" in location else os.path.realpath(location)
+def real(location: str) -> str:
+    """What is equal for two locations of one folder: without links, `s3a:` as `s3:`.
+
+    Example:
+        >>> real("s3a://lake/orders/")
+        's3://lake/orders'
+    """
+    location = normalise(location)
+    if "://" in location:
+        return "s3" + location[3:] if location.startswith("s3a:") else location
+    return os.path.realpath(location)
 
 
 class Files(Protocol):
@@ -156,7 +167,7 @@ class RemoteFiles:
     def __init__(self, root: str) -> None:
         from deltalake._internal import DeltaFileSystemHandler
 
-        self._handler: Any = DeltaFileSystemHandler(root)
+        self._handler: Any = DeltaFileSystemHandler(root, options_of(root))
 
     def read_text(self, rel: str) -> str | None:
         try:

@@ -19,6 +19,7 @@ from deltajoin.catalog.plain import mapping, small_files_of
 from deltajoin.catalog.schema import Column, columns_of, schema_hash
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.errors import DeltaJoinError
+from deltajoin.storage import options_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -115,7 +116,7 @@ def open_table(location: str, version: int | None = None) -> DeltaTable:
     """deltalake's view of a version (default: the newest)."""
     from deltalake import DeltaTable
 
-    return DeltaTable(location, version=version)
+    return DeltaTable(location, version=version, storage_options=options_of(location))
 
 
 def newest_version(location: str) -> tuple[str, int]:

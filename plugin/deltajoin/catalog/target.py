@@ -10,13 +10,13 @@ there before the first commit.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, islice
 from typing import Any
 
-from deltajoin.catalog.files import normalise, open_files
+from deltajoin.catalog.files import Files, normalise, open_files
 from deltajoin.catalog.log import Commit, commit_versions, read_commit
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.store import FOLDER
@@ -90,7 +90,6 @@ def load_target(location: str) -> TargetState | None:
         table = open_table(location)
         metadata = table.metadata()
         columns = columns_of(table.schema().to_json())
-        versions = _versions(location, table.version())
     except TableNotFoundError:
         return None
     except Exception as failure:
@@ -102,7 +101,7 @@ def load_target(location: str) -> TargetState | None:
         version=table.version(),
         columns=columns,
         properties=tuple(sorted(properties.items())),
-        commits=Commits(_commits(location, versions)),
+        commits=Commits(_commits(open_files(location), location, table.version())),
         partition_by=tuple(metadata.partition_columns),
         _opened=table,
     )
@@ -123,17 +122,16 @@ def _has_log(location: str) -> bool:
     )
 
 
-def _versions(location: str, newest: int) -> list[int]:
-    """The versions up to the newest whose commits have a file, newest first."""
-    versions, _ = commit_versions(open_files(location))
-    return [version for version in reversed(versions) if version <= newest]
-
-
-def _commits(location: str, versions: list[int]) -> Iterator[TargetCommit]:
-    files = open_files(location)
-    for version in versions:
+def _commits(files: Files, location: str, newest: int) -> Iterator[TargetCommit]:
+    """The commits that have a file, newest first; the log is listed where one has none."""
+    there: Container[int] = range(newest + 1)
+    for version in range(newest, -1, -1):
+        if version not in there:
+            continue
         try:
             commit = read_commit(files, version)
+            if commit is None:
+                there = set(commit_versions(files)[0])
         except Exception as failure:
             raise _unreadable(location, failure) from failure
         if commit is not None:

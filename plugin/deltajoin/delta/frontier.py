@@ -13,13 +13,13 @@ frontier pins a table at its first use, a closed one refuses a table that it doe
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
 from deltajoin.catalog import TableState, TargetState, load_source, load_table, normalise
+from deltajoin.catalog.files import real
 from deltajoin.catalog.history import metadata_at
 from deltajoin.catalog.static import STATIC
 from deltajoin.delta.history import epochs_of
@@ -116,8 +116,7 @@ class Frontier:
 
 def place(location: str) -> str:
     """What is equal for two locations of one folder, also by links."""
-    location = normalise(location)
-    return location if "://" in location else os.path.realpath(location)
+    return real(location)
 
 
 def refuse_behind(tables: Mapping[str, TableState], target: TargetState | None) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from deltajoin.catalog import TargetCommit, TargetState
@@ -91,9 +92,16 @@ def _check_foreign(found: str | None, model: Model) -> None:
         )
 
 
-def epochs_of(state: TargetState | None) -> Iterator[tuple[TargetCommit, dict[str, Any]]]:
-    """The commits of a target that carry a record, newest first, each with it."""
-    for commit in state.commits if state else ():
+#: Commits looked back for what only estimates use: each is a request or two.
+RECENT = 64
+
+
+def epochs_of(
+    state: TargetState | None, most: int | None = None
+) -> Iterator[tuple[TargetCommit, dict[str, Any]]]:
+    """The commits of a target that carry a record, newest first, each with it; by default all, else
+    those among so `most` commits."""
+    for commit in islice(state.commits, most) if state else ():
         record = committed_record(commit.user_metadata)
         if record is not None:
             yield commit, record

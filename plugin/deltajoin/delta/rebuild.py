@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deltajoin.catalog import Column, TargetState
-from deltajoin.delta.history import epochs_of
+from deltajoin.delta.history import RECENT, epochs_of
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.delta.sources import share
@@ -111,7 +111,7 @@ def _last_share(state: TargetState, mark: str) -> float | None:
     """The share of rows that the last difference changed; None where it says nothing of the next:
     few rows, another definition, long ago."""
     overwritten = 0
-    for _, record in epochs_of(state):
+    for _, record in epochs_of(state, RECENT):
         if record["strategy"] != "full":
             continue
         if record["fingerprint"] != mark or overwritten == REMEMBERED:

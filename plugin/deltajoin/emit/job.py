@@ -33,7 +33,7 @@ _STATEMENTS = (
     "text",
     "stamps",
 )
-_SHIPPED = ("__init__.py", "contract.py", "errors.py", "names.py", "runtime")
+_SHIPPED = ("__init__.py", "contract.py", "errors.py", "names.py", "storage.py", "runtime")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

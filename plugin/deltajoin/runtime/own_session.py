@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime.failures import explained
+from deltajoin.runtime.object_store import set_storage
 from deltajoin.runtime.port import COMMIT_MARKS, carry, port_of
 from deltajoin.runtime.settings import PARSING, value_of
 
@@ -67,6 +68,7 @@ def own_session(
     for key, value in sorted({**_NEEDED, **reading, **(settings or {})}.items()):
         if value_of(own, key) != value:
             carry(own, key, value)
+    set_storage(own)
     return own
 
 

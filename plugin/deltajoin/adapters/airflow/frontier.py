@@ -11,11 +11,12 @@ of this DAG takes over the output of the task that writes it, which holds both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
+from deltajoin.adapters.airflow.connection import merged
 from deltajoin.adapters.airflow.operator import failing_once
 from deltajoin.errors import DeltaJoinError
 
@@ -27,13 +28,24 @@ class DeltaJoinFrontierOperator(BaseOperator):
     """Read the newest version of each table from its Delta log, without Spark.
 
     :param sources: Delta paths; a table of a catalog by its folder.
+    :param storage_options: as for `DeltaJoinOperator`.
+    :param storage_conn_id: as for `DeltaJoinOperator`.
     """
 
     ui_color = "#dbe9f6"
 
-    def __init__(self, *, sources: Sequence[str], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        sources: Sequence[str],
+        storage_options: Mapping[str, str] | None = None,
+        storage_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.sources = sources
+        self.storage_options = storage_options
+        self.storage_conn_id = storage_conn_id
         if isinstance(sources, str) or not all(isinstance(place, str) for place in sources):
             raise DeltaJoinError(
                 "OPERATOR_ARGUMENTS",
@@ -46,9 +58,11 @@ class DeltaJoinFrontierOperator(BaseOperator):
         """Freeze; returns folder -> version and table id."""
         from deltajoin.delta.frontier import Frontier
         from deltajoin.model import is_path
+        from deltajoin.storage import storage
 
         frontier = Frontier()
-        with failing_once(self.log):
+        given = merged(self.storage_conn_id, self.storage_options)
+        with failing_once(self.log), storage(given):
             for place in self.sources:
                 if not is_path(place):
                     raise DeltaJoinError(

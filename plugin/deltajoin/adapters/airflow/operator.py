@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,10 @@ class DeltaJoinOperator(BaseOperator):
     :param partition_by: columns by which the target is partitioned.
     :param clustered_by: columns by which it is clustered (liquid clustering, made by OPTIMIZE).
     :param tblproperties: properties of the target's table.
+    :param storage_options: how object stores are reached, by delta-rs's names (also of a `model`,
+        over its own). A value `${NAME}` is a variable of the worker's environment.
+    :param storage_conn_id: Airflow connection of type `aws` that gives keys, region and endpoint;
+        `storage_options` go over it.
     :param mode: `auto`, `incremental`, `incremental_strict`, `full` or `shadow`.
     :param model_name: name of the epochs in the target; the last part of `target` by default.
     :param submit: `in_process` runs Spark in the task, `spark_connect` on a Spark Connect server;
@@ -103,6 +108,8 @@ class DeltaJoinOperator(BaseOperator):
         partition_by: Sequence[str] | None = None,
         clustered_by: Sequence[str] | None = None,
         tblproperties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        storage_conn_id: str | None = None,
         mode: str | None = None,
         model_name: str | None = None,
         submit: str = "in_process",
@@ -123,6 +130,8 @@ class DeltaJoinOperator(BaseOperator):
         self.partition_by = partition_by
         self.clustered_by = clustered_by
         self.tblproperties = tblproperties
+        self.storage_options = storage_options
+        self.storage_conn_id = storage_conn_id
         self.mode = mode
         self.model_name = model_name
         self.submit = submit
@@ -149,7 +158,6 @@ class DeltaJoinOperator(BaseOperator):
         with failing_once(self.log):
             at = Frontier() if self.frontier is None else Frontier.read(self.frontier)
             record = self._run(at)
-            at.produced(record["location"], record["target_version"])
         self.audit_summary = attach_audit(record, context, self.outlets, self.log)
         return at.to_dict()
 
@@ -165,14 +173,19 @@ class DeltaJoinOperator(BaseOperator):
         return operator_lineage(self._model(), self.audit_summary)
 
     def _run(self, at: Frontier) -> Mapping[str, Any]:
+        """Run the model with its storage options and the task's; `at` gets what it has left."""
+        from deltajoin.adapters.airflow.connection import merged
         from deltajoin.adapters.airflow.submit import (
             InProcess,
             SparkConnect,
             SparkSubmit,
             show_plan,
         )
+        from deltajoin.storage import storage
 
         model, conf = self._model(), dict(self.conf or {})
+        given = merged(self.storage_conn_id, model.storage_options, self.storage_options)
+        model = replace(model, storage_options=given)
         if self.submit == "spark_submit":
             conn_id, options = self.conn_id or "spark_default", dict(self.submit_options or {})
             self._submission = SparkSubmit(conn_id, conf, options)
@@ -180,10 +193,12 @@ class DeltaJoinOperator(BaseOperator):
             self._submission = SparkConnect(self.conn_id or "spark_connect_default", conf)
         else:
             self._submission = InProcess(conf, self.keep_session)
-        with self._submission as submission:
+        with storage(given), self._submission as submission:
             plan = submission.plan(model, at)
             self.generated_sql, self.generated_job = show_plan(plan)
-            return submission.run(model, plan).to_dict()
+            record = submission.run(model, plan).to_dict()
+            at.produced(record["location"], record["target_version"])
+        return record
 
     def _model(self) -> Model:
         from deltajoin.model import Model, load_model

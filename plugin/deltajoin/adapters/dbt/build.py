@@ -19,6 +19,7 @@ from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
 from deltajoin.sql.dialect import is_readable
 from deltajoin.sql.views import WrittenOut, gather_views, inline_views, write_out
+from deltajoin.storage import storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,10 @@ def build(
     """
     session = session_of(credentials)
     views = views_below(session, sql, graph)
-    model = model_of(node, sql, relation, graph, views=views, full_refresh=full_refresh)
+    given = storage_of(credentials)
+    model = model_of(
+        node, sql, relation, graph, views=views, full_refresh=full_refresh, storage_options=given
+    )
     try:
         return _run(session, model, relation, frontier)
     except DeltaJoinError as error:
@@ -83,7 +87,8 @@ def _run(session: SparkSession, model: Model, relation: Any, frontier: Frontier)
     if is_path(model.target):
         check_free(session, relation, model.target)
     audit = run(model, session, at=frontier).to_dict()
-    frontier.produced(audit["location"], audit["target_version"])
+    with storage(model.storage_options):
+        frontier.produced(audit["location"], audit["target_version"])
     if is_path(model.target):
         enter(session, relation, audit)
     return audit
@@ -97,12 +102,14 @@ def model_of(
     *,
     views: Mapping[str, str] | None = None,
     full_refresh: bool = False,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Model:
     """The deltajoin model of a dbt node: its unique id, its SQL, what dbt knows of its tables.
 
     Args:
         views: the views that the SQL reads, through views too -> their queries; they are written
             out, and what dbt knows of a view that only renames holds for its table.
+        storage_options: the profile's; the node's own go over them.
     """
     where = str(node["unique_id"])
     options = read_options((node.get("config") or {}).get("deltajoin"), where)
@@ -127,6 +134,7 @@ def model_of(
         functions=options.functions,
         stamps=options.stamps,
         order=options.order,
+        storage_options={**(storage_options or {}), **options.storage_options},
         **layout_of(node.get("config") or {}, where),
     )
 
@@ -166,6 +174,14 @@ def views_below(session: SparkSession, sql: str, graph: Mapping[str, Any]) -> di
     return gather_views(sql, read) if is_readable(sql) else {}
 
 
+def storage_of(credentials: Any) -> dict[str, str]:
+    """The storage options of a profile: its `server_side_parameters` that begin with
+    `deltajoin.storage.`; Spark passes them by."""
+    given = getattr(credentials, "server_side_parameters", None) or {}
+    start = "deltajoin.storage."
+    return {name.removeprefix(start): str(v) for name, v in given.items() if name.startswith(start)}
+
+
 def session_of(credentials: Any) -> SparkSession:
     """The Spark session that dbt-spark uses for these credentials."""
     method = str(getattr(credentials, "method", None) or credentials.type)
@@ -193,7 +209,8 @@ def describe(
     from deltajoin.runtime.target import locate
 
     session = session_of(credentials)
-    model = model_of(node, sql, relation, graph, views=views_below(session, sql, graph))
+    views, given = views_below(session, sql, graph), storage_of(credentials)
+    model = model_of(node, sql, relation, graph, views=views, storage_options=given)
     return explain(plan(model, locate=lambda name: locate(session, name)))
 
 

@@ -18,7 +18,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.model import DETERMINISTIC, MODES, PLANNING
 from deltajoin.planner.solver import STRATEGIES, parse_strategy
 
-_KNOWN = ("keys", "mode", *PLANNING)
+_KNOWN = ("keys", "mode", *PLANNING, "storage_options")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Options:
     sketches: bool = False
     functions: Mapping[str, str] = field(default_factory=dict)
     stamps: tuple[str, ...] = ()
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def read_options(config: Any, where: str) -> Options:
@@ -46,7 +47,7 @@ def read_options(config: Any, where: str) -> Options:
         >>> read_options({"mdoe": "full"}, "model m")
         Traceback (most recent call last):
         ...
-        deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode, references, hints, strategy, reorder, order, sketches, functions, stamps.
+        deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode, references, hints, strategy, reorder, order, sketches, functions, stamps, storage_options.
     """  # noqa: E501
     if config is None or config == "":
         return Options()
@@ -78,6 +79,7 @@ def read_options(config: Any, where: str) -> Options:
         "sketches": partial(_read_switch, "sketches"),
         "functions": _read_functions,
         "stamps": partial(_read_columns, "stamps"),
+        "storage_options": _read_storage,
     }
     return Options(**{name: read[name](value, where) for name, value in given.items()})
 
@@ -177,6 +179,13 @@ def _read_functions(functions: Any, where: str) -> Mapping[str, str]:
         remedy = f"Write functions as {{name: {DETERMINISTIC}}}."
         raise _invalid(f"functions is {functions!r}", where, remedy)
     return {str(name): DETERMINISTIC for name in functions}
+
+
+def _read_storage(options: Any, where: str) -> Mapping[str, str]:
+    if not isinstance(options, Mapping):  # its value may be secret
+        remedy = "Write storage_options as {NAME: value}."
+        raise _invalid(f"storage_options is {_kind(options)}, not a mapping", where, remedy)
+    return {str(name): _as_property(value) for name, value in options.items()}
 
 
 def _read_order(order: Any, where: str) -> tuple[str, ...]:
