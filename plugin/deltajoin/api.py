@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from deltajoin.delta.plan import DeltaPlan
 
-__all__ = ["explain", "finish", "freeze", "plan", "read", "run"]
+__all__ = ["check_rows", "explain", "finish", "freeze", "plan", "read", "run"]
 
 OnStep = Callable[[str, dict[str, Any]], None]
 _Work = TypeVar("_Work", bound=Callable[..., Any])
@@ -309,9 +309,49 @@ def read(model: Model, spark: SparkSession) -> DataFrame:
     return read_target(spark, {**target, "hidden": last.hidden or ()})
 
 
+@_with_storage
+def check_rows(model: Model, spark: SparkSession | Callable[[], SparkSession]) -> dict[str, Any]:
+    """Compare what the target holds with the query as it was written, over the versions of its last
+    epoch; for how floats agree see `delta/shadow.py`.
+
+    Returns:
+        {"rows": of the query, "differing": 0, "tolerances": float column -> relative tolerance}.
+
+    Raises:
+        DeltaJoinError: ROWS_DIFFER; TARGET_MISSING before the first run; what a plan over those
+            versions is refused for, or the reason for which it would be rebuilt.
+    """
+    from deltajoin.delta.shadow import of_last_epoch
+    from deltajoin.emit.sql import check_program
+    from deltajoin.runtime.shadow import check_rows as check
+
+    sessions = Sessions(spark)
+    _, state, _ = _load_target(model, sessions.locate)
+    _, last = next(epochs_of(state), (None, None))
+    if state is None or last is None:
+        raise _no_epoch(model.target)
+    at = {entry["location"]: entry["version"] for entry in last["frontier"].values()}
+    clock = datetime.fromisoformat(last["clock"]) if "clock" in last else None
+    found = plan(replace(model, mode="auto"), locate=sessions.locate, at=at, clock=clock)
+    if found.strategy != "noop":
+        raise DeltaJoinError(
+            found.reason, found.detail, where=model.target, remedy="Run the model, then compare."
+        )
+    held = of_last_epoch(found, state, last)
+    shadow, target = check_program(held), held.to_dict()["target"]
+    if shadow is None or held.shadow is None:
+        raise AssertionError("a comparison was planned")
+    job = {"settings": last["settings"], "target": target, "shadow": asdict(shadow)}
+    return check(sessions.get(), {**job, "floats": held.shadow.floats})
+
+
+def _no_epoch(place: str) -> DeltaJoinError:
+    return DeltaJoinError(
+        "TARGET_MISSING", "the target holds no epoch yet", where=place, remedy="Run it."
+    )
+
+
 def _last_record(state: TargetState) -> AuditRecord:
     for commit, _ in epochs_of(state):
         return from_commit(commit, state.location)
-    raise DeltaJoinError(
-        "TARGET_MISSING", "the target holds no epoch yet", where=state.location, remedy="Run it."
-    )
+    raise _no_epoch(state.location)

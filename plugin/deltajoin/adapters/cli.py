@@ -339,6 +339,8 @@ def _with_target(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def wrapped(model_file: str | None, target: str | None, as_json: bool, **options: Any) -> None:
         own = {name: options[name] for name in signature(command).parameters if name in options}
+        if options.get("rows") and not model_file:
+            raise click.UsageError("--rows needs --model")
         if bool(model_file) == bool(target):
             raise click.UsageError("give --target or --model")
         try:
@@ -346,6 +348,8 @@ def _with_target(command: Callable[..., None]) -> Callable[..., None]:
             given = (model.storage_options if model else {}) | options["storage_options"]
             with storage(given):
                 place = model.target if model else str(target)
+                if "model" in signature(command).parameters:
+                    own["model"] = model
                 command(target=_state(place), as_json=as_json, **own)
         except DeltaJoinError as error:
             _fail(error, as_json)
@@ -398,14 +402,32 @@ def show(target: Any, as_json: bool, epoch: int | None) -> None:
 @audit.command()
 @_with_target
 @click.option("--rebuild", is_flag=True, help="Write lost audit files anew, then verify.")
-def verify(target: Any, as_json: bool, rebuild: bool) -> None:
+@click.option("--rows", is_flag=True, help="Also compare the rows with the query, by Spark.")
+@_with_spark
+def verify(
+    target: Any,
+    model: Model | None,
+    as_json: bool,
+    rebuild: bool,
+    rows: bool,
+    master: str,
+    remote: str | None,
+) -> None:
     """Check the audit files against the target's history; exit 1 on any finding."""
+    from deltajoin.api import check_rows
     from deltajoin.audit.ledger import Ledger
-    from deltajoin.audit.verify import history
+    from deltajoin.audit.verify import Finding, history
     from deltajoin.audit.verify import verify as check
 
     rebuilt = Ledger(target.location).rebuild(target) if rebuild else ()
     findings = check(target)
+    compared = None
+    if rows and model is not None:
+        try:
+            with _session(master, remote) as session:
+                compared = check_rows(model, session)["rows"]
+        except DeltaJoinError as error:
+            findings += (Finding(error.code, error.where or "", error.message),)
     epochs = len(history(target))
     if as_json:
         _print_json(
@@ -413,6 +435,7 @@ def verify(target: Any, as_json: bool, rebuild: bool) -> None:
                 "epochs": epochs,
                 "findings": [finding.to_dict() for finding in findings],
                 "rebuilt": list(rebuilt),
+                "rows": compared,
                 "verified": not findings,
             }
         )
@@ -421,7 +444,8 @@ def verify(target: Any, as_json: bool, rebuild: bool) -> None:
             click.echo(f"rebuilt the audit file of epoch {number}")
         for finding in findings:
             click.echo(f"{finding.code}: {finding.message} (at {finding.where})")
-        click.echo(f"{epochs} epochs, {len(findings)} findings")
+        told = f", {compared:,} rows as the query has them" if compared is not None else ""
+        click.echo(f"{epochs} epochs, {len(findings)} findings{told}")
     if findings:
         sys.exit(1)
 

@@ -8,7 +8,9 @@ structs and arrays are compared exactly. A run that is full anyway has nothing t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from deltajoin.catalog import TargetState
 from deltajoin.delta.plan import DeltaPlan, Shadow
@@ -20,9 +22,31 @@ def with_shadow(plan: DeltaPlan, target: TargetState | None) -> DeltaPlan:
     """The plan with its comparison, if its mode asks for one."""
     if plan.mode != "shadow" or plan.strategy != "incremental" or target is None:
         return plan
+    return replace(plan, shadow=_shadow(plan, target))
+
+
+def of_last_epoch(plan: DeltaPlan, target: TargetState, record: Mapping[str, Any]) -> DeltaPlan:
+    """A plan that found no work, with the comparison of what the target holds.
+
+    Args:
+        record: of the last epoch, which knows columns that only Spark could find out.
+    """
+    stamps = {stamp.name for stamp in plan.target.stamps}
+    holds = replace(
+        plan.target,
+        kind=str(record["kind"]),
+        columns=tuple(name for name in record["columns"] if name not in stamps),
+        key=tuple(record["key"]),
+        hidden=tuple(record.get("hidden") or ()),
+    )
+    plan = replace(plan, target=holds)
+    return replace(plan, shadow=_shadow(plan, target))
+
+
+def _shadow(plan: DeltaPlan, target: TargetState) -> Shadow:
     floats = tuple(
         (column.name, TOLERANCES[column.type])
         for column in target.columns
         if column.type in TOLERANCES and column.name in plan.target.columns
     )
-    return replace(plan, shadow=Shadow(floats))
+    return Shadow(floats)

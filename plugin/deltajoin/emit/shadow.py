@@ -84,12 +84,12 @@ def _weighted(target: Target, view: str) -> exp.Query:
     def rows(weight: exp.Expr, name: str) -> exp.Select:
         return exp.select(*[c.copy() for c in columns], named(weight, WEIGHT)).from_(table(name))
 
-    counted = target.kind == "bag" and view == SHADOW_STATE
+    bag = target.kind == "bag"
+    counted = bag and view == SHADOW_STATE
     queried = rows(exp.Neg(this=column(COUNT) if counted else number(1)), view)
-    if target.kind == "bag":
-        return union_all(
-            rows(column(COUNT), TARGET_BEFORE), rows(column(WEIGHT), TO_WRITE), queried
-        )
+    if not target.key:
+        before = rows(column(COUNT) if bag else number(1), TARGET_BEFORE)
+        return union_all(before, rows(column(WEIGHT), TO_WRITE), queried)
     deleted = exp.NEQ(this=column(OPERATION), expression=string("delete"))
     same_key = [
         exp.NullSafeEQ(this=column(name, "t"), expression=column(name, "s")) for name in target.key

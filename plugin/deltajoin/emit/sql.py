@@ -183,6 +183,11 @@ def _regroup(plan: DeltaPlan, graph: JoinGraph, views: Views) -> tuple[Statement
     return (*statements, partition_statement(graph, plan.target))
 
 
+def check_program(plan: DeltaPlan) -> ShadowProgram | None:
+    """The comparison of what a target holds with the query over the versions of a plan."""
+    return _shadow(plan, Views(plan), frozenset())
+
+
 def _shadow(
     plan: DeltaPlan, views: Views, opened: frozenset[tuple[str, int]]
 ) -> ShadowProgram | None:

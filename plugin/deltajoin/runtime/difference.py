@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _OPERATIONS = {"insert": "inserted", "update": "updated", "delete": "deleted"}
-_BY_WEIGHT = ("bag", "plain")
+BY_WEIGHT = ("bag", "plain")
 
 
 def why_overwrite(rows: DataFrame, stored: DataFrame) -> str:
@@ -47,7 +47,7 @@ def find_difference(
 
 def counted_columns(kind: str) -> dict[str, str]:
     """What is counted over the rows to write of a target: by operation, or by weight."""
-    if kind in _BY_WEIGHT:
+    if kind in BY_WEIGHT:
         return {
             "insert": f"coalesce(sum(greatest({WEIGHT}, 0)), 0)",
             "delete": f"coalesce(sum(greatest(-{WEIGHT}, 0)), 0)",

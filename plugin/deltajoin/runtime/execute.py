@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.contract import metadata_of
 from deltajoin.errors import DeltaJoinError
-from deltajoin.names import OPERATION, WEIGHT
 from deltajoin.runtime import target as targets
 from deltajoin.runtime.commits import commits_since, last_commit, overtaken, refuse_changed
 from deltajoin.runtime.derived import derive
@@ -46,7 +45,7 @@ from deltajoin.runtime.read import (
     open_statements,
 )
 from deltajoin.runtime.settings import check_reading, drift, read_settings
-from deltajoin.runtime.shadow import compare
+from deltajoin.runtime.shadow import compare, nothing_to_write
 from deltajoin.runtime.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -313,16 +312,7 @@ class _Run:
 
     def _nothing(self) -> dict[str, int]:
         """No path is live: the epoch is committed without a row."""
-        from pyspark.sql import functions
-
-        keyed = self.target["kind"] != "bag"
-        extra = (
-            functions.lit("").alias(OPERATION)
-            if keyed
-            else functions.lit(0).cast("bigint").alias(WEIGHT)
-        )
-        rows = targets.read_stored(self.spark, self.target).limit(0)
-        rows.select("*", extra).createOrReplaceTempView("to_write")
+        nothing_to_write(self.spark, self.target)
         return counts_of({})
 
     # the record, and what the history says ----------------------------------------------------

@@ -11,26 +11,68 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.names import OPERATION, WEIGHT
+from deltajoin.runtime.difference import BY_WEIGHT
 from deltajoin.runtime.failures import explained
+from deltajoin.runtime.own_session import own_session
+from deltajoin.runtime.port import port_of
 from deltajoin.runtime.read import Counter, open_scans
+from deltajoin.runtime.target import read_stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EXTRA, MISSING = "__deltajoin_extra", "__deltajoin_missing"
 EXAMPLES = 3
+_MISMATCH = ("SHADOW_MISMATCH", "after this run the target would hold")
+_DIFFER = ("ROWS_DIFFER", "over the versions of the last epoch the target is found to hold")
+
+
+def check_rows(spark: SparkSession, job: dict[str, Any]) -> dict[str, Any]:
+    """Compare what a target holds with the query over the versions of its last epoch.
+
+    Args:
+        job: the epoch's settings, the target, and the comparison.
+
+    Raises:
+        DeltaJoinError: ROWS_DIFFER.
+    """
+    own = own_session(spark, job["settings"])
+    try:
+        nothing_to_write(own, job["target"])
+        return compare(own, job["shadow"], job["target"], job["floats"], _DIFFER)
+    finally:
+        port_of(own).release(own)
+
+
+def nothing_to_write(spark: SparkSession, target: dict[str, Any]) -> None:
+    """Put up `to_write` without a row."""
+    from pyspark.sql import functions
+
+    weighted = target["kind"] in BY_WEIGHT
+    extra = functions.lit(0).cast("bigint") if weighted else functions.lit("")
+    rows = read_stored(spark, target).limit(0)
+    rows = rows.select("*", extra.alias(WEIGHT if weighted else OPERATION))
+    rows.createOrReplaceTempView("to_write")
 
 
 def compare(
-    spark: SparkSession, shadow: dict[str, Any], target: dict[str, Any], floats: list[Any]
+    spark: SparkSession,
+    shadow: dict[str, Any],
+    target: dict[str, Any],
+    floats: list[Any],
+    refusal: tuple[str, str] = _MISMATCH,
 ) -> dict[str, Any]:
     """Compare; the report goes into the record: rows of the query, rows that differ, tolerances.
 
+    Args:
+        refusal: the code of an error, and how its message begins.
+
     Raises:
-        DeltaJoinError: SHADOW_MISMATCH.
+        DeltaJoinError: SHADOW_MISMATCH, or the code that is given.
     """
     open_scans(spark, shadow["scans"])
-    rows = [_compared(spark, one, target) for one in shadow["comparisons"]]
+    rows = [_compared(spark, one, target, refusal) for one in shadow["comparisons"]]
     return {
         "rows": rows[0],
         "differing": 0,
@@ -38,7 +80,9 @@ def compare(
     }
 
 
-def _compared(spark: SparkSession, one: dict[str, Any], target: dict[str, Any]) -> int:
+def _compared(
+    spark: SparkSession, one: dict[str, Any], target: dict[str, Any], refusal: tuple[str, str]
+) -> int:
     """Rows of a query with which the target agrees."""
     view = one["view"]
     queried = Counter(view)
@@ -51,7 +95,7 @@ def _compared(spark: SparkSession, one: dict[str, Any], target: dict[str, Any]) 
         found = counted.materialise(spark.sql(one["compare"]))
         differing = counted.read() or counted.over(found)
         if any(differing.values()):
-            raise _mismatch(target, differing, _examples(found, target))
+            raise _mismatch(refusal, target, differing, _examples(found, target))
         return (queried.read() or queried.over(rows))["rows"]
 
 
@@ -65,11 +109,14 @@ def _examples(found: DataFrame, target: dict[str, Any]) -> str:
     return "; ".join(f"({text[:200]})" for text in shown)
 
 
-def _mismatch(target: dict[str, Any], differing: dict[str, int], keys: str) -> DeltaJoinError:
+def _mismatch(
+    refusal: tuple[str, str], target: dict[str, Any], differing: dict[str, int], keys: str
+) -> DeltaJoinError:
+    code, begins = refusal
     return DeltaJoinError(
-        "SHADOW_MISMATCH",
-        f"after this run the target would hold {differing[EXTRA]} rows too many and lack "
-        f"{differing[MISSING]} of the query's; nothing was written; for example {keys}",
+        code,
+        f"{begins} {differing[EXTRA]} rows too many and lack {differing[MISSING]} of the query's; "
+        f"nothing was written; for example {keys}",
         where=target["place"],
         remedy="Run once with mode full. If nothing else wrote to the target, report the model.",
     )
