@@ -23,6 +23,7 @@ import pytest
 import deltajoin
 from deltajoin.catalog import load_target
 from deltajoin.delta.history import epochs_of
+from deltajoin.runtime.own_session import COMPARE_ROWS_SETTING
 from deltajoin.runtime.session import submit_conf, submit_environment
 from tests.spark.shop import KEYS, SCHEMAS, Shop, as_rows, never, open_shop
 
@@ -49,6 +50,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "spark.driver.extraJavaOptions": os.environ["DELTAJOIN_JAVA_OPTIONS"],
         "spark.buffer.pageSize": "2m",
         "spark.ui.enabled": "false",
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
@@ -116,6 +118,7 @@ def test_epochs_of_a_keyed_table_a_bag_and_groups(remote: Any, tmp_path: Path) -
     """Two at a time, each by its marks; the caller's session keeps its own."""
     shop = open_shop(tmp_path)
     remote.conf.set(MARK, "the caller's")
+    remote.conf.set(COMPARE_ROWS_SETTING, "0")
     models = [
         shop.model(name="keyed", target=shop.path("keyed")),
         shop.model(name="bag", target=shop.path("bag"), sql=BAG),
@@ -146,7 +149,8 @@ def test_epochs_of_a_keyed_table_a_bag_and_groups(remote: Any, tmp_path: Path) -
     assert rows[1] == [[1, 1], [2, 3], [1, 1]]  # counted: Δcustomers, Δorders
     assert [names_in(model) for model in models] == [[model.name] * 4 for model in models]
     assert remote.conf.get(MARK) == "the caller's"
-    remote.conf.unset(MARK)
+    for key in (MARK, COMPARE_ROWS_SETTING):
+        remote.conf.unset(key)
     for model in models:
         assert deltajoin.run(model, never).strategy == "noop"
 

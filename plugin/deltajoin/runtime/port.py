@@ -15,6 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from deltajoin.errors import DeltaJoinError
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -137,9 +139,22 @@ class Connect:
     """A session on a Spark Connect server."""
 
     def fork(self, spark: Any) -> SparkSession:
-        """A clone on the server, with temporary views and functions too."""
-        _ = spark.version  # the server knows a session from its first request on
-        own: SparkSession = spark.cloneSession()
+        """A clone on the server, with temporary views and functions too.
+
+        Raises:
+            DeltaJoinError: SPARK_FAILED where the server can't clone.
+        """
+        version = spark.version  # the server knows a session from its first request on
+        try:
+            own: SparkSession = spark.cloneSession()
+        except Exception as error:
+            told = getattr(error, "details", None)  # of gRPC, which PySpark hands on as it is here
+            raise DeltaJoinError(
+                "SPARK_FAILED",
+                f"the Spark Connect server can't clone a session: {told() if told else error}",
+                where=f"Spark {version}",
+                remedy="Use a server of Spark 4.2, or a classic session.",
+            ) from error
         for key in COMMIT_MARKS:
             own.conf.unset(key)
         return own
