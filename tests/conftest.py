@@ -33,6 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--models", type=int, default=6, help="random models on real Delta tables")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spark on S3 is tested where it is asked for."""
+    own = collection_path.parts[-2:] == ("spark", "test_object_store.py")
+    return True if own and not config.getoption("--s3") else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):

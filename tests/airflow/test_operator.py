@@ -141,7 +141,7 @@ def test_submitted_job_and_its_failures(play: Play, tmp_path: Path) -> None:
         *TABLES,
         {"dag": "submitted"},
         NEW_ORDER,
-        {"dag": "submitted"},
+        {"dag": "answer_lost"},
         {"dag": "submitted"},
         {"dag": "wrong_key"},
         {"dag": "no_connection"},

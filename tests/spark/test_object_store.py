@@ -27,9 +27,7 @@ CONF = {
 
 
 @pytest.fixture
-def s3(request: pytest.FixtureRequest) -> Iterator[S3]:
-    if not request.config.getoption("--s3"):
-        pytest.skip("needs --s3")
+def s3() -> Iterator[S3]:
     with s3_server() as server:
         yield server
 

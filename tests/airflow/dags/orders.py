@@ -47,6 +47,26 @@ class DiesAfterCommit(DeltaJoinOperator):
         return super().execute(context)
 
 
+class LosesTheAnswer(DeltaJoinOperator):
+    """The job commits its epoch; then Spark's master can't say what became of it."""
+
+    def execute(self, context: Context) -> dict[str, dict[str, Any]]:
+        """Run, and let the submission fail after it has succeeded."""
+        from unittest.mock import patch
+
+        from airflow.exceptions import AirflowException
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+        submit = SparkSubmitHook.submit
+
+        def submitted(hook: Any, job: str) -> None:
+            submit(hook, job)
+            raise AirflowException("Cannot execute spark-submit: the driver's state is unknown")
+
+        with patch.object(SparkSubmitHook, "submit", submitted):
+            return super().execute(context)
+
+
 @task
 def land() -> None:
     """One more order, between two joins of a run."""
@@ -72,13 +92,14 @@ with DAG("in_process"):
         outlets=[Asset("orders_joined")],
     )
 
-with DAG("submitted"):
-    DeltaJoinOperator(
-        **{**COMMON, "conf": SUBMITTED},
-        target=str(HOME / "submitted"),
-        submit="spark_submit",
-        outlets=[Asset("orders_submitted")],
-    )
+for name, kind in (("submitted", DeltaJoinOperator), ("answer_lost", LosesTheAnswer)):
+    with DAG(name):
+        kind(
+            **{**COMMON, "conf": SUBMITTED},
+            target=str(HOME / "submitted"),
+            submit="spark_submit",
+            outlets=[Asset("orders_submitted")],
+        )
 
 with DAG("wrong_key"):
     DeltaJoinOperator(

@@ -34,6 +34,7 @@ RETRYABLE = frozenset(
         "SOURCE_FILES_MISSING",
         "SOURCE_UNREADABLE",
         "SPARK_FAILED",
+        "TABLE_REPLACED",
     }
 )
 """Codes that another attempt can heal; all others fail the task at once."""

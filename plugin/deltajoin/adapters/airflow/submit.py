@@ -128,7 +128,13 @@ class SparkSubmit:
         try:
             self._hook.submit(str(files.job))
         except AirflowException as error:
-            raise failure(str(error)) from error
+            failed = failure(str(error))
+            if failed.code != "SPARK_FAILED":
+                raise failed from error
+            try:  # the answer may be lost, and the epoch be committed
+                return api.finish(plan)
+            except DeltaJoinError:
+                raise failed from error
         return api.finish(plan)
 
     def kill(self) -> None:
