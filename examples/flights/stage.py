@@ -47,9 +47,9 @@ def quiet(log: Path) -> Iterator[None]:
 
 
 class Airflow:
-    """A new Airflow home on SQLite whose bundle is the repository's `dags` folder."""
+    """One DAG in a new Airflow home on SQLite whose bundle is the repository's `dags` folder."""
 
-    def __init__(self, home: Path, tables: Path, log: Path) -> None:
+    def __init__(self, home: Path, tables: Path, log: Path, dag: str) -> None:
         self._log = log
         bundle = {
             "name": "deltajoin",
@@ -70,14 +70,14 @@ class Airflow:
 
             initdb()
             bag = DagBag(str(REPOSITORY / "dags"))
-            self._dag = bag.get_dag("flights_enriched")
+            self._dag = bag.get_dag(dag)
         if self._dag is None:
             raise RunFailed(f"the DAG does not load: {bag.import_errors}")
 
-    def play(self, land: str) -> Played:
-        """One DAG run: land, then join."""
+    def play(self, **conf: str) -> Played:
+        """One DAG run, whose last task is `join`."""
         with quiet(self._log):
-            run = self._dag.test(run_conf={"land": land})
+            run = self._dag.test(run_conf=conf)
             join = run.get_task_instance("join")
             audit = join.xcom_pull(task_ids="join", key="deltajoin_audit")
         if run.state != "success":
@@ -103,13 +103,14 @@ class Dbt:
             self._runner = dbtRunner()
         self._invoke("deps")
 
-    def play(self) -> Played:
-        """One `dbt run` of the model."""
-        self._invoke("run", "--select", "flights_enriched")
+    def play(self, model: str) -> Played:
+        """Build a model, after the snapshots that it reads; data tests are left out."""
+        self._invoke("build", "--select", f"+{model}", "--exclude-resource-type", "test")
         results = json.loads((self._project / "target" / "run_results.json").read_text())
-        (result,) = (r for r in results["results"] if r["unique_id"].endswith("flights_enriched"))
+        (result,) = (r for r in results["results"] if r["unique_id"].endswith(f".{model}"))
         audit: dict[str, Any] = result["adapter_response"]["deltajoin"]
         self.relation: str = result["relation_name"]
+        self.sql: str = result["compiled_code"]
         return Played(audit, float(result["execution_time"]))
 
     def _invoke(self, *arguments: str) -> None:

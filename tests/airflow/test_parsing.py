@@ -55,7 +55,7 @@ def run(code: str, env: dict[str, str]) -> list[str]:
 def test_dags_parse_without_spark(airflow_env: dict[str, str]) -> None:
     code = PARSE.format(folder=str(REPOSITORY / "dags"), heavy=HEAVY)
     dags, errors, loaded = json.loads(run(code, airflow_env)[-1])
-    assert dags == ["flights_by_airline", "flights_enriched"]
+    assert dags == ["flights_alternates", "flights_by_airline", "flights_enriched"]
     assert errors == {}
     assert loaded == []
 

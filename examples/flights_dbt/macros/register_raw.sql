@@ -1,6 +1,6 @@
 {#- Make the raw Delta folders known to the catalog. Runs before the models; repeating it changes nothing. -#}
 {% macro register_raw() %}
-  {%- if execute and flags.WHICH in ('run', 'build', 'test') -%}
+  {%- if execute and flags.WHICH in ('run', 'build', 'test', 'snapshot') -%}
     {%- set raw = var('raw', env_var('FLIGHTS_RAW', '')) -%}
     {%- if not raw -%}
       {%- do exceptions.raise_compiler_error(
