@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -17,6 +18,7 @@ from deltalake import write_deltalake
 import deltajoin
 from deltajoin.accelerate.choose import ENTRY_POINTS, accelerators, recognised
 from deltajoin.accelerate.protocol import Candidates, Sides
+from deltajoin.runtime.execute import _Run
 from deltajoin.sql.dialect import parse_expression
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "accelerator"
@@ -77,6 +79,19 @@ def test_a_plan_of_few_rows_does_without(tmp_path: Path) -> None:
     plan = planned(tmp_path, rows=100)
     assert "accelerated" not in plan.full_query.to_dict()["joins"][0]
     assert "about 10,000 pairs are compared, few enough" in deltajoin.explain(plan)
+    assert "compared" not in plan.full_query.to_dict()
+
+
+def test_few_rows_that_are_compared_often_are_told(tmp_path: Path) -> None:
+    """So that the run compiles its plan, which it would interpret for so few rows."""
+    plan = planned(tmp_path, rows=1_000)
+    assert plan.full_query.to_dict()["compared"] == 1_000_000
+    run = SimpleNamespace(plan=plan.to_dict())
+    assert _Run._compares_many(run)
+    run.plan["full_query"] = {"further": [run.plan["full_query"]]}
+    assert _Run._compares_many(run)
+    run.plan["strategy"] = "incremental"
+    assert not _Run._compares_many(run)
 
 
 @pytest.mark.parametrize(

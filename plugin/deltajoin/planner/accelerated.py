@@ -36,6 +36,22 @@ def candidates(
     return accelerated(on, *_join(graph, statistics, on, right, kind, rows))
 
 
+def most_compared(
+    graph: JoinGraph, hypergraph: Hypergraph, plan: SubPlan, statistics: Statistics
+) -> float:
+    """Pairs of rows that the join of a plan that compares most of them has."""
+    found = 0.0
+    for join in plan.joins():
+        if join.left is None or join.right is None:
+            continue
+        rows = join.left.rows, join.right.rows
+        if rows[0] * rows[1] > found:
+            on = [p.sql for e in join.edges if not e.implied for p in e.predicates]
+            right = [n for n, bit in hypergraph.bit.items() if bit & join.right.relations]
+            found = max(found, _join(graph, statistics, on, right, join.kind, rows)[1].pairs)
+    return found
+
+
 def why_compared(
     graph: JoinGraph,
     statistics: Statistics,

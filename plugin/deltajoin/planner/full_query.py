@@ -20,7 +20,7 @@ from typing import Any
 from deltajoin.accelerate.protocol import Candidates
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.accelerated import accelerated_joins
+from deltajoin.planner.accelerated import accelerated_joins, most_compared
 from deltajoin.planner.arms import arms
 from deltajoin.planner.build_graph import Types, build_hypergraph
 from deltajoin.planner.combine import Combiner, SubPlan
@@ -40,6 +40,10 @@ class Choice:
     order: tuple[str, ...] = ()
 
 
+#: Pairs of rows that take as long to compare interpreted as a plan takes to compile.
+MANY_PAIRS = 500_000
+
+
 @dataclass(frozen=True)
 class FullQuery:
     """A plan of the whole query.
@@ -47,7 +51,8 @@ class FullQuery:
     `method` is exact, linearised, greedy, pinned, written or forced; `pairs` the csg-cmp-pairs
     counted; `fallback` why the plan is not exact; `written_cost` the cost of the query as it is
     written; `broadcast` the right sides to broadcast, as sets of relations; `accelerated` those
-    that no equality finds, with the pairs that can match; `replanned` old and new cost where the
+    that no equality finds, with the pairs that can match; `compared` the pairs of rows that the
+    join with most of them compares; `replanned` old and new cost where the
     last order was given up; `kept` what was kept of it; `further` the plans of
     further branches, where the query has unions: this one is then the first branch's.
     """
@@ -60,6 +65,7 @@ class FullQuery:
     written_cost: float
     broadcast: tuple[int, ...] = ()
     accelerated: tuple[tuple[int, Candidates], ...] = ()
+    compared: float = 0.0
     replanned: str = ""
     kept: LastOrder | None = None
     further: tuple[FullQuery, ...] = ()
@@ -83,6 +89,8 @@ class FullQuery:
             notes["rows_when_chosen"] = dict(self.kept.rows)
         if self.further:
             notes["further"] = [branch.to_dict() for branch in self.further]
+        if self.compared > MANY_PAIRS:
+            notes["compared"] = _short(self.compared)
         return notes | {
             "order": self.nesting(),
             "method": self.method,
@@ -175,7 +183,8 @@ def _joined(
     served = {right for right, _ in found}
     hints = _broadcast(cost, query.plan) if cost else ()
     sent = tuple(right for right in hints if right not in served)
-    return replace(query, broadcast=sent, accelerated=found)
+    compared = most_compared(graph, query.hypergraph, query.plan, statistics)
+    return replace(query, broadcast=sent, accelerated=found, compared=compared)
 
 
 def _combiner(

@@ -134,7 +134,7 @@ class _Run:
         if self.target["exists"]:
             targets.alter(self.spark, self.target)
         write = self._rebuild if self.plan["strategy"] == "full" else self._merge
-        if has_few_rows(self.caller, self.plan["frontier"]):
+        if has_few_rows(self.caller, self.plan["frontier"]) and not self._compares_many():
             self.interpreted = True
             try:
                 with for_few_rows(self.spark):
@@ -144,6 +144,11 @@ class _Run:
                     raise
             self.interpreted = False
         write()
+
+    def _compares_many(self) -> bool:
+        """Whether few rows are compared with one another so often that it pays to compile."""
+        full = self.plan["full_query"] if self.plan["strategy"] == "full" else None
+        return any("compared" in arm for arm in (full, *full.get("further", ()))) if full else False
 
     # full -------------------------------------------------------------------------------------
 
