@@ -55,7 +55,8 @@ def accelerator(join: Mapping[str, Any]) -> str:
     served = join.get("accelerated")
     if not served:
         return ""
-    return f", accelerated by {served['kind']}: {' AND '.join(served['serves'])}".replace("`", "")
+    conditions = (f"({sql})" if " or " in sql.lower() else sql for sql in served["serves"])
+    return f", accelerated by {served['kind']}: {' AND '.join(conditions)}".replace("`", "")
 
 
 def derived_lines(derived: Mapping[str, Any]) -> list[str]:
