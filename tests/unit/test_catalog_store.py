@@ -1,9 +1,7 @@
-"""The ledger's folder: whole texts only, one winner per name, left alone by Delta."""
+"""The ledger's folder: whole texts only, left alone by Delta."""
 
 from __future__ import annotations
 
-import errno
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -38,50 +36,6 @@ def test_texts_are_kept_under_the_ledger_folder(tmp_path: Path) -> None:
     assert (tmp_path / "target" / "_deltajoin" / NAME).read_text(encoding="utf-8") == "two ü"
 
 
-def test_a_taken_name_stays_as_it_is(tmp_path: Path) -> None:
-    store = Store(str(tmp_path))
-    assert store.put_if_absent(NAME, "first")
-    assert not store.put_if_absent(NAME, "second")
-    assert store.read_text(NAME) == "first"
-    assert os.listdir(tmp_path / "_deltajoin" / "plans") == ["00000001.json"]
-
-
-def _no_links(*_: object) -> None:
-    raise OSError(errno.EPERM, "no links here")
-
-
-def _contend(root: str, who: int, links: bool, start: Any, won: Any) -> None:
-    if not links:
-        os.link = _no_links  # type: ignore[assignment]
-    files = LocalFiles(root)
-    for number in range(40):
-        start.wait()
-        if files.put_if_absent(f"plans/{number}.json", f"{who}" * 50_000):
-            won.put((number, who))
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_a_race_has_one_winner_and_its_whole_text(tmp_path: Path, links: bool) -> None:
-    context = multiprocessing.get_context("fork")
-    start, won = context.Barrier(4), context.Queue()
-    crowd = [
-        context.Process(target=_contend, args=(str(tmp_path), who, links, start, won))
-        for who in range(4)
-    ]
-    for process in crowd:
-        process.start()
-    winners = [won.get(timeout=60) for _ in range(40)]
-    for process in crowd:
-        process.join(60)
-
-    assert won.empty()
-    assert sorted(number for number, _ in winners) == list(range(40))
-    files = LocalFiles(str(tmp_path))
-    for number, who in winners:
-        assert files.read_text(f"plans/{number}.json") == f"{who}" * 50_000
-    assert len(files.list("plans")) == 40
-
-
 @pytest.mark.crash
 def test_a_kill_leaves_only_whole_texts(tmp_path: Path) -> None:
     code = (
@@ -89,7 +43,7 @@ def test_a_kill_leaves_only_whole_texts(tmp_path: Path) -> None:
         "from deltajoin.catalog.files import LocalFiles\n"
         "files = LocalFiles(sys.argv[1])\n"
         "for n in itertools.count():\n"
-        "    files.put_if_absent(f'put/{n}', 'x' * 200_000)\n"
+        "    files.write_text(f'put/{n}', 'x' * 200_000)\n"
         "    files.write_text('same', str(n % 10) * 200_000)\n"
     )
     package = Path(deltajoin.__file__).parents[1]
@@ -112,8 +66,7 @@ def test_a_kill_leaves_only_whole_texts(tmp_path: Path) -> None:
 def test_other_schemes_go_through_deltalake(tmp_path: Path) -> None:
     files = RemoteFiles(tmp_path.as_uri())
     assert (files.read_text(NAME), files.exists(NAME), files.list("plans")) == (None, False, ())
-    assert files.put_if_absent(NAME, "one")
-    assert not files.put_if_absent(NAME, "two")
+    files.write_text(NAME, "one")
     files.write_text("plans/00000002.json", "two ü")
     assert files.read_text(NAME) == "one"
     assert files.read_text("plans/00000002.json") == "two ü"

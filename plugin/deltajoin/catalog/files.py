@@ -5,10 +5,8 @@ through deltalake's own filesystem, with the storage options in force and deltal
 variables. A location is normalised once (`normalise`), and everything above compares and prints
 that form only. Nothing here knows Delta.
 
-Put-if-absent is atomic on local disk (a finished temporary file is linked to its name: a kill at
-any instruction leaves either nothing or the whole text). Object stores behind deltalake offer no
-conditional write from Python: there `put_if_absent` looks first and writes then, and the caller
-reads back who won.
+A write is atomic on local disk: a finished temporary file takes the name, so that a kill at any
+instruction leaves the old text or the whole new one.
 """
 
 from __future__ import annotations
@@ -60,7 +58,6 @@ class Files(Protocol):
 
     def read_text(self, rel: str) -> str | None: ...
     def write_text(self, rel: str, text: str) -> None: ...
-    def put_if_absent(self, rel: str, text: str) -> bool: ...
     def exists(self, rel: str) -> bool: ...
     def list(self, rel: str) -> tuple[str, ...]: ...
 
@@ -102,40 +99,6 @@ class LocalFiles:
             finished.unlink(missing_ok=True)
             raise
         _sync_folder(path.parent)
-
-    def put_if_absent(self, rel: str, text: str) -> bool:
-        path = self._root / rel
-        if path.exists():
-            return False
-        finished = _write_aside(path, text)
-        try:
-            return _claim(finished, path)
-        finally:
-            finished.unlink(missing_ok=True)
-
-
-def _claim(finished: Path, path: Path) -> bool:
-    try:
-        os.link(finished, path)
-    except FileExistsError:
-        return False
-    except OSError:
-        return _claim_under_lock(finished, path)
-    _sync_folder(path.parent)
-    return True
-
-
-def _claim_under_lock(finished: Path, path: Path) -> bool:
-    """Without links: look and rename under a lock, which a killed process lets go of."""
-    import fcntl
-
-    with open(path.with_name(f".{path.name}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists():
-            return False
-        os.replace(finished, path)
-        _sync_folder(path.parent)
-        return True
 
 
 def _write_aside(path: Path, text: str) -> Path:
@@ -191,9 +154,3 @@ class RemoteFiles:
         stream = self._handler.open_output_stream(rel, None)
         stream.write(text.encode())
         stream.close()
-
-    def put_if_absent(self, rel: str, text: str) -> bool:
-        if self.exists(rel):
-            return False
-        self.write_text(rel, text)
-        return True

@@ -1,7 +1,6 @@
 """The ledger's folder beside a target: `<target location>/_deltajoin/`.
 
-Rule: a name is visible only with its whole text, and a name taken by `put_if_absent` is never taken
-twice (on local disk; see `files.py` for object stores). Delta leaves the folder alone: its name
+Rule: a name is visible only with its whole text. Delta leaves the folder alone: its name
 starts with an underscore, so reads, DataFrame writes, overwrites and VACUUM of Spark with Delta 4.4
 and of delta-rs pass it by (`tests/unit/test_catalog_store.py` checks both). Only Spark's plain
 CREATE TABLE delta.`path` refuses a folder that exists: create a target by a DataFrame write.
@@ -28,10 +27,6 @@ class Store:
     def write_text(self, rel: str, text: str) -> None:
         """Set the text, atomically; folders are made as needed."""
         self._files.write_text(rel, text)
-
-    def put_if_absent(self, rel: str, text: str) -> bool:
-        """Take a free name with its text; False, and nothing changed, when it is taken."""
-        return self._files.put_if_absent(rel, text)
 
     def list(self, rel_dir: str) -> tuple[str, ...]:
         """The names in a folder, sorted, without unfinished writes; () when it is not there."""

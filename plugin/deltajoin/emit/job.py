@@ -81,9 +81,10 @@ def write_job(plan: DeltaPlan, folder: Path) -> JobFiles:
     """Write `job.py` and `deltajoin.zip` into a folder, readable by the owner only."""
     folder.mkdir(parents=True, exist_ok=True)
     files = JobFiles(folder / "job.py", folder / "deltajoin.zip")
+    files.job.unlink(missing_ok=True)
+    files.job.touch(mode=0o600)
     files.job.write_text(job_source(plan), encoding="utf-8")
     _write_zip(files.py_files)
-    files.job.chmod(0o600)
     return files
 
 
