@@ -31,7 +31,7 @@ BEFORE, AFTER = "target_before", "to_write"
 
 
 def shadowed(plan: DeltaPlan) -> DeltaPlan:
-    return replace(plan, shadow=Shadow(1, ()))
+    return replace(plan, shadow=Shadow(()))
 
 
 def verdicts(case: Case, mutant: Mutant | None) -> Iterator[tuple[bool, bool]]:
