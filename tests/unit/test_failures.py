@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltajoin.runtime.failures import translate
+from deltajoin.sql import scalars
 
 JAVA = """An error occurred while calling o61.collectToPython.
 : org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file \
@@ -46,7 +47,11 @@ class Told(RuntimeError):
 
 
 LONG = "first line of a secret\n" + 400 * "x"
+MORE = scalars._MORE
 PARAMETERS = {
+    f"[USER_RAISED_EXCEPTION] {MORE} SQLSTATE: P0001": Told(
+        f"[USER_RAISED_EXCEPTION] {MORE} SQLSTATE: P0001", errorMessage=MORE
+    ),
     "[DUPLICATED_MAP_KEY] Duplicate map key ... was found.": Told(
         "[DUPLICATED_MAP_KEY] Duplicate map key a b was found.",
         key="a b",

@@ -33,8 +33,12 @@ _KIND = re.compile(r"^(?:Caused by)?: ([\w.$]+)(?:: (.*))?$", re.MULTILINE)
 _NAMED = re.compile(r"\[[A-Z][A-Z0-9_.]+\]")
 _FILE = re.compile(r"\S+\.(?:parquet|json|bin|crc)\b")
 _VALUE = re.compile(r"'.*'|(?<=The value )[^'\s]\S*")
-#: Of a message's parameters those that are no values: a type or setting, names in backticks.
-_NAME = re.compile(r'"[A-Z][A-Z0-9 <>,():_]*"|"spark\.[\w.]+"|"(true|false)"|(`[^`]*`\.?)+|\W?')
+#: Of a message's parameters those that are no values: a type or setting, names in backticks, and
+#: the text by which a join stands for a scalar subquery (`sql/scalars.py`).
+_NAME = re.compile(
+    r"\[SCALAR_SUBQUERY_TOO_MANY_ROWS\] A subquery [a-z ]+"
+    r'|"[A-Z][A-Z0-9 <>,():_]*"|"spark\.[\w.]+"|"(true|false)"|(`[^`]*`\.?)+|\W?'
+)
 _GONE = re.compile(
     r"FILE_NOT_EXIST|FileNotFoundException|DELTA_MISSING_CHANGE_DATA|"
     r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSION_NOT_CONTIGUOUS|"
