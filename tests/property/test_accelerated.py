@@ -23,7 +23,7 @@ LEAST_CHANGED, LEAST_SERVED = 0.6, 2.0
 
 
 def test_random_ranges(request: pytest.FixtureRequest, processes: ProcessPoolExecutor) -> None:
-    count = max(CHUNK, request.config.getoption("--cases") // 11)
+    count = max(CHUNK, request.config.getoption("--cases") // 16)
     first = request.config.getoption("--seed")
     chunks = [range(s, min(s + CHUNK, first + count)) for s in range(first, first + count, CHUNK)]
     seen: Counter[str] = Counter()
