@@ -268,7 +268,7 @@ def test_ties_without_a_key_are_rebuilt(sales: Sales) -> None:
     sales.assert_right(model)
 
 
-@pytest.mark.parametrize("seed", (2, 3))
+@pytest.mark.parametrize("seed", [2, 3])
 def test_every_epoch_of_layers_equals_the_query(
     seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
