@@ -33,6 +33,7 @@ from deltajoin.places import (
     source_place,
     sources_read,
 )
+from deltajoin.runtime.commits import overtaken
 from deltajoin.runtime.stopwatch import Stopwatch
 from deltajoin.storage import storage
 
@@ -130,18 +131,9 @@ def freeze(planned: DeltaPlan, *, storage_options: Mapping[str, str] | None = No
             ledger.rebuild(state)
             _, last = next(epochs_of(state), (None, None))
             if last is not None and last["epoch"] >= planned.epoch:
-                raise _overtaken(planned)
+                raise overtaken(planned.epoch, planned.target.place)
             ledger.freeze(planned.to_dict())
     return planned
-
-
-def _overtaken(planned: DeltaPlan) -> DeltaJoinError:
-    return DeltaJoinError(
-        "CONCURRENT_RUN",
-        f"epoch {planned.epoch} was committed by another run",
-        where=planned.target.place,
-        remedy="Nothing is lost; run again to consume what came later.",
-    )
 
 
 @_with_storage
@@ -271,7 +263,7 @@ def _write_audit(
         if record["epoch"] > planned.epoch:
             continue
         if record["plan_hash"] != planned.hash:
-            raise _overtaken(planned)
+            raise overtaken(planned.epoch, planned.target.place)
         audit, ledger = from_commit(commit, state.location), Ledger(state.location)
         ledger.settle(planned.to_dict())
         if watch is not None:

@@ -1,4 +1,5 @@
-"""What the planner and the job on a cluster agree on; with `names` and `errors` it is shipped.
+"""What the planner and the job on a cluster agree on; with `names`, `errors` and `storage` it is
+shipped.
 
 Rule: only the standard library is imported here. The truth about an epoch is the record in the
 metadata of the target's commit, as JSON under the key `deltajoin`.

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from deltajoin.accelerate.choose import why_compared
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.graph import ColumnRef, Core, JoinGraph
-from deltajoin.planner.accelerated import why_compared
+from deltajoin.planner.accelerated import join_of
 from deltajoin.planner.cardinality import fan_out_estimate
 from deltajoin.planner.lookup import (
     KEPT,
@@ -91,7 +92,8 @@ class _Walk:
         """Why the lookup's rows are compared one by one; empty where they aren't."""
         known = self._statistics
         rows = float(self._path.rows_before(number) or 1), known.table_rows(step.source)
-        return why_compared(self._graph, known, step.on, [step.relation], step.kind, rows)
+        join = join_of(self._graph, known, step.on, [step.relation], step.kind, rows)
+        return why_compared(step.on, *join)
 
     def _arranged(self, step: LookupStep) -> Arrangement:
         part = self._inner.get(step.relation)

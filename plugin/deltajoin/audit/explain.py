@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from deltajoin.accelerate.choose import why_compared
 from deltajoin.audit.estimates import path_estimates
 from deltajoin.audit.operators import operators
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.accelerated import why_compared
+from deltajoin.planner.accelerated import join_of
 from deltajoin.planner.arms import arms
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
@@ -105,7 +106,7 @@ def _full(graph: JoinGraph, full: FullQuery, statistics: Statistics) -> dict[str
                 ],
                 "compared": ""
                 if served
-                else why_compared(graph, statistics, on, right, join.kind, rows),
+                else why_compared(on, *join_of(graph, statistics, on, right, join.kind, rows)),
             }
         )
     return {

@@ -33,7 +33,7 @@ def candidates(
     """
     if rows[0] * rows[1] < choose.FEW_PAIRS:  # most joins: nothing is parsed for them
         return None
-    return accelerated(on, *_join(graph, statistics, on, right, kind, rows))
+    return accelerated(on, *join_of(graph, statistics, on, right, kind, rows))
 
 
 def most_compared(
@@ -48,23 +48,11 @@ def most_compared(
         if rows[0] * rows[1] > found:
             on = [p.sql for e in join.edges if not e.implied for p in e.predicates]
             right = [n for n, bit in hypergraph.bit.items() if bit & join.right.relations]
-            found = max(found, _join(graph, statistics, on, right, join.kind, rows)[1].pairs)
+            found = max(found, join_of(graph, statistics, on, right, join.kind, rows)[1].pairs)
     return found
 
 
-def why_compared(
-    graph: JoinGraph,
-    statistics: Statistics,
-    on: Sequence[str],
-    right: Iterable[str],
-    kind: str,
-    rows: tuple[float, float],
-) -> str:
-    """Why no accelerator serves a join (as for `candidates`); empty where no condition asks."""
-    return choose.why_compared(on, *_join(graph, statistics, on, right, kind, rows))
-
-
-def _join(
+def join_of(
     graph: JoinGraph,
     statistics: Statistics,
     on: Sequence[str],
@@ -72,7 +60,7 @@ def _join(
     kind: str,
     rows: tuple[float, float],
 ) -> tuple[Sides, Sizes]:
-    """A join's sides and sizes."""
+    """A join's sides and sizes, of the same arguments as `candidates`."""
 
     def source(column: exp.Column) -> tuple[str, str]:
         relation = graph.by_name.get(column.table)
