@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deltajoin.catalog import normalise
+from deltajoin.catalog.files import real
 from deltajoin.contract import BACKING_SUFFIX
-from deltajoin.delta.frontier import place
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
@@ -87,7 +87,7 @@ def locate_name(name: str, locate: Locate | None) -> str | None:
 def source_known_as(written: str, sessions: Sessions) -> frozenset[str]:
     """All by which a source can be known: its folder, its full catalog name."""
     if is_path(written):
-        return frozenset({place(written)})
+        return frozenset({real(written)})
     return frozenset({_full_name(written, sessions)}) | _folder(
         lambda: locate_name(written, sessions.locate)
     )
@@ -96,7 +96,7 @@ def source_known_as(written: str, sessions: Sessions) -> frozenset[str]:
 def target_known_as(model: Model, sessions: Sessions) -> frozenset[str]:
     """All by which a model's target can be known, also the table under a bag's view."""
     if is_path(model.target):
-        return frozenset({place(model.target)})
+        return frozenset({real(model.target)})
     name = _full_name(model.target, sessions)
     return frozenset({name, name + BACKING_SUFFIX}) | _folder(
         lambda: find_target(model, sessions.locate)[0]
@@ -109,7 +109,7 @@ def _folder(find: Callable[[], str | None]) -> frozenset[str]:
         folder = find()
     except Exception:
         return frozenset()
-    return frozenset({place(folder)}) if folder else frozenset()
+    return frozenset({real(folder)}) if folder else frozenset()
 
 
 def _full_name(name: str, sessions: Sessions) -> str:

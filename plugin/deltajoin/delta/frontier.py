@@ -39,7 +39,7 @@ class Frontier:
     """Frozen versions by folder; threads may share one."""
 
     def __init__(self, pins: Iterable[Pin] = (), *, closed: bool = False) -> None:
-        self._pins = {place(pin.location): pin for pin in pins}
+        self._pins = {real(pin.location): pin for pin in pins}
         self._closed = closed
         self._lock = RLock()
 
@@ -56,7 +56,7 @@ class Frontier:
         """
         pins: dict[str, Pin] = {}
         for pin in _pins(given):
-            known = pins.setdefault(place(pin.location), pin)
+            known = pins.setdefault(real(pin.location), pin)
             if (
                 known.version != pin.version
                 or None not in (known.table_id, pin.table_id)
@@ -82,12 +82,12 @@ class Frontier:
         """
         location = normalise(location)
         with self._lock:
-            pin = self._pins.get(place(location))
+            pin = self._pins.get(real(location))
             if pin is None:
                 if self._closed:
                     raise _unknown(name, location)
                 table = load_source(name, location)
-                self._pins[place(location)] = Pin(location, table.version, table.table_id)
+                self._pins[real(location)] = Pin(location, table.version, table.table_id)
                 return table
         static = (pin.table_id or "").endswith(STATIC)
         table = load_source(name, location) if static else load_table(name, location, pin.version)
@@ -105,18 +105,13 @@ class Frontier:
         """Pin a target at the version that a model of this run left in it."""
         table = load_table("target", location, version)
         with self._lock:
-            self._pins[place(location)] = Pin(table.location, version, table.table_id)
+            self._pins[real(location)] = Pin(table.location, version, table.table_id)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Folder -> version and table id, as plain values."""
         with self._lock:
             pins = sorted(self._pins.values(), key=lambda pin: pin.location)
         return {pin.location: {"id": pin.table_id, "version": pin.version} for pin in pins}
-
-
-def place(location: str) -> str:
-    """What is equal for two locations of one folder, also by links."""
-    return real(location)
 
 
 def refuse_behind(tables: Mapping[str, TableState], target: TargetState | None) -> None:
