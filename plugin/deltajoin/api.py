@@ -16,7 +16,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deltajoin.audit.ledger import Ledger
-from deltajoin.audit.record import AuditRecord, from_commit
+from deltajoin.audit.record import AuditRecord, from_commit, link
 from deltajoin.catalog import TargetState, load_source, load_target, normalise
 from deltajoin.contract import BACKING_SUFFIX, UNDER_A_VIEW
 from deltajoin.delta.frontier import Frontier, refuse_behind
@@ -93,7 +93,21 @@ def plan(
         refuse_behind(tables, state)
     now = datetime.now(UTC) if clock is None else clock.astimezone(UTC)
     planned = build_plan(model, Inputs(tables, location, state, backing, now))
-    return replace(with_shadow(planned, state), seconds=time.monotonic() - began)
+    planned = _chained(with_shadow(planned, state), state)
+    return replace(planned, seconds=time.monotonic() - began)
+
+
+def _chained(planned: DeltaPlan, state: TargetState | None) -> DeltaPlan:
+    """The plan with the digest of the record that its epoch follows; from the ledger where the
+    target's log has lost the commit."""
+    if state is None or planned.strategy == "noop":
+        return planned
+    commit, _ = next(epochs_of(state), (None, None))
+    if commit is not None:
+        last: Mapping[str, Any] | None = from_commit(commit, state.location).to_dict()
+    else:
+        last = Ledger(state.location).audit(planned.epoch - 1)
+    return replace(planned, target=replace(planned.target, follows=link(last) if last else None))
 
 
 def _load_target(

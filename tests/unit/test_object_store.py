@@ -73,11 +73,13 @@ def lake(
     write_deltalake(tmp_path / "t", rows)
     _own(tmp_path / "t", {"deltajoin.model": "m", "deltajoin.format": "1"})
     _lengthen(tmp_path / "t", commits)
-    record = _record(deltajoin.plan(model))
+    first = deltajoin.plan(model)
+    record = _record(first)
     noted = CommitProperties(custom_metadata={"userMetadata": json.dumps({"deltajoin": record})})
     write_deltalake(tmp_path / "t", rows, mode="overwrite", commit_properties=noted)
     if checkpoint:
         DeltaTable(tmp_path / "t").create_checkpoint()
+    Ledger(str(tmp_path / "t")).freeze(first.to_dict())
     s3.upload(tmp_path / "t", f"{folder}/t")
     return model
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from deltajoin.catalog.target import TargetCommit
 from deltajoin.contract import committed_record
+from deltajoin.delta.format import digest
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class AuditRecord:
     it `differs`, so that the text itself was run. `clock` is the moment that the query's clock
     showed, `stamps` what the rows got that were written. `narrowed` are reads within ranges of
     what changed: table -> column -> how many ranges, and how many values where these were
-    listed; None where none was.
+    listed; None where none was. `follows` is the `link` of the record before.
     """
 
     model: str
@@ -73,6 +74,7 @@ class AuditRecord:
     written: str | None = None
     written_because: str | None = None
     narrowed: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
+    follows: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain values, keys sorted."""
@@ -108,3 +110,14 @@ def from_commit(commit: TargetCommit, location: str) -> AuditRecord:
         "location": location,
     }
     return AuditRecord(**known)
+
+
+#: What an audit file may say otherwise than its commit: the folder of a target that was moved, and
+#: times, which the file alone knows to the end.
+UNSEALED = frozenset({"location", "phases", "seconds"})
+
+
+def link(record: Mapping[str, Any]) -> str:
+    """The digest by which the next epoch's record names this one (`follows`), of an audit file or
+    of `from_commit`. Empty fields are left out: a later version may know more of them."""
+    return digest({name: v for name, v in record.items() if v and name not in UNSEALED})

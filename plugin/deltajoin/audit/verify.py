@@ -1,9 +1,9 @@
 """Check the ledger against the target's history.
 
-Every epoch in the history must have an audit file that says the same, every audit file of an epoch
-that the history still reaches must have its commit, epochs must be consecutive, and nobody else may
-have changed rows since the last epoch, or while one was made and no rebuild came after it. Findings
-carry a code; none means verified.
+Every epoch must have an audit file, which says what its commit does where the history still reaches
+it, and the frozen plan that was committed; each record must follow the one before it, epochs must
+be consecutive, and nobody else may have changed rows since the last epoch, or while one was made
+and no rebuild came after it. Findings carry a code; none means verified.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from deltajoin.audit.ledger import Ledger
-from deltajoin.audit.record import from_commit
+from deltajoin.audit.record import UNSEALED, from_commit, link
 from deltajoin.catalog import TargetState
 from deltajoin.contract import committed_record
 from deltajoin.delta.format import digest
@@ -57,47 +57,66 @@ def verify(state: TargetState) -> tuple[Finding, ...]:
             when = f"while epoch {min(committed)} was made" if committed else "after the last epoch"
             text = f"{commit.operation} changed rows {when}"
             findings.append(Finding("TARGET_FOREIGN_WRITE", f"version {commit.version}", text))
-    for epoch in sorted(committed):
-        findings += _check_epoch(ledger, epoch, committed[epoch])
-    if committed:
-        findings += _check_sequence(sorted(committed), ledger.epochs())
+    written = ledger.epochs()
+    records: dict[int, dict[str, Any]] = {}
+    for epoch in range(1, max(committed, default=max(written, default=0)) + 1):
+        record = ledger.audit(epoch)
+        findings += _check_file(epoch, record, committed.get(epoch))
+        known = committed.get(epoch) or record
+        if known is not None:
+            records[epoch] = known
+            findings += _check_plan(ledger.plan(epoch), epoch, known)
+    findings += _check_chain(records)
+    findings += [
+        Finding("EPOCH_GAP", f"epoch {epoch + 1}", "the history holds earlier ones, but not it")
+        for epoch in sorted(committed)[:-1]
+        if epoch + 1 not in committed
+    ]
+    findings += [
+        Finding("AUDIT_ORPHAN", f"epoch {epoch}", "an audit file without a commit")
+        for epoch in written
+        if committed and epoch > max(committed)
+    ]
     return tuple(findings)
 
 
-def _check_epoch(ledger: Ledger, epoch: int, committed: dict[str, Any]) -> list[Finding]:
+def _check_file(
+    epoch: int, written: dict[str, Any] | None, committed: dict[str, Any] | None
+) -> list[Finding]:
     where = f"epoch {epoch}"
-    findings: list[Finding] = []
-    written = ledger.audit(epoch)
     if written is None:
-        findings.append(Finding("AUDIT_MISSING", where, "no readable audit file"))
-    elif changed := _differing(written, committed):
-        text = "the audit file differs from the commit in: " + ", ".join(changed)
-        findings.append(Finding("AUDIT_ALTERED", where, text))
-    plan = ledger.plan(epoch)
-    if plan is not None:
-        content = {key: value for key, value in plan.items() if key != "plan_hash"}
-        if not digest(content) == plan.get("plan_hash") == committed["plan_hash"]:
-            text = "the frozen plan's hash differs from the commit's"
-            findings.append(Finding("PLAN_ALTERED", where, text))
-    return findings
+        lost = "" if committed else ", and the log no longer holds its commit"
+        return [Finding("AUDIT_MISSING", where, f"no readable audit file{lost}")]
+    differing = _differing(written, committed or {**written, "epoch": epoch})
+    if not differing:
+        return []
+    text = "the audit file differs from the commit in: " + ", ".join(differing)
+    return [Finding("AUDIT_ALTERED", where, text)]
+
+
+def _check_plan(plan: dict[str, Any] | None, epoch: int, record: dict[str, Any]) -> list[Finding]:
+    where = f"epoch {epoch}"
+    if plan is None:
+        return [Finding("PLAN_MISSING", where, "no readable frozen plan")]
+    content = {key: value for key, value in plan.items() if key != "plan_hash"}
+    if digest(content) == plan.get("plan_hash") == record["plan_hash"]:
+        return []
+    return [Finding("PLAN_ALTERED", where, "the frozen plan's hash differs from the commit's")]
 
 
 def _differing(written: dict[str, Any], committed: dict[str, Any]) -> list[str]:
-    """Fields that differ; apart from the folder, which a moved target keeps as it was, and from
-    times, which the file alone knows to the end."""
-    names = {*written, *committed} - {"location", "phases", "seconds"}
+    names = {*written, *committed} - UNSEALED
     return sorted(name for name in names if written.get(name) != committed.get(name))
 
 
-def _check_sequence(committed: list[int], written: tuple[int, ...]) -> list[Finding]:
-    findings = [
-        Finding("EPOCH_GAP", f"epoch {after}", f"the epoch before it is {before}")
-        for before, after in zip(committed, committed[1:], strict=False)
-        if after != before + 1
-    ]
-    orphans = [epoch for epoch in written if epoch > committed[-1]]
-    findings += [
-        Finding("AUDIT_ORPHAN", f"epoch {epoch}", "an audit file without a commit")
-        for epoch in orphans
-    ]
+def _check_chain(records: dict[int, dict[str, Any]]) -> list[Finding]:
+    """Each record names the one before it, from the first on that names one."""
+    findings: list[Finding] = []
+    chained = False
+    for epoch, record in records.items():
+        before, follows = records.get(epoch - 1), record.get("follows")
+        chained = chained or follows is not None
+        if chained and before is not None and follows != link(before):
+            text = f"epoch {epoch} does not follow the record that is there"
+            findings.append(Finding("CHAIN_BROKEN", f"epoch {epoch - 1}", text))
     return findings

@@ -37,7 +37,7 @@ class Target:
     with `hidden` columns that a user does not see, as may be whole rows). A bag may have such too.
     `stamps` stand among the columns and are none of the row: they are written with it, by the clock
     of the epoch. `version` and `table_id` are what the plan saw, on which the run stands; -1 and
-    None before there is a table.
+    None before there is a table. `follows` is the digest of the last epoch's record.
     """
 
     place: str
@@ -53,6 +53,7 @@ class Target:
     layout: Layout = Layout()
     version: int = -1
     table_id: str | None = None
+    follows: str | None = None
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -67,7 +68,7 @@ class Target:
     def to_dict(self) -> dict[str, Any]:
         """The target as plain values; `hidden`, stamps and layout only where there are some."""
         plain = asdict(self) | {"layout": self.layout.to_dict() if self.layout != Layout() else {}}
-        for seldom in ("hidden", "exactly", "stamps", "layout", "table_id"):
+        for seldom in ("hidden", "exactly", "stamps", "layout", "table_id", "follows"):
             if not plain[seldom]:
                 del plain[seldom]
         return plain | ({"visible": self.visible} if self.stamps else {})

@@ -55,7 +55,7 @@ OnStep = Callable[[str, dict[str, Any]], None]
 #: How often a commit is tried that OPTIMIZE or the like has come before.
 _TRIES = 3
 #: Of a target, what the record holds where there is some.
-_SELDOM = ("hidden", "layout")
+_SELDOM = ("follows", "hidden", "layout")
 
 
 def execute(
