@@ -16,6 +16,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
 SF := 1
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
+LONG := $(addprefix tests/spark/test_,stamps.py difference.py rewritten.py)
 RANDOM := $(addprefix tests/property/test_,oracle.py trees.py layers.py written.py clock.py accelerated.py)
 
 .PHONY: help env demo demo-joins test trust lint check accept bench bench-flights bench-planner bench-orders bench-accelerators clean
@@ -25,7 +26,7 @@ help:
 	@echo 'make demo    real flights, day by day, through Airflow and dbt'
 	@echo 'make demo-joins  ten days of real flights joined by ASOF, history and distance'
 	@echo 'make test    all tests'
-	@echo 'make trust   21,000 random cases on DuckDB, 2,000 epochs, the corpus and S3 (690 MB of jars) on Spark: over two hours'
+	@echo 'make trust   21,000 random cases on DuckDB, 10,000 hostile names, 2,000 epochs, the corpus and S3 (690 MB of jars) on Spark: over two hours'
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
 	@echo 'make bench   TPC-H: runs against full rebuilds, rows compared; SF=10, options in BENCH'
@@ -67,8 +68,10 @@ test: env
 
 trust: env
 	@$(PY) -m pytest -q -s $(RANDOM) --cases 7000 -k random --timeout 7200
+	@$(PY) -m pytest -q -s tests/property/test_hostile.py --cases 10000 --timeout 7200
 	@$(PY) -m pytest -q -n 2 -rP tests/spark/test_oracle.py --models 200
 	@$(PY) -m pytest -q -s tests/spark/test_corpus_epochs.py --corpus-epochs 0 --timeout 7200
+	@$(PY) -m pytest -q -n 2 $(LONG) --thorough
 	@$(PY) -m pytest -q tests/spark/test_object_store.py --s3
 
 lint: env

@@ -30,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=1, help="seed of the first random case")
     parser.addoption("--corpus-epochs", type=int, default=12, help="queries over an epoch; 0: all")
     parser.addoption("--s3", action="store_true", help="Spark on S3: 690 MB of jars, fetched once")
+    parser.addoption("--thorough", action="store_true", help="long histories where short ones do")
     parser.addoption("--models", type=int, default=4, help="random models on real Delta tables")
 
 
@@ -62,6 +63,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether histories are to be long."""
+    return bool(request.config.getoption("--thorough"))
 
 
 @pytest.fixture

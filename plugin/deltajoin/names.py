@@ -87,10 +87,11 @@ def slug(text: str) -> str:
     """A readable name of letters, digits and underscores for views and constants.
 
     Example:
-        >>> slug("my.table`x")
-        'my_table_x'
+        >>> slug("my.table`x"), slug("2026 orders")
+        ('my_table_x', 'x2026_orders')
     """
-    return re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or "x"
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")
+    return name if name and not name[0].isdigit() else f"x{name}"
 
 
 class UniqueNames:

@@ -37,12 +37,19 @@ KEPT = {
 }
 
 
-def test_every_epoch_is_what_spark_gives(spark: Any, market: Market) -> None:  # noqa: F811
+def test_every_epoch_is_what_spark_gives(
+    spark: Any,
+    market: Market,  # noqa: F811
+    thorough: bool,
+) -> None:
+    """In a short run, some changes come two at a time."""
     models = {name: market.model(name, sql) for name, sql in KEPT.items()}
     for model in models.values():
         assert deltajoin.plan(model).rebuilt_because is None
         deltajoin.run(model, spark)
     for word in history(market):
+        if word in ("inserts", "values gone") and not thorough:
+            continue
         for name, model in models.items():
             record = deltajoin.run(model, spark)
             found = rows_of(deltajoin.read(model, spark))

@@ -120,13 +120,13 @@ def _one_line(text: str) -> str:
 
 def _literal_text(text: str) -> str:
     """A string literal, over several lines where that is safe."""
+    if '"""' in text or "\r" in text or text.endswith('"'):
+        return repr(text)
     doubled = text.replace("\\", "\\\\")
     candidate = f'"""{doubled}"""'
-    try:
-        safe = ast.literal_eval(candidate) == text
-    except (SyntaxError, ValueError):
-        safe = False
-    return candidate if safe else repr(text)
+    if ast.literal_eval(candidate) != text:
+        raise AssertionError("a literal must evaluate back to its value")
+    return candidate
 
 
 def _literal(value: Any) -> str:
