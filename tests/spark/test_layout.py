@@ -6,9 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 import deltajoin
+from deltajoin.delta import key_order
 from deltajoin.model import Model
 
 SQL = "SELECT o.id, o.day, c.name FROM o JOIN c ON o.customer = c.id"
@@ -95,3 +98,18 @@ def test_an_unknown_column_is_refused(model: Model) -> None:
     with pytest.raises(deltajoin.DeltaJoinError) as refused:
         deltajoin.plan(replace(model, clustered_by=("nowhere",)))
     assert refused.value.code == "UNKNOWN_COLUMN"
+
+
+def test_a_large_target_is_written_in_the_order_of_its_key(
+    spark: Any, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files hold ranges of the key that don't meet; the change's file alone is read and written."""
+    for name, least in (("LARGE", 1), ("_MOVED", 1), ("ROWS_A_FILE", 3)):
+        monkeypatch.setattr(key_order, name, least)
+    assert run(spark, model).strategy == "full"
+    actions = pa.table(DeltaTable(model.target).get_add_actions(flatten=True)).to_pylist()
+    ranges = sorted((action["min.id"], action["max.id"]) for action in actions)
+    assert len(ranges) == 4
+    assert all(one[1] < other[0] for one, other in zip(ranges, ranges[1:], strict=False))
+    assert run(spark, model, UPDATE).strategy == "incremental"
+    assert run(spark, replace(model, keys={}, mode="full")).strategy == "full"

@@ -165,3 +165,26 @@ def test_a_point_of_a_type_without_a_step_keeps_a_row_of_each_file_that_may_hold
     ):
         assert log.share(column, inside, inside) == pytest.approx(1 / 8)
         assert log.share(column, outside, outside) == 0.0
+
+
+def test_quantiles_divide_the_rows(tmp_path: Path) -> None:
+    day = dt.date(2020, 1, 1)
+    parts = [
+        pa.table(
+            {
+                "i": range(low, low + rows),
+                "d": [day + dt.timedelta(n % 50) for n in range(rows)],
+                "s": ["a"] * rows,
+            }
+        )
+        for low, rows in ((0, 3000), (100_000, 1000))
+    ]
+    log = written(tmp_path / "t", *parts)
+    first, half, last = log.quantiles("i", 4)
+    assert first == pytest.approx(1000, abs=100)
+    assert half == pytest.approx(2000, abs=100)
+    assert last == pytest.approx(3000, abs=100) or last == pytest.approx(100_000, abs=100)
+    (middle,) = log.quantiles("d", 2)
+    assert isinstance(middle, dt.date)
+    assert (middle - day).days == pytest.approx(24, abs=2)
+    assert log.quantiles("i", 1) == log.quantiles("s", 4) == log.quantiles("nothing", 4) == ()

@@ -26,6 +26,8 @@ Range = tuple[Value | None, Value | None]
 
 _WEIGHED_FILES = 5_000
 _CUT = timedelta(milliseconds=1)
+#: Places within a file among which its rows are spread to find quantiles.
+_POINTS = 32
 
 
 class Surviving(NamedTuple):
@@ -115,6 +117,32 @@ class FileStatistics:
                 weight += rows
                 total += rows * _overlap(*bounds, low, high, 1 / rows)
         return float(total / weight) if weight else None
+
+    def quantiles(self, name: str, parts: int) -> tuple[Value, ...]:
+        """Values that divide the rows into so many parts, about as large, ascending and apart;
+        rows are taken as even within each file.
+
+        None of them where a file has no bounds, or for values that are no integers, dates or times.
+        """
+        points: list[tuple[float, float]] = []
+        kind: type | None = None
+        for bounds, rows in zip(self._file_bounds(name), self._pylist("num_records"), strict=True):
+            if bounds is None or rows is None:
+                return ()
+            kind = type(bounds[0])
+            low, high = (_position(value, "") for value in bounds)
+            step = (high - low) / _POINTS
+            points += ((low + step * (n + 0.5), rows / _POINTS) for n in range(_POINTS))
+        if kind not in (int, date, datetime) or parts < 2:
+            return ()
+        points.sort()
+        share, seen = sum(rows for _, rows in points) / parts, 0.0
+        found: list[float] = []
+        for position, rows in points:
+            seen += rows
+            if seen >= share * (len(found) + 1) and len(found) < parts - 1:
+                found.append(position)
+        return tuple(sorted({_value(position, kind) for position in found}))
 
     def _rows(self) -> int:
         return sum(rows or 0 for rows in self._pylist("num_records"))
@@ -308,3 +336,10 @@ def _position(value: Any, prefix: str) -> float:
     if isinstance(value, date):
         return float(value.toordinal())
     return float(value)
+
+
+def _value(position: float, kind: type) -> Any:
+    """The value at a place on the line of `_position`."""
+    if kind is datetime:
+        return datetime(1970, 1, 1) + timedelta(seconds=round(position))
+    return date.fromordinal(round(position)) if kind is date else round(position)

@@ -26,6 +26,7 @@ from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.evidence import found_to_differ
 from deltajoin.delta.format import RULES, model_hash
 from deltajoin.delta.history import Record, last_epoch
+from deltajoin.delta.key_order import key_order
 from deltajoin.delta.knowledge import (
     Declared,
     earlier_paths,
@@ -154,6 +155,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     if model.order or decision.strategy != "noop":
         full_query()
     rebuild = plan_rebuild(decision, target, inputs.target, sources, mark, apart)
+    in_order = key_order(graph, target.key, layout, tables) if rebuild else None
     return DeltaPlan(
         model=model.name,
         fingerprint=mark,
@@ -185,7 +187,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         clock=clock,
         differs=differs.message if differs else "",
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
-        rebuild=rebuild,
+        rebuild=replace(rebuild, order=in_order) if rebuild and in_order else rebuild,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from deltajoin.contract import FORMAT
 from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.format import RULES, canonical_json, digest, noop_hash
+from deltajoin.delta.key_order import KeyOrder
 from deltajoin.delta.layout import Layout
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.state import GroupState
@@ -89,7 +90,8 @@ class Rebuild:
     """How a rebuild is written (`delta/rebuild.py`): by "difference" or "overwrite", and why so
     where the run's reason doesn't say. Of a difference: the columns as they are stored, a bag's
     multiplicity apart, and those of them that are compared by their text besides; `stamps` of a
-    text that is run as it is are not compared.
+    text that is run as it is are not compared. `order`: how rows that are all written are put in
+    order.
     """
 
     written: str
@@ -97,12 +99,14 @@ class Rebuild:
     columns: tuple[str, ...] = ()
     exactly: tuple[str, ...] = ()
     stamps: tuple[Stamp, ...] = ()
+    order: KeyOrder | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values; stamps only where there are some."""
+        """The same as plain values; stamps and order only where there are some."""
         plain = asdict(self)
-        if not self.stamps:
-            del plain["stamps"]
+        for seldom in ("stamps", "order"):
+            if not plain[seldom]:
+                del plain[seldom]
         return plain
 
 

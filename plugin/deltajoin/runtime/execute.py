@@ -171,6 +171,7 @@ class _Run:
             return self._commit_merge(counts, None)
         self.on_step("changes_materialised", {})
         layout = self.target.get("layout", {})
+        rows = targets.in_order(rows, self.plan["rebuild"].get("order"), self.target["key"])
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         writer = writer.partitionBy(*layout.get("partition_by", ()))
         self._commit(lambda: writer.save(self.target["location"]), {}, None)

@@ -99,6 +99,28 @@ def without_char(rows: DataFrame) -> DataFrame:
     return rows
 
 
+def in_order(rows: DataFrame, order: dict[str, Any] | None, key: list[str]) -> DataFrame:
+    """The rows of a target divided into files by ranges of its key, in the key's order."""
+    if order is None or order["column"] not in key:
+        return rows
+    from pyspark.sql import functions
+
+    column, bounds = quote(order["column"]), order["bounds"]
+
+    def part(low: int, high: int) -> str:
+        """The number of the range, of some, that a row is in: a search by halves."""
+        if low == high:
+            return str(low)
+        mid = (low + high) // 2
+        return (
+            f"CASE WHEN {column} < {bounds[mid]} "
+            f"THEN {part(low, mid)} ELSE {part(mid + 1, high)} END"
+        )
+
+    parts = rows.repartitionById(len(bounds) + 1, functions.expr(part(0, len(bounds))))
+    return parts.sortWithinPartitions(*(functions.col(quote(name)) for name in key))
+
+
 def backing_name(target: dict[str, Any]) -> str:
     """The catalog table that holds the rows: the target itself, or the table under its view."""
     parts = list(target["name_parts"])

@@ -1,0 +1,71 @@
+"""The order in which a large target is written: by its key.
+
+A MERGE looks for its rows in the files whose keys may meet those of the change. A large join leaves
+its rows spread by a hash, so that every file holds keys from everywhere and all are read. Here the
+key is divided into ranges of about as many rows each, from what the log says of the source's files:
+no row is read for it. The runtime writes a file for each.
+
+Rule: rows never depend on it. It is left out where the user declares a layout, where the join keeps
+the order that its one large source has, and for keys whose values are no numbers or times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from deltajoin.catalog import TableState
+from deltajoin.delta.layout import Layout
+from deltajoin.graph import JoinGraph
+
+#: A target of fewer rows is read within a second or two.
+LARGE = 10_000_000
+#: Sources of fewer rows are broadcast as a rule, which leaves the other side's order as it is.
+_MOVED = 1_000_000
+ROWS_A_FILE = 1_000_000
+_MOST_FILES = 1_000
+
+
+@dataclass(frozen=True)
+class KeyOrder:
+    """A column of the key, and the values that divide it into ranges: literals of Spark SQL,
+    ascending."""
+
+    column: str
+    bounds: tuple[str, ...]
+
+
+def key_order(
+    graph: JoinGraph | None,
+    key: tuple[str, ...],
+    layout: Layout,
+    tables: Mapping[str, TableState],
+) -> KeyOrder | None:
+    """How the rows of a whole query are put in order; None where they stay as they come."""
+    if graph is None or graph.has_union or graph.grouping or not key:
+        return None
+    if layout.partition_by or layout.clustered_by:
+        return None
+    sources = {relation.name: relation.source for relation in graph.relations}
+    moved = [s for s in sources.values() if s not in tables or (tables[s].rows or 0) >= _MOVED]
+    if len(moved) < 2:
+        return None
+    for output in graph.projections:
+        if output.name not in key or output.column is None:
+            continue
+        relation, column = output.column
+        table = tables.get(sources[relation])
+        if table is None or table.log is None or (table.rows or 0) < LARGE:
+            continue
+        values = table.log.quantiles(column, min(_MOST_FILES, (table.rows or 0) // ROWS_A_FILE))
+        if values:
+            return KeyOrder(output.name, tuple(map(_literal, values)))
+    return None
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"TIMESTAMP '{value.isoformat(sep=' ')}+00:00'"
+    return f"DATE '{value.isoformat()}'" if isinstance(value, date) else str(value)

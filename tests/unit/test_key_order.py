@@ -1,0 +1,73 @@
+"""Large targets are written in the order of their key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from deltajoin.catalog.statistics import FileStatistics
+from deltajoin.delta.build import Inputs, build_plan
+from deltajoin.delta.plan import DeltaPlan
+from deltajoin.model import Model
+from tests.unit import flights
+
+LOG = pa.table(
+    {
+        "size_bytes": [1] * 2,
+        "num_records": [20_000_000] * 2,
+        "min.flight": [1, 1000],
+        "max.flight": [1000, 2000],
+    }
+)
+SQL = """
+SELECT f.time_hour, f.carrier, f.flight, w.temp
+FROM flights f JOIN weather w ON f.origin = w.origin AND f.time_hour = w.time_hour
+"""
+
+
+def plan(sql: str = SQL, flight_rows: int = 40_000_000, weather_rows: int = 2_000_000) -> DeltaPlan:
+    tables = {name: flights.table(name) for name in flights.COLUMNS}
+    tables["flights"] = replace(tables["flights"], rows=flight_rows, log=FileStatistics(LOG))
+    tables["weather"] = replace(tables["weather"], rows=weather_rows)
+    return build_plan(flights.model(sql), Inputs(tables, "/data/out", None, False))
+
+
+def test_the_key_s_values_are_divided() -> None:
+    found = plan()
+    assert found.rebuild is not None
+    order = found.rebuild.order
+    assert order is not None
+    assert order.column == "flight"
+    assert len(order.bounds) == 39
+    assert [int(bound) for bound in order.bounds] == sorted(map(int, order.bounds))
+    assert int(order.bounds[19]) == pytest.approx(1000, abs=30)
+    assert found.to_dict()["rebuild"]["order"]["column"] == "flight"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        plan(flight_rows=9_000_000),
+        plan(weather_rows=900_000),
+        plan(SQL.replace("f.flight,", "f.flight + 0 AS flight,")),
+        plan("SELECT flight, count(*) AS n FROM flights JOIN weather USING (origin) GROUP BY 1"),
+        plan(f"{SQL} UNION ALL {SQL}"),
+    ],
+    ids=["few rows", "one large source", "no column of a source", "groups", "a union"],
+)
+def test_others_stay_as_they_come(other: DeltaPlan) -> None:
+    assert other.rebuild is not None
+    assert other.rebuild.order is None
+    assert "order" not in other.to_dict()["rebuild"]
+
+
+def test_a_declared_layout_goes_before() -> None:
+    model: Model = flights.model(SQL, clustered_by=("carrier",))
+    tables = {name: flights.table(name) for name in flights.COLUMNS}
+    tables = {name: replace(t, rows=40_000_000) for name, t in tables.items()}
+    tables["flights"] = replace(tables["flights"], log=FileStatistics(LOG))
+    found = build_plan(model, Inputs(tables, "/data/out", None, False))
+    assert found.rebuild is not None
+    assert found.rebuild.order is None
