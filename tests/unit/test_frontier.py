@@ -81,6 +81,17 @@ def test_a_version_that_is_gone_or_of_another_table(shop: Shop) -> None:
     assert code_of(deltajoin.plan, shop.model(), at=frontier) == "FRONTIER_LOST"
 
 
+def test_files_that_changed_since_they_were_pinned(tmp_path: Path) -> None:
+    """The same folder, of the same id: their version is a fingerprint."""
+    file = tmp_path / "rates.csv"
+    file.write_text("code\na\n")
+    pinned = Frontier()
+    pinned.table("rates", str(file))
+    file.write_text("code\nb\n")
+    at = Frontier.read(pinned.to_dict())
+    assert code_of(at.table, "rates", str(file)) == "FRONTIER_LOST"
+
+
 @pytest.mark.parametrize(
     ("given", "code"),
     [
@@ -94,6 +105,7 @@ def test_a_version_that_is_gone_or_of_another_table(shop: Shop) -> None:
         ("{'/t': 1}", "INVALID_FRONTIER"),
         ("null", "INVALID_FRONTIER"),
         ([{"/t": 1}, {"/t/": 2}], "FRONTIER_CONFLICT"),
+        ([{"/t": 2}, {"/t/": 1}], "FRONTIER_CONFLICT"),
         (
             [{"/t": {"id": "a", "version": 1}}, {"/t": {"id": "b", "version": 1}}],
             "FRONTIER_CONFLICT",

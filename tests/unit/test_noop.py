@@ -99,6 +99,13 @@ def test_a_table_made_anew_is_another(model: Model) -> None:
     assert find_noop(model, None) is None
 
 
+def test_a_query_that_reads_the_clock_is_planned(model: Model) -> None:
+    file = Path(model.target) / "_delta_log" / f"{0:020d}.json"
+    text = file.read_text().replace('\\"epoch\\"', '\\"clock\\": \\"2026-01-01\\", \\"epoch\\"')
+    file.write_text(text)
+    assert find_noop(model, None) is None
+
+
 def test_a_foreign_write_is_refused_all_the_same(model: Model) -> None:
     DeltaTable(model.target).optimize.compact()
     assert find_noop(model, None) is not None

@@ -1,0 +1,192 @@
+"""Deliberate defects in what decides, commits and proves an epoch: each is caught by fast tests.
+
+    python -m tests.mutation [words of a name]
+
+A copy of the package gets one wrong line; the named tests, which need no Spark, must then fail.
+The defects of joins, groups and windows are in `tests/property`, those of the SQL's meaning in
+`tests/spark/test_slips.py`, which `make test` runs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A text of a module, what stands there instead, and the files of tests that find it."""
+
+    name: str
+    module: str
+    right: str
+    wrong: str
+    tests: str
+
+    def apply(self, package: Path) -> None:
+        """Make the package wrong; it has the text exactly once."""
+        file = package / self.module
+        text = file.read_text(encoding="utf-8")
+        if text.count(self.right) != 1:
+            raise ValueError(f"{self.module} has {text.count(self.right)} times: {self.right}")
+        file.write_text(text.replace(self.right, self.wrong), encoding="utf-8")
+
+
+def _of(module: str, tests: str, *defects: tuple[str, str, str]) -> tuple[Defect, ...]:
+    return tuple(Defect(name, module, right, wrong, tests) for name, right, wrong in defects)
+
+
+DEFECTS = (
+    *_of(
+        "delta/frontier.py",
+        "frontier",
+        ("two versions of a table", "known.version != pin.version", "known.version < pin.version"),
+        ("a closed frontier takes a table", "if self._closed:", "if False:"),
+        ("another version than the pinned", " or pin.version != table.version", ""),
+        ("a recreated table", "pin.table_id not in (None, table.table_id)", "False"),
+        ("a frontier that is behind", "table.version >= consumed", "True"),
+        ("version numbers below zero", " or version < 0", ""),
+    ),
+    *_of(
+        "catalog/changes.py",
+        "catalog_changes",
+        ("the first commit left out", "(consumed.version + 1,", "(consumed.version + 2,"),
+        ("a table rolled back", "table.version < consumed.version and same_id", "False"),
+        ("an id of before", " or past.table_id != consumed.table_id", ""),
+        ("a retyped column", "in used and kind != column.type", "in used and kind is None"),
+        ("commits without data", "enumerate(commits) if c.data_change)", "enumerate(commits))"),
+        ("the feed was off", "if not all(feed_on)", "if not any(feed_on)"),
+        ("a log that ends", "if not log_reaches(files, previous)", "if False"),
+        ("some inserts", "all(c.insert_only", "any(c.insert_only"),
+        ("files of the feed gone", "None if lost is None else (", "None if True else ("),
+        ("a log file is gone", "if commit is None:", "if False:"),
+    ),
+    *_of(
+        "delta/history.py",
+        "history",
+        ("a foreign write", "elif commit.data_change and foreign is None", "elif False"),
+        ("another model's target", "if owner != model:", "if False:"),
+        ("a newer format", "if found > FORMAT:", "if found > FORMAT + 1:"),
+        ("a table that is not ours", "if owner is None:", "if owner == '':"),
+        ("the epoch's number", 'LastEpoch(last, int(last["epoch"]))', "LastEpoch(last, 1)"),
+    ),
+    *_of(
+        "delta/strategy.py",
+        "plan kept rebuild reach catalog_static noop",
+        ("another definition", "if now.changed_meaning:", "if False:"),
+        ("strict", 'now.mode == "incremental_strict" and obstacles', "False"),
+        ("a large share", "now.share > LARGEST_SHARE", "now.share > 2"),
+        ("a source that can't tell", "if now.sources:", "if False:"),
+        ("full on request", 'if now.mode == "full":', "if False:"),
+    ),
+    *_of(
+        "noop.py",
+        "noop object_store",
+        ("a clock that moves", ' or "clock" in last', ""),
+        ("another text", 'last.get("model_hash") != model_hash(model)', "False"),
+        ("another table", 'newest_version(place) != (entry["id"], entry["version"])', "False"),
+    ),
+    *_of(
+        "audit/verify.py",
+        "audit_chain",
+        ("a broken chain", "follows != link(before)", "follows is None"),
+        ("a plan's hash", 'digest(content) == plan.get("plan_hash")', 'plan["plan_hash"]'),
+        ("records of the future", "if committed and epoch > max(committed)", "if False"),
+        ("an epoch left out", "if epoch + 1 not in committed", "if False"),
+        ("an epoch twice", "if epoch in committed:", "if False:"),
+        ("fields that differ", "    if not differing:\n", "    if True:\n"),
+    ),
+    *_of(
+        "audit/record.py",
+        "audit_chain",
+        ("a link of nothing", "if v and name not in UNSEALED", "if v and name in UNSEALED"),
+    ),
+    *_of(
+        "audit/ledger.py",
+        "audit_chain cli_audit",
+        ("lost files stay lost", "if epoch in missing:", "if False:"),
+        ("a text that is no JSON", "except ValueError:", "except KeyError:"),
+    ),
+    *_of(
+        "contract.py",
+        "history cli_audit audit_chain",
+        ("a commit of others", ' and "epoch" in record', ""),
+        ("metadata that is no JSON", "except (ValueError, AttributeError):", "except KeyError:"),
+    ),
+    *_of(
+        "names.py",
+        "bad_sql property/test_hostile",
+        ("substitution", 'if "${" in text:', 'if "$${" in text:'),
+        ("NUL", 'if "\\x00" in text:', "if False:"),
+        ("names in backticks", '"`" + name.replace("`", "``") + "`"', '"`" + name + "`"'),
+    ),
+    *_of(
+        "storage.py",
+        "object_store",
+        ("secrets in exceptions", "part = part.replace(secret, HIDDEN)", "pass"),
+        ("options stay in force", "_in_force.reset(before)", "pass"),
+    ),
+    *_of(
+        "delta/key_order.py",
+        "key_order",
+        ("a declared layout", "if layout.partition_by or layout.clustered_by:", "if False:"),
+        ("few rows", "or (table.rows or 0) < LARGE", ""),
+    ),
+)  # fmt: skip
+
+
+def is_caught(defect: Defect, folder: Path) -> bool:
+    """Whether the tests fail over a copy of the package that has the defect."""
+    package = folder / "deltajoin"
+    shutil.copytree(
+        REPOSITORY / "plugin/deltajoin", package, ignore=shutil.ignore_patterns("*.pyc")
+    )
+    defect.apply(package)
+    files = [
+        f"tests/{name}.py" if "/" in name else f"tests/unit/test_{name}.py"
+        for name in defect.tests.split()
+    ]
+    words = [
+        "-q",
+        "-x",
+        "-m",
+        "not spark",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        f"pythonpath={folder} .",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, *files],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode not in (0, 1):
+        raise RuntimeError(done.stdout.decode()[-2000:])
+    return done.returncode == 1
+
+
+def main(wanted: str) -> int:
+    """Print each defect with what became of it; 1 if one was not caught."""
+    defects = [defect for defect in DEFECTS if wanted in defect.name]
+    lived = 0
+    for defect in defects:
+        with tempfile.TemporaryDirectory() as folder:
+            caught = is_caught(defect, Path(folder))
+        lived += not caught
+        print(f"{'caught' if caught else 'LIVES '}  {defect.module}: {defect.name}", flush=True)
+    print(f"{len(defects) - lived} of {len(defects)} defects caught")
+    return 1 if lived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(" ".join(sys.argv[1:])))
