@@ -289,6 +289,7 @@ def test_threads_have_options_of_their_own() -> None:
     with storage({"name": "outer"}), ThreadPoolExecutor(2) as threads:
         assert list(threads.map(work, "ab")) == [{"name": "a"}, {"name": "b"}]
         assert options_of("s3://lake/t") == {"name": "outer"}
+    assert options_of("s3://lake") is None, "they end with the block"
 
 
 def test_spark_gets_the_options_by_its_own_names(s3: S3) -> None:
