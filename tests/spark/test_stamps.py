@@ -67,7 +67,7 @@ MODELS = {
 #: These are compared with the whole query before each write.
 SHADOW = ("bag", "groups with a state", "window")
 #: Of these ten days are loaded, of the others three.
-LONG = ("groups with a state",)
+LONG = ("groups with a state", "through a CTE with groups")
 
 
 def text(plain: str, stamp: str) -> str:
