@@ -71,7 +71,7 @@ trust: env
 	@$(PY) -m pytest -q -s tests/property/test_hostile.py --cases 10000 --timeout 7200
 	@$(PY) -m pytest -q -n 2 -rP tests/spark/test_oracle.py --models 200
 	@$(PY) -m pytest -q -s tests/spark/test_corpus_epochs.py --corpus-epochs 0 --timeout 7200
-	@$(PY) -m pytest -q -n 2 $(LONG) --thorough
+	@$(PY) -m pytest -q -n 2 $(LONG) --thorough --timeout 7200
 	@$(PY) -m tests.mutation
 	@$(PY) -m pytest -q tests/spark/test_object_store.py --s3
 

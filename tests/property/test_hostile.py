@@ -12,6 +12,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -23,7 +24,8 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.job import _STATEMENTS, describe_job, job_source
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
-from tests.unit.flights import daily_plan
+from tests.property.cases import quote
+from tests.unit import flights
 
 BAD = (
     "'", '"', "`", "``", "\\", "\\'", ";", "--", "/*", "*/", "/* */", "$", "{x}",
@@ -58,10 +60,6 @@ def draw_text(random: Random) -> str:
     return "".join(parts) * (2500 if random.random() < 0.01 else 1)
 
 
-def quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
@@ -80,12 +78,13 @@ class Words:
     def plan(self, kind: str, where: str) -> Iterator[DeltaPlan]:
         """The first plan, and that of a day on which both tables changed."""
         name = self.names
+        quoted = {key: quote(word) for key, word in name.items()}
         sql = SQL.format(
-            **{key: quote(word) for key, word in name.items()},
+            **quoted,
             **{f"l{n}": literal(text) for n, text in enumerate(self.texts)},
             comment=comment(self.extra),
             kind=kind,
-            where=where.format(**{key: quote(word) for key, word in name.items()}),
+            where=where.format(**quoted),
         )
         sources = {name[key]: f"/lake/{n}/{self.extra}" for n, key in enumerate(("t0", "t1"))}
         keys = {name["t0"]: [name["c0"]], name["t1"]: [name["c2"]]}
@@ -97,22 +96,16 @@ class Words:
         first = build_plan(model, Inputs(tables, "/lake/out", None, False))
         yield first
         if first.graph is not None and not first.rebuilt_because:
-            yield daily_plan({name["t0"]: 5, name["t1"]: 9}, first)
+            yield flights.daily_plan({name["t0"]: 5, name["t1"]: 9}, first)
 
 
 def state(name: str, sources: dict[str, str], columns: list[str]) -> TableState:
-    return TableState(
+    return replace(
+        flights.table("planes"),
         name=name,
         location=sources[name],
-        table_id="id",
-        version=8,
         columns=tuple(Column(column, "string", True) for column in columns),
-        rows=1000,
-        bytes=100_000,
-        files=1,
-        change_feed=True,
         column_mapping="name",
-        properties=(("delta.enableChangeDataFeed", "true"),),
     )
 
 

@@ -17,6 +17,7 @@ from deltajoin.audit.record import from_commit, link
 from deltajoin.audit.verify import verify
 from deltajoin.catalog import TargetState, load_target
 from deltajoin.delta.format import digest
+from tests.unit.log_files import edit_record
 from tests.unit.test_cli_audit import RECORD
 
 EPOCHS = 5
@@ -65,13 +66,7 @@ def edit(path: Path, **fields: Any) -> None:
 
 def edit_commit(target: Path, epoch: int, **fields: Any) -> None:
     """Change the record in the log itself, and its audit file with it."""
-    file = target / "_delta_log" / f"{epoch - 1:020d}.json"
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    for line in lines:
-        if info := line.get("commitInfo"):
-            record = json.loads(info["userMetadata"])["deltajoin"]
-            info["userMetadata"] = json.dumps({"deltajoin": {**record, **fields}})
-    file.write_text("\n".join(json.dumps(line) for line in lines))
+    edit_record(target, epoch - 1, **fields)
     edit(folder(target, "audit", epoch), **fields)
 
 

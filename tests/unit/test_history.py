@@ -15,7 +15,7 @@ from deltajoin.model import Model
 from tests.unit import flights
 
 OURS = {"deltajoin.model": "flights_enriched", "deltajoin.format": str(FORMAT)}
-COLUMNS = tuple(column for column in flights.table("airlines").columns)
+COLUMNS = flights.table("airlines").columns
 
 
 def target(properties: dict[str, str], *records: dict[str, Any] | str | None) -> TargetState:

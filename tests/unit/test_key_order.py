@@ -10,7 +10,6 @@ import pytest
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.model import Model
 from tests.unit import flights
 
 LOG = pa.table(
@@ -27,11 +26,16 @@ FROM flights f JOIN weather w ON f.origin = w.origin AND f.time_hour = w.time_ho
 """
 
 
-def plan(sql: str = SQL, flight_rows: int = 40_000_000, weather_rows: int = 2_000_000) -> DeltaPlan:
+def plan(
+    sql: str = SQL,
+    flight_rows: int = 40_000_000,
+    weather_rows: int = 2_000_000,
+    **options: object,
+) -> DeltaPlan:
     tables = {name: flights.table(name) for name in flights.COLUMNS}
     tables["flights"] = replace(tables["flights"], rows=flight_rows, log=FileStatistics(LOG))
     tables["weather"] = replace(tables["weather"], rows=weather_rows)
-    return build_plan(flights.model(sql), Inputs(tables, "/data/out", None, False))
+    return build_plan(flights.model(sql, **options), Inputs(tables, "/data/out", None, False))
 
 
 def test_the_key_s_values_are_divided() -> None:
@@ -54,20 +58,20 @@ def test_the_key_s_values_are_divided() -> None:
         plan(SQL.replace("f.flight,", "f.flight + 0 AS flight,")),
         plan("SELECT flight, count(*) AS n FROM flights JOIN weather USING (origin) GROUP BY 1"),
         plan(f"{SQL} UNION ALL {SQL}"),
+        plan(clustered_by=("carrier",)),
+        plan(partition_by=("carrier",)),
     ],
-    ids=["few rows", "one large source", "no column of a source", "groups", "a union"],
+    ids=[
+        "few rows",
+        "one large source",
+        "no column of a source",
+        "groups",
+        "a union",
+        "declared clusters",
+        "declared partitions",
+    ],
 )
 def test_others_stay_as_they_come(other: DeltaPlan) -> None:
     assert other.rebuild is not None
     assert other.rebuild.order is None
     assert "order" not in other.to_dict()["rebuild"]
-
-
-def test_a_declared_layout_goes_before() -> None:
-    model: Model = flights.model(SQL, clustered_by=("carrier",))
-    tables = {name: flights.table(name) for name in flights.COLUMNS}
-    tables = {name: replace(t, rows=40_000_000) for name, t in tables.items()}
-    tables["flights"] = replace(tables["flights"], log=FileStatistics(LOG))
-    found = build_plan(model, Inputs(tables, "/data/out", None, False))
-    assert found.rebuild is not None
-    assert found.rebuild.order is None

@@ -16,6 +16,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 import deltajoin
 from deltajoin.model import Model
 from deltajoin.noop import find_noop
+from tests.unit.log_files import edit_record, give_properties
 
 SQL = "SELECT o.id, c.name FROM o JOIN c ON o.customer = c.id"
 
@@ -45,18 +46,8 @@ def model(tmp_path: Path) -> Model:
             custom_metadata={"userMetadata": json.dumps({"deltajoin": record})}
         ),
     )
-    _give_properties(Path(made.target), {"deltajoin.model": "m", "deltajoin.format": "1"})
+    give_properties(Path(made.target), {"deltajoin.model": "m", "deltajoin.format": "1"})
     return made
-
-
-def _give_properties(table: Path, properties: dict[str, str]) -> None:
-    """Set the properties of a new table, which deltalake would refuse."""
-    file = table / "_delta_log" / f"{0:020d}.json"
-    actions = [json.loads(line) for line in file.read_text().splitlines()]
-    for action in actions:
-        if "metaData" in action:
-            action["metaData"]["configuration"] = properties
-    file.write_text("\n".join(map(json.dumps, actions)))
 
 
 def never() -> None:
@@ -100,9 +91,7 @@ def test_a_table_made_anew_is_another(model: Model) -> None:
 
 
 def test_a_query_that_reads_the_clock_is_planned(model: Model) -> None:
-    file = Path(model.target) / "_delta_log" / f"{0:020d}.json"
-    text = file.read_text().replace('\\"epoch\\"', '\\"clock\\": \\"2026-01-01\\", \\"epoch\\"')
-    file.write_text(text)
+    edit_record(Path(model.target), 0, clock="2026-01-01")
     assert find_noop(model, None) is None
 
 

@@ -34,6 +34,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, load_model
 from deltajoin.runtime.object_store import hadoop_settings
 from deltajoin.storage import HIDDEN, options_of, storage
+from tests.unit.log_files import give_properties
 from tests.unit.s3 import ACCESS_KEY, BUCKET, S3, SECRET_KEY, s3_server
 
 SQL = "SELECT o.id, c.name FROM o JOIN c ON o.customer = c.id"
@@ -71,7 +72,7 @@ def lake(
         s3.upload(tmp_path / name, f"{folder}/{name}")
     rows = pa.table({"id": [1, 2], "name": ["a", "a"]})
     write_deltalake(tmp_path / "t", rows)
-    _own(tmp_path / "t", {"deltajoin.model": "m", "deltajoin.format": "1"})
+    give_properties(tmp_path / "t", {"deltajoin.model": "m", "deltajoin.format": "1"})
     _lengthen(tmp_path / "t", commits)
     first = deltajoin.plan(model)
     record = _record(first)
@@ -92,16 +93,6 @@ def _record(plan: DeltaPlan) -> dict[str, Any]:
     record |= {name: values["target"][name] for name in TARGET_RECORDED}
     empty: dict[str, Any] = {"paths": [], "rows": {}, "settings": {}, "warnings": []}
     return {**record, **empty, "target": plan.target.place}
-
-
-def _own(table: Path, properties: dict[str, str]) -> None:
-    """Set the properties of a new table, which deltalake would refuse."""
-    file = table / "_delta_log" / f"{0:020d}.json"
-    actions = [json.loads(line) for line in file.read_text().splitlines()]
-    for action in actions:
-        if "metaData" in action:
-            action["metaData"]["configuration"] |= properties
-    file.write_text("\n".join(map(json.dumps, actions)))
 
 
 def _lengthen(table: Path, commits: int) -> None:

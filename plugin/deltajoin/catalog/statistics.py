@@ -124,17 +124,16 @@ class FileStatistics:
 
         None of them where a file has no bounds, or for values that are no integers, dates or times.
         """
+        kind = type(self.column(name).low)
+        if kind not in (int, date, datetime) or parts < 2:
+            return ()
         points: list[tuple[float, float]] = []
-        kind: type | None = None
         for bounds, rows in zip(self._file_bounds(name), self._pylist("num_records"), strict=True):
             if bounds is None or rows is None:
                 return ()
-            kind = type(bounds[0])
             low, high = (_position(value, "") for value in bounds)
             step = (high - low) / _POINTS
             points += ((low + step * (n + 0.5), rows / _POINTS) for n in range(_POINTS))
-        if kind not in (int, date, datetime) or parts < 2:
-            return ()
         points.sort()
         share, seen = sum(rows for _, rows in points) / parts, 0.0
         found: list[float] = []

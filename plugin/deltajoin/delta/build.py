@@ -155,7 +155,6 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     if model.order or decision.strategy != "noop":
         full_query()
     rebuild = plan_rebuild(decision, target, inputs.target, sources, mark, apart)
-    in_order = key_order(graph, target.key, layout, tables) if rebuild else None
     return DeltaPlan(
         model=model.name,
         fingerprint=mark,
@@ -187,7 +186,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         clock=clock,
         differs=differs.message if differs else "",
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
-        rebuild=replace(rebuild, order=in_order) if rebuild and in_order else rebuild,
+        rebuild=rebuild and replace(rebuild, order=key_order(graph, target.key, layout, tables)),
     )
 
 
