@@ -358,3 +358,39 @@ def test_sketches_are_counted_at_a_rebuild_and_handed_on(spark: Any, tmp_path: P
     off = deltajoin.plan(shop.model(sql=sql)).statistics
     assert off is not None
     assert not off.sketches
+
+
+# No room on the driver for a side of a join ----------------------------------------------------
+
+
+@pytest.fixture
+def small_driver(spark: Any) -> Any:
+    """A session that refuses to broadcast anything, as a driver without memory would."""
+    small = spark.newSession()
+    small.conf.set("spark.sql.maxBroadcastTableSize", "1b")
+    return small
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_run_does_without_broadcasts(built: Shop, small_driver: Any, few: bool) -> None:
+    """Interpreted, where few rows are, and compiled; the tables are small, so Spark sends them."""
+    if not few:
+        small_driver.conf.set("spark.deltajoin.fewRows", "0")
+    built.append("orders", (100, 1, 5))
+    record = deltajoin.run(built.model(), small_driver)
+    assert record.strategy == "incremental"
+    assert [w for w in record.warnings if w.endswith("run again without broadcasts")]
+    assert_right(built, 2)
+    rebuilt = deltajoin.run(built.model(mode="full"), small_driver)
+    assert rebuilt.strategy == "full"
+    assert_right(built, 3)
+
+
+def test_a_broadcast_that_nothing_replaces_fails_the_run(built: Shop, small_driver: Any) -> None:
+    """An outer join without an equality broadcasts a side whatever is set."""
+    model = built.model(sql=SQL.replace("JOIN", "LEFT JOIN").replace("=", "<"), mode="full")
+    before = shops.written(built)
+    with pytest.raises(deltajoin.DeltaJoinError) as caught:
+        deltajoin.run(model, small_driver)
+    assert caught.value.code == "BROADCAST_TOO_LARGE"
+    assert shops.written(built) == before

@@ -217,7 +217,8 @@ def test_how_the_sides_meet() -> None:
     assert lookup_cost(ALL, 1e3, 1e3, 100.0, False)[1:] == ("broadcast the change", LOST)
     small = arrange("nation", 50.0, WIDTH, Surviving(1, 1, 5_000))
     assert lookup_cost(small, 1e6, 1e6, 100.0, False)[1:] == ("broadcast the table", KEPT)
-    assert lookup_cost(ALL, BROADCAST_ROWS, 1e3, 100.0, False).place == LOST
+    assert lookup_cost(ALL, BROADCAST_ROWS, 1e3, 30.0, False).place == LOST
+    assert lookup_cost(ALL, BROADCAST_ROWS, 1e3, 100.0, False).place == KEYED
     large = lookup_cost(ALL, 1e8, 1e8, 100.0, False)
     placed = lookup_cost(ALL, 1e8, 1e8, 100.0, True)
     assert large[1:] == ("exchange both", KEYED)

@@ -176,7 +176,7 @@ def test_keys_are_broadcast_to_a_large_table_while_they_are_few(
     sql = "SELECT f.flight, p.year FROM flights f LEFT JOIN planes p ON f.tailnum = p.tailnum"
     plan = flights.first_plan(flights.model(sql))
     assert plan.graph is not None
-    for change, sent in ((1_000, True), (900_000, True), (2_000_000, False)):
+    for change, sent in ((1_000, True), (90_000, True), (900_000, False), (2_000_000, False)):
         sources = tuple(
             replace(s, previous=6 if s.source == "planes" else 8, change_rows=change)
             for s in plan.sources

@@ -23,7 +23,6 @@ from deltajoin.planner.cost import (
     BROADCAST,
     BROADCAST_ROW,
     FILE,
-    MOST_SENT,
     PROBE,
     SCAN,
     SHUFFLE,
@@ -34,9 +33,10 @@ from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.steps import Steps
 from deltajoin.planner.widths import INFLATION, UNKNOWN_ROW, row_bytes, used_bytes
 
-#: A travelling change of at most so many rows (and MOST_SENT bytes, as expected) is broadcast to a
-#: table of at least so many rows; a smaller table is broadcast itself.
-BROADCAST_ROWS, LARGE_TABLE_ROWS = 1_000_000, 200_000
+#: A travelling change of at most so many rows and bytes, as expected, is broadcast to a table of at
+#: least so many rows; a smaller table is broadcast itself. All paths of a run are one query, which
+#: holds what each of their lookups broadcasts, and several times over: ten lookups have to fit.
+BROADCAST_ROWS, BROADCAST_BYTES, LARGE_TABLE_ROWS = 1_000_000, 32 * 2**20, 200_000
 #: Seconds of a lookup that nothing passes: its plan, its start, and the other side's read.
 LOOKUP = 0.05
 #: Ranges that keep more of the files than this are of no use.
@@ -128,10 +128,10 @@ def may_be_sent(rows: float, width: float) -> bool:
     """True when a stream of so many rows, of so many bytes each, is broadcast to a large table.
 
     Example:
-        >>> may_be_sent(1e6, 100.0), may_be_sent(1e6, 1000.0), may_be_sent(2e6, 8.0)
+        >>> may_be_sent(1e6, 30.0), may_be_sent(1e6, 100.0), may_be_sent(2e6, 8.0)
         (True, False, False)
     """
-    return rows <= BROADCAST_ROWS and rows * width <= MOST_SENT
+    return rows <= BROADCAST_ROWS and rows * width <= BROADCAST_BYTES
 
 
 def stream_bytes(graph: JoinGraph, statistics: Statistics, bound: Iterable[str]) -> float:
@@ -214,7 +214,7 @@ def lookup_pricing(steps: Steps) -> Pricing:
         if not large[new]:
             return PROBE * (rows_in + rows_out), KEPT
         size = rows_in * width(bound)
-        if rows_in <= BROADCAST_ROWS and size <= MOST_SENT:
+        if rows_in <= BROADCAST_ROWS and size <= BROADCAST_BYTES:
             return BROADCAST * size + BROADCAST_ROW * rows_in + PROBE * rows_out, LOST
         seconds = exchanged[new] + SORT_MERGE * rows_in + PROBE * rows_out
         return (seconds if placed else seconds + SHUFFLE * size), KEYED

@@ -36,6 +36,7 @@ from deltajoin.runtime.own_session import (
     has_few_rows,
     may_compare_rows,
     own_session,
+    without_broadcasts,
 )
 from deltajoin.runtime.port import port_of
 from deltajoin.runtime.read import (
@@ -105,6 +106,7 @@ class _Run:
         self.rebuilt_rows: int | None = None
         self.interpreted = False
         self.proof: Proof | None = None
+        self.warnings: list[str] = []
         self.derived: dict[str, dict[str, Any]] = {}
         self.sketches: dict[str, dict[str, Any]] = self.plan.get("sketches", {})
         check_reading(spark, self.program.get("syntax", {}))
@@ -126,13 +128,24 @@ class _Run:
         return commit
 
     def _write(self) -> None:
-        """Commit the epoch; over few rows interpreted, unless that fails.
+        """Commit the epoch; once more without broadcasts if the driver had no room for one."""
+        if self.target["exists"]:
+            targets.alter(self.spark, self.target)
+        try:
+            self._write_as_planned()
+        except DeltaJoinError as error:
+            if error.code != "BROADCAST_TOO_LARGE":
+                raise
+            self.warnings.append(f"{error.message} ({error.where}); run again without broadcasts")
+            without_broadcasts(self.spark)
+            self._write_as_planned()
+
+    def _write_as_planned(self) -> None:
+        """Over few rows interpreted, unless that fails.
 
         Interpreted, Spark may evaluate an expression for rows that a filter takes out above it; and
         nothing is committed by what fails, or only by what Delta then knows to be this epoch.
         """
-        if self.target["exists"]:
-            targets.alter(self.spark, self.target)
         write = self._rebuild if self.plan["strategy"] == "full" else self._merge
         if has_few_rows(self.caller, self.plan["frontier"]) and not self._compares_many():
             self.interpreted = True
@@ -354,6 +367,7 @@ class _Run:
             "settings": plan["settings"] or read_settings(self.spark),
             "warnings": [
                 *plan["warnings"],
+                *self.warnings,
                 *_surprises(paths),
                 *drift(self.caller, plan["settings"]),
             ],

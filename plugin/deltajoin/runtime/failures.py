@@ -28,6 +28,11 @@ _CONCURRENT = re.compile(
     r"MetadataChangedException|ProtocolChangedException|"
     r"DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"
 )
+#: What Spark says where a side of a join that it broadcasts is too large for the driver.
+_BROADCAST = re.compile(
+    r"Not enough memory to build and broadcast|Cannot broadcast the table|"
+    r"Could not execute broadcast in|MAX_BROADCAST_TABLE|spark\.driver\.maxResultSize"
+)
 _JAVA = "An error occurred while calling"
 _KIND = re.compile(r"^(?:Caused by)?: ([\w.$]+)(?:: (.*))?$", re.MULTILINE)
 _NAMED = re.compile(r"\[[A-Z][A-Z0-9_.]+\]")
@@ -76,6 +81,13 @@ def translate(error: Exception, where: str) -> DeltaJoinError:
             f"a file that this run needs is gone: {_told(error)}",
             where=where,
             remedy="Run again; if it stays, run once with mode full.",
+        )
+    if _BROADCAST.search(text):
+        return DeltaJoinError(
+            "BROADCAST_TOO_LARGE",
+            f"a side of a join is too large to be broadcast: {_told(error)}",
+            where=where,
+            remedy="Give the driver more memory (spark.driver.memory).",
         )
     code, told = "SPARK_FAILED", _told(error)
     if "AnalysisException" in text or "ParseException" in text:

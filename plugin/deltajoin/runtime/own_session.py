@@ -55,6 +55,12 @@ _FOR_FEW_ROWS = {
     # A small file is written anew in one job; to mark rows of it as deleted takes Delta seven.
     "spark.databricks.delta.merge.deletionVectors.persistent": "false",
 }
+#: No join broadcasts a side, whether Spark's estimate or a hint of ours says so.
+_WITHOUT_BROADCASTS = {
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.disableHints": "true",
+}
 
 
 def own_session(
@@ -120,6 +126,12 @@ def for_few_rows(own: SparkSession) -> Iterator[None]:
                 own.conf.unset(key)
             else:
                 own.conf.set(key, old)
+
+
+def without_broadcasts(own: SparkSession) -> None:
+    """From here on, joins exchange both sides: slower, and as large as the disks."""
+    for key, value in _WITHOUT_BROADCASTS.items():
+        own.conf.set(key, value)
 
 
 @contextmanager
