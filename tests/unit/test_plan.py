@@ -17,7 +17,7 @@ import deltajoin
 from deltajoin.catalog import ChangedFiles, Column, TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.format import RULES
-from deltajoin.delta.strategy import Decision, Obstacle, Situation, decide
+from deltajoin.delta.strategy import Decision, Obstacle, Seconds, Situation, decide
 from deltajoin.emit.job import describe_job, job_source, write_job
 from deltajoin.emit.sql import build_program
 from deltajoin.errors import DeltaJoinError
@@ -236,6 +236,9 @@ def situation(**changes: object) -> Situation:
         ({"share": None}, "incremental", "CHANGES"),
         ({"dear": "much"}, "full", "CHANGE_TOO_LARGE"),
         ({"dear": "much", "mode": "incremental"}, "incremental", "CHANGES"),
+        ({"predicted": Seconds(20.0, 10.0)}, "full", "REBUILD_CHEAPER"),
+        ({"predicted": Seconds(10.0, 20.0)}, "incremental", "CHANGES"),
+        ({"predicted": Seconds(20.0, 10.0), "mode": "incremental"}, "incremental", "CHANGES"),
         ({"untraced": obstacle("NO_SCOPE")}, "full", "NO_SCOPE"),
         ({"untraced": obstacle("NO_SCOPE"), "mode": "incremental"}, "incremental", "CHANGES"),
         (

@@ -35,7 +35,8 @@ class AuditRecord:
     it `differs`, so that the text itself was run. `clock` is the moment that the query's clock
     showed, `stamps` what the rows got that were written. `narrowed` are reads within ranges of
     what changed: table -> column -> how many ranges, and how many values where these were
-    listed; None where none was. `follows` is the `link` of the record before.
+    listed; None where none was. `predicted` are the seconds to the commit that either strategy was
+    expected to take, by past runs. `follows` is the `link` of the record before.
     """
 
     model: str
@@ -74,6 +75,7 @@ class AuditRecord:
     written: str | None = None
     written_because: str | None = None
     narrowed: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
+    predicted: Mapping[str, float] | None = None
     follows: str | None = None
 
     def to_dict(self) -> dict[str, Any]:

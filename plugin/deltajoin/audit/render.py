@@ -102,6 +102,7 @@ def render_text(record: Mapping[str, Any]) -> str:
     if phases := record.get("phases"):
         times = (f"{phase} {phases[phase]:.1f}" for phase in PHASES if phase in phases)
         lines.append(f"  seconds: {', '.join(times)}")
+    lines += _predicted(record.get("predicted"))
     lines += _written(record.get("written"), record.get("written_because"))
     if record.get("shadow"):
         rows = record["shadow"]["rows"]
@@ -139,6 +140,14 @@ def _written(how: str | None, because: str | None) -> list[str]:
     if how == "difference":
         return ["  written by difference: rows that did not change stay where they are"]
     return [f"  the whole target is written: {because}"] if because else []
+
+
+def _predicted(seconds: Mapping[str, float] | None) -> list[str]:
+    """What past runs let expect of both strategies, up to the commit."""
+    if not seconds:
+        return []
+    told = (f"{strategy} {expected:.1f}" for strategy, expected in sorted(seconds.items()))
+    return [f"  expected seconds, by past runs: {', '.join(told)}"]
 
 
 def _frontier(frontier: Mapping[str, Mapping[str, Any]]) -> str:

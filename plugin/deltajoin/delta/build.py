@@ -42,6 +42,7 @@ from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
+from deltajoin.delta.seconds import predict
 from deltajoin.delta.sources import dear, reach, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
@@ -129,6 +130,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     by_all_rows = untraced(graph, paths, statistics) if graph else None
     whole = next((o for o in (*(p.untraced for p in derived), by_all_rows) if o), None)
     against = operator or order_dependent(graph, described, target.kind)
+    lookups = (*paths, *(path for plan in derived for path in plan.paths))
+    predicted = predict(inputs.target, mark, sources, [path.to_dict() for path in lookups])
     decision = decide(
         Situation(
             mode=model.mode,
@@ -141,6 +144,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             dear=dear(sources),
             reach=reach(sources, paths, inputs.target) if model.mode == "auto" else None,
             untraced=whole,
+            predicted=predicted,
             lost=before.lost,
             clock=None if graph else moved,
         )
@@ -185,6 +189,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         rebuilt_because=against,
         clock=clock,
         differs=differs.message if differs else "",
+        predicted=predicted.to_dict() if predicted and graph and not against else {},
         replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
         rebuild=rebuild and replace(rebuild, order=key_order(graph, target.key, layout, tables)),
     )

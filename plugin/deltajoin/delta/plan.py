@@ -7,7 +7,7 @@ target's ledger before any work, and its hash is what the commit is checked agai
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -122,9 +122,9 @@ class DeltaPlan:
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
     earlier orders that were given up. `differs` says how our form of the query was found to differ
     from its text, by which it is run therefore. `clock` is the moment that the query's clock shows,
-    None for a query without. `statistics` and `rebuilt_because` (what stands against keeping the
-    query incrementally) are for explain, `seconds` are those that planning took; they are no part
-    of the plan's identity.
+    None for a query without. `predicted` are seconds by strategy, by past runs. `statistics` and
+    `rebuilt_because` (what stands against keeping the query incrementally) are for explain,
+    `seconds` are those that planning took; they are no part of the plan's identity.
     """
 
     model: str
@@ -154,6 +154,7 @@ class DeltaPlan:
     rebuilt_because: Obstacle | None = field(default=None, compare=False)
     clock: datetime | None = None
     differs: str = ""
+    predicted: Mapping[str, float] = field(default_factory=dict)
     replanned: tuple[str, ...] = ()
     rebuild: Rebuild | None = None
     seconds: float = field(default=0.0, compare=False)
@@ -216,6 +217,8 @@ class DeltaPlan:
             content["clock"] = self.clock.isoformat()
         if self.differs:
             content["differs"] = self.differs
+        if self.predicted:
+            content["predicted"] = dict(self.predicted)
         if self.replanned:
             content["replanned"] = list(self.replanned)
         return content

@@ -15,6 +15,7 @@ The first rule that applies wins, in this order:
     mode auto, finding out is dearer    full         CHANGE_TOO_LARGE
     mode auto, it reaches over 20 %     full         CHANGE_TOO_LARGE
     mode auto, no key leads on          full         NO_SCOPE
+    mode auto, past runs took longer    full         REBUILD_CHEAPER
     otherwise                           incremental  CHANGES
 
 `incremental` differs from `auto` by never rebuilding for size; `incremental_strict` never rebuilds
@@ -31,6 +32,33 @@ from deltajoin.errors import DeltaJoinError
 LARGEST_SHARE = 0.20
 #: Rows up to which it matters little whether they are followed or all computed anew.
 FEW_ROWS = 100_000
+#: What the other strategy has to save before it is taken in place of the last one.
+HYSTERESIS = 0.15
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """What the two strategies should take; `last_rebuilt`: the last epoch was a rebuild because
+    that should cost less."""
+
+    incremental: float
+    rebuild: float
+    last_rebuilt: bool = False
+
+    @property
+    def favour_rebuild(self) -> bool:
+        """True where a rebuild should cost less, and clearly so if it wasn't one last time."""
+        margin = 1 - HYSTERESIS if self.last_rebuilt else 1 + HYSTERESIS
+        return self.incremental > margin * self.rebuild
+
+    @property
+    def text(self) -> str:
+        """Both for people."""
+        return f"{self.incremental:,.0f} s are expected, {self.rebuild:,.0f} s of a rebuild"
+
+    def to_dict(self) -> dict[str, float]:
+        """Seconds by strategy, of what is recorded."""
+        return {"incremental": round(self.incremental, 1), "full": round(self.rebuild, 1)}
 
 
 @dataclass(frozen=True)
@@ -62,7 +90,8 @@ class Situation:
     `dear` tells why finding the change costs more than all, `reach` how many rows it should lead to
     where these are too many, `untraced` why following it costs more, `lost` why nobody knows what
     the last epoch consumed. `changed_meaning`: other rules of ours or another definition than the
-    last epoch's. `clock` tells how the clock moved that decides rows.
+    last epoch's. `predicted` are seconds of both, by past runs. `clock` tells how the clock moved
+    that decides rows.
     """
 
     mode: str
@@ -75,6 +104,7 @@ class Situation:
     dear: str | None = None
     reach: str | None = None
     untraced: Obstacle | None = None
+    predicted: Seconds | None = None
     lost: Obstacle | None = None
     clock: str | None = None
 
@@ -125,6 +155,8 @@ def _cheaper(now: Situation) -> Decision | None:
         return Decision("full", "CHANGE_TOO_LARGE", now.reach)
     if now.untraced is not None:
         return Decision("full", now.untraced.code, now.untraced.message)
+    if now.predicted is not None and now.predicted.favour_rebuild:
+        return Decision("full", "REBUILD_CHEAPER", now.predicted.text)
     return None
 
 

@@ -383,6 +383,8 @@ class _Run:
             record["derived"] = [self._derived_record(one) for one in plan["derived"]]
         if self.sketches:
             record["sketches"] = self.sketches
+        if plan.get("predicted"):
+            record["predicted"] = plan["predicted"]
         record |= {name: found for name in _SELDOM if (found := self.target.get(name))}
         if self.shadow is not None:
             record["shadow"] = self.shadow
