@@ -85,6 +85,16 @@ DEFECTS = (
         ("a large share", "now.share > LARGEST_SHARE", "now.share > 2"),
         ("a source that can't tell", "if now.sources:", "if False:"),
         ("full on request", 'if now.mode == "full":', "if False:"),
+        ("what past runs took", "now.predicted.favour_rebuild", "now.predicted is None"),
+    ),
+    *_of(
+        "delta/seconds.py",
+        "seconds",
+        ("another definition's runs", 'if r.get("fingerprint") == mark]', "]"),
+        ("comparisons as runs", ' and r["mode"] != "shadow"', ""),
+        ("a rebuild of other sizes", "* all_rows / max(1, then)", ""),
+        ("past runs forgotten", "weights += weight", "total = 0.0"),
+        ("a query computed twice", 'record["phases"].get("query", 0.0) / 2', "0"),
     ),
     *_of(
         "noop.py",
