@@ -386,6 +386,16 @@ def test_a_run_does_without_broadcasts(built: Shop, small_driver: Any, few: bool
     assert_right(built, 3)
 
 
+def test_a_first_build_without_room_is_no_other_meaning(small_driver: Any, tmp_path: Path) -> None:
+    """Its comparison with the user's own text fails for want of room, which tells nothing."""
+    small_driver.conf.set("spark.deltajoin.fewRows", "0")
+    shop = open_shop(tmp_path)
+    record = deltajoin.run(shop.model(), small_driver)
+    assert record.evidence is not None
+    assert "differs" not in record.evidence
+    assert_right(shop, 1)
+
+
 def test_a_broadcast_that_nothing_replaces_fails_the_run(built: Shop, small_driver: Any) -> None:
     """An outer join without an equality broadcasts a side whatever is set."""
     model = built.model(sql=SQL.replace("JOIN", "LEFT JOIN").replace("=", "<"), mode="full")

@@ -161,11 +161,12 @@ def _compare_rows(
 
 
 def _failure_of_ours(error: Exception, written: DataFrame, now: Circumstances) -> str:
-    """What failed, if it is not the user's own text that fails."""
-    if not now.final:
+    """What failed, if it is not the user's own text that fails, and no want of memory."""
+    failure = translate(error, "")
+    if not now.final or failure.code == "BROADCAST_TOO_LARGE":
         raise error
     written.collect()
-    return f"our form of it fails: {translate(error, '').message}"
+    return f"our form of it fails: {failure.message}"
 
 
 def _figures(

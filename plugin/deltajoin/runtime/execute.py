@@ -119,13 +119,16 @@ class _Run:
             self._write()
             targets.show(self.spark, self.target, self.plan["strategy"] == "full")
         finally:
-            if self.proof is not None:
-                self.proof.rows.unpersist()
+            self._release_proof()
         self.on_step("after_merge", {})
         self.watch.begin("verification")
         commit = self._verify()
         self.on_step("verified", {"version": commit["version"]})
         return commit
+
+    def _release_proof(self) -> None:
+        if self.proof is not None:
+            self.proof.rows.unpersist()
 
     def _write(self) -> None:
         """Commit the epoch; once more without broadcasts if the driver had no room for one."""
@@ -211,6 +214,7 @@ class _Run:
                 rows = self.spark.sql(self.program["full"])
                 _ = rows.schema  # Spark Connect analyses no sooner
                 return rows
+            self._release_proof()  # of a try before
             few = may_compare_rows(self.caller, self.plan["frontier"])
             now = Circumstances(few, not self.interpreted)
             self.proof = hold_against(self.spark, self.program, self.target, now)
