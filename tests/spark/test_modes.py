@@ -387,12 +387,14 @@ def test_a_run_does_without_broadcasts(built: Shop, small_driver: Any, few: bool
 
 
 def test_a_first_build_without_room_is_no_other_meaning(small_driver: Any, tmp_path: Path) -> None:
-    """Its comparison with the user's own text fails for want of room, which tells nothing."""
+    """Our form has a hint to broadcast, for which there is no room; the text has none."""
     small_driver.conf.set("spark.deltajoin.fewRows", "0")
+    small_driver.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
     shop = open_shop(tmp_path)
     record = deltajoin.run(shop.model(), small_driver)
     assert record.evidence is not None
     assert "differs" not in record.evidence
+    assert [w for w in record.warnings if w.endswith("run again without broadcasts")]
     assert_right(shop, 1)
 
 
