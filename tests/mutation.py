@@ -92,7 +92,7 @@ DEFECTS = (
         "seconds",
         ("another definition's runs", 'if r.get("fingerprint") == mark]', "]"),
         ("comparisons as runs", ' and r["mode"] != "shadow"', ""),
-        ("a rebuild of other sizes", "* all_rows / max(1, then)", ""),
+        ("a rebuild of other sizes", " * (all_rows / then if then else 1)", ""),
         ("past runs forgotten", "weights += weight", "total = 0.0"),
         ("a query computed twice", 'record["phases"].get("query", 0.0) / 2', "0"),
     ),

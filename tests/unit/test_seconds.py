@@ -83,6 +83,10 @@ def test_a_rebuild_takes_as_long_as_the_last_by_rows() -> None:
     assert twice.rebuild == pytest.approx(2 * REBUILD)
 
 
+def test_a_rebuild_of_tables_that_nobody_counted_counts_as_it_is() -> None:
+    assert sure([record("full", 70, frontier={"t": {"rows": None}})], 0).rebuild == 70
+
+
 def test_half_of_a_query_that_was_computed_twice_counts() -> None:
     more = {"evidence": {"compared": "columns and rows"}, "phases": {"query": 60.0}}
     found = sure([FIRST | more], 0)

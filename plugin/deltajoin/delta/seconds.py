@@ -48,7 +48,7 @@ def predict(
     if rebuilt is None:
         return None
     then = sum(entry.get("rows") or 0 for entry in rebuilt[1]["frontier"].values())
-    rebuild = _took(*rebuilt) * all_rows / max(1, then)
+    rebuild = _took(*rebuilt) * (all_rows / then if then else 1)
     kept = [(c, r) for c, r in epochs if r["strategy"] == "incremental" and r["mode"] != "shadow"]
 
     def guess(paths: Iterable[Mapping[str, Any]]) -> float:
