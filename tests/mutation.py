@@ -88,9 +88,13 @@ DEFECTS = (
         ("what past runs took", "now.predicted.favour_rebuild", "now.predicted is None"),
     ),
     *_of(
+        "delta/history.py",
+        "seconds",
+        ("another definition's runs", 'if record.get("fingerprint") == mark', ""),
+    ),
+    *_of(
         "delta/seconds.py",
         "seconds",
-        ("another definition's runs", 'if r.get("fingerprint") == mark]', "]"),
         ("comparisons as runs", ' and r["mode"] != "shadow"', ""),
         ("a rebuild of other sizes", " * (all_rows / then if then else 1)", ""),
         ("past runs forgotten", "weights += weight", "total = 0.0"),

@@ -107,6 +107,14 @@ def epochs_of(
             yield commit, record
 
 
+def recent_epochs(
+    state: TargetState | None, mark: str
+) -> Iterator[tuple[TargetCommit, dict[str, Any]]]:
+    """Those of one definition (`mark`: its fingerprint) among the RECENT commits."""
+    newest = epochs_of(state, RECENT)
+    return ((commit, record) for commit, record in newest if record.get("fingerprint") == mark)
+
+
 def stood_on(commit: TargetCommit, record: Record) -> int:
     """The version of the target that an epoch was made for; the one before it, as most are."""
     return int(record.get("target_previous", commit.version - 1))

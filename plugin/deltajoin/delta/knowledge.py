@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltajoin.catalog import TableState, TargetState
-from deltajoin.delta.history import RECENT, epochs_of
+from deltajoin.delta.history import recent_epochs
 from deltajoin.errors import DeltaJoinError
 from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.statistics import (
@@ -114,8 +114,7 @@ def last_sketches(state: TargetState | None, mark: str) -> Sketches:
 
 
 def _recorded(state: TargetState | None, mark: str) -> Iterator[Mapping[str, Any]]:
-    newest = (record for _, record in epochs_of(state, RECENT))
-    return (record for record in newest if record.get("fingerprint") == mark)
+    return (record for _, record in recent_epochs(state, mark))
 
 
 def resolve_references(

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any
 
 from deltajoin.catalog import TargetCommit, TargetState
-from deltajoin.delta.history import RECENT, epochs_of
+from deltajoin.delta.history import recent_epochs
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.strategy import FEW_ROWS, Seconds
 
@@ -43,7 +43,7 @@ def predict(
     all_rows = float(sum(source.rows or 0 for source in sources))
     if all_rows < FEW_ROWS or not any(source.changed for source in sources):
         return None
-    epochs = [(c, r) for c, r in epochs_of(state, RECENT) if r.get("fingerprint") == mark]
+    epochs = list(recent_epochs(state, mark))
     rebuilt = next(((c, r) for c, r in epochs if r["strategy"] == "full"), None)
     if rebuilt is None:
         return None

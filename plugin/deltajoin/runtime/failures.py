@@ -51,6 +51,29 @@ _GONE = re.compile(
 )
 
 
+#: What an exception's text says -> code, message, remedy; the first that is found.
+_BY_TEXT = (
+    (
+        _CONCURRENT,
+        "CONCURRENT_RUN",
+        "another writer committed to the target during this run; nothing was written",
+        "Run again: the next run starts from what the other one committed.",
+    ),
+    (
+        _GONE,
+        "SOURCE_FILES_MISSING",
+        "a file that this run needs is gone: {told}",
+        "Run again; if it stays, run once with mode full.",
+    ),
+    (
+        _BROADCAST,
+        "BROADCAST_TOO_LARGE",
+        "a side of a join is too large to be broadcast: {told}",
+        "Give the driver more memory (spark.driver.memory).",
+    ),
+)
+
+
 @contextmanager
 def explained(where: str) -> Iterator[None]:
     """Turn what Spark raises inside into a `DeltaJoinError`."""
@@ -68,27 +91,10 @@ def translate(error: Exception, where: str) -> DeltaJoinError:
     for code, (message, remedy) in _OURS.items():
         if f"deltajoin:{code}" in text:
             return DeltaJoinError(code, message, where=where, remedy=remedy)
-    if _CONCURRENT.search(text):
-        return DeltaJoinError(
-            "CONCURRENT_RUN",
-            "another writer committed to the target during this run; nothing was written",
-            where=where,
-            remedy="Run again: the next run starts from what the other one committed.",
-        )
-    if _GONE.search(text):
-        return DeltaJoinError(
-            "SOURCE_FILES_MISSING",
-            f"a file that this run needs is gone: {_told(error)}",
-            where=where,
-            remedy="Run again; if it stays, run once with mode full.",
-        )
-    if _BROADCAST.search(text):
-        return DeltaJoinError(
-            "BROADCAST_TOO_LARGE",
-            f"a side of a join is too large to be broadcast: {_told(error)}",
-            where=where,
-            remedy="Give the driver more memory (spark.driver.memory).",
-        )
+    for pattern, code, message, remedy in _BY_TEXT:
+        if pattern.search(text):
+            told = message.format(told=_told(error))
+            return DeltaJoinError(code, told, where=where, remedy=remedy)
     code, told = "SPARK_FAILED", _told(error)
     if "AnalysisException" in text or "ParseException" in text:
         code, told = "SPARK_ANALYSIS", _first_line(str(error)) or type(error).__name__
