@@ -39,7 +39,7 @@ help:
 env: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
-	@echo '[env 1/4] Python 3.11'
+	@echo '[env 1/5] Python 3.11'
 	@python="$$(command -v python3.11 || command -v python3 || true)"; \
 	if [ -z "$$python" ] || ! "$$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then \
 	  echo "deltajoin needs Python 3.11 as python3.11 or python3; found: $${python:-none} $$($${python:-true} --version 2>&1 || true)" >&2; \
@@ -48,12 +48,14 @@ $(STAMP): pyproject.toml constraints.txt
 	echo "          $$python"; \
 	rm -f $(STAMP); \
 	"$$python" -m venv $(VENV)
-	@echo '[env 2/4] uv, the installer'
+	@echo '[env 2/5] uv, the installer'
 	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-	@echo '[env 3/4] Spark, Delta, dbt, Airflow and tools, about 190 packages: half a minute to some minutes'
+	@echo '[env 3/5] Spark, Delta, dbt, Airflow and tools, about 190 packages: half a minute to some minutes'
 	@$(VENV)/bin/uv pip install --quiet --python $(PY) -c constraints.txt -e '.[spark,dbt,airflow,java,dev]'
-	@echo '[env 4/4] Delta jars, once'
+	@echo '[env 4/5] Delta jars, once'
 	@$(PY) -m deltajoin.runtime.session fetch-jars
+	@echo "[env 5/5] Spark's classes, kept for faster starts"
+	@$(PY) -m deltajoin.runtime.session archive-classes
 	@touch $(STAMP)
 
 demo: env

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime.class_archive import archive_at_exit, archive_option, class_archive
 from deltajoin.runtime.java import java_home
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DELTA_PACKAGE",
+    "archive_classes",
     "delta_jars",
     "fetch_jars",
     "java_home",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 MOST_DRIVER_MEMORY_GB = 4
 
 
@@ -110,16 +113,38 @@ def fetch_jars() -> tuple[Path, ...]:
         script = Path(scratch, "nothing.py")
         script.touch()
         key, package = _packages()
-        settings = [f"{key}={package}", f"spark.jars.ivy={scratch}/ivy"]
-        options = [word for setting in settings for word in ("--conf", setting)]
-        _submit([*options, str(script)], environment)
+        options = _options({key: package, "spark.jars.ivy": f"{scratch}/ivy"})
+        output = _submit([*options, str(script)], environment)
         resolved = Path(scratch, "ivy", "jars")
+        if not resolved.exists():
+            raise DeltaJoinError(
+                "JARS_UNAVAILABLE",
+                f"Spark could not resolve {DELTA_PACKAGE}:\n{output}",
+                remedy="Give the package registry, or a folder with the jars in DELTAJOIN_JARS.",
+            )
         for jar in resolved.glob("*.jar"):
             if _artifact(jar) in own:
                 jar.unlink()
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(resolved, folder)
     return delta_jars()
+
+
+def archive_classes() -> Path:
+    """Make the archive of Spark's classes from which later sessions start (`class_archive.py`)."""
+    archive = class_archive()
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
+        made = Path(scratch, archive.name)
+        conf = {**submit_conf(), **_local_conf(), "spark.master": "local[2]"}
+        conf["spark.driver.extraJavaOptions"] = f"{LOGGING} {archive_at_exit(made)}"
+        script = str(Path(__file__).with_name("class_archive.py"))
+        output = _submit([*_options(conf), script], submit_environment())
+        if not made.exists():
+            remedy = "Sessions start without it, only slower; the Java found may be too old."
+            raise DeltaJoinError("ARCHIVE_NOT_MADE", f"Java kept none:\n{output}", remedy=remedy)
+        os.replace(made, archive)
+    return archive
 
 
 def _local_conf() -> dict[str, str]:
@@ -138,13 +163,9 @@ def _local_conf() -> dict[str, str]:
         "spark.sql.files.ignoreMissingFiles": "false",
         "spark.sql.files.ignoreCorruptFiles": "false",
     }
-    options = os.environ.get("DELTAJOIN_JAVA_OPTIONS", "")
-    logging = Path(__file__).with_name("log4j2.properties")
-    if logging.exists():
-        options = f"-Dlog4j2.configurationFile={logging.as_uri()} {options}"
-    else:
-        conf["spark.log.level"] = "ERROR"
-    return {**conf, "spark.driver.extraJavaOptions": options.strip()}
+    more = os.environ.get("DELTAJOIN_JAVA_OPTIONS", "")
+    options = " ".join(filter(None, (LOGGING, archive_option(), more)))
+    return {**conf, "spark.driver.extraJavaOptions": options}
 
 
 def _driver_memory_gb() -> int:
@@ -152,15 +173,15 @@ def _driver_memory_gb() -> int:
     return max(1, min(MOST_DRIVER_MEMORY_GB, machine // 4))
 
 
-def _submit(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+def _submit(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Let a spark-submit of this machine run to its end; the end of what it printed."""
     command = [str(Path(environment["SPARK_HOME"], "bin", "spark-submit")), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise DeltaJoinError(
-            "JARS_UNAVAILABLE",
-            f"Spark could not resolve {DELTA_PACKAGE}:\n{done.stderr[-2000:]}",
-            remedy="Give the package registry, or a folder with the jars in DELTAJOIN_JARS.",
-        )
+    return done.stderr[-2000:]
+
+
+def _options(conf: Mapping[str, str]) -> list[str]:
+    return [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
 
 
 def _packages() -> tuple[str, str]:
@@ -195,14 +216,22 @@ def _share() -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """`fetch-jars`: fetch the Delta jars if they are not there, and say where Java and they are."""
-    if arguments != ["fetch-jars"]:
-        print("usage: python -m deltajoin.runtime.session fetch-jars", file=sys.stderr)
+    """`fetch-jars`: the Delta jars, if not there yet; `archive-classes`: the archive, made anew."""
+    if arguments == ["fetch-jars"]:
+        jars = delta_jars()
+        if not any(jar.name.endswith(_jar_name()) for jar in jars):
+            jars = fetch_jars()
+        print(f"          {len(jars)} jars in {_jar_folder()}; Java in {java_home()}")
+    elif arguments == ["archive-classes"]:
+        try:
+            print(f"          {archive_classes()}")
+        except DeltaJoinError as error:
+            print(f"          {error}", file=sys.stderr)
+    else:
+        print(
+            "usage: python -m deltajoin.runtime.session fetch-jars|archive-classes", file=sys.stderr
+        )
         return 2
-    jars = delta_jars()
-    if not any(jar.name.endswith(_jar_name()) for jar in jars):
-        jars = fetch_jars()
-    print(f"          {len(jars)} jars in {_jar_folder()}; Java in {java_home()}")
     return 0
 
 
