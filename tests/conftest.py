@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 FIXTURES = Path(__file__).parent / "fixtures"
 
 # Sessions of tests are short, also those in processes that tests start: compile quickly, and plans
-# over a dozen rows not at all. The code cache of that level is so small that a long session fills
+# over a dozen rows not at all (every eighth random model is compiled, as are `make demo` and the
+# benchmarks). The code cache of that level is so small that a long session fills
 # it and then no longer compiles anything.
 os.environ.setdefault(
     "DELTAJOIN_JAVA_OPTIONS",
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    " -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN",
 )
-os.environ.setdefault("SPARK_CONF_DIR", str(FIXTURES / "spark"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

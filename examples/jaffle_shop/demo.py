@@ -105,7 +105,7 @@ def session() -> SparkSession:
     """A small Spark session with Delta and a catalog on disk, which dbt finds and uses."""
     from pyspark.sql import SparkSession
 
-    from deltajoin.runtime.session import java_home, submit_conf
+    from deltajoin.runtime.session import java_home, java_options, submit_conf
 
     os.environ["JAVA_HOME"] = str(java_home())
     settings = {
@@ -117,7 +117,7 @@ def session() -> SparkSession:
         "spark.buffer.pageSize": "2m",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
-        "spark.driver.extraJavaOptions": os.environ.get("DELTAJOIN_JAVA_OPTIONS", ""),
+        "spark.driver.extraJavaOptions": java_options(),
     }
     builder = SparkSession.builder.enableHiveSupport()
     for name, value in settings.items():

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import deltajoin
-from deltajoin.runtime.session import java_home, submit_conf
+from deltajoin.runtime.session import java_home, java_options, submit_conf
 
 REPOSITORY = Path(__file__).parents[2]
 DRIVE = Path(__file__).with_name("drive.py")
@@ -36,7 +36,7 @@ def small_conf() -> dict[str, str]:
         "spark.master": "local[2]",
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
-        "spark.driver.extraJavaOptions": os.environ.get("DELTAJOIN_JAVA_OPTIONS", ""),
+        "spark.driver.extraJavaOptions": java_options(),
         "spark.driver.memory": "1g",
         "spark.buffer.pageSize": "2m",
         "spark.sql.shuffle.partitions": "2",

@@ -24,7 +24,7 @@ import deltajoin
 from deltajoin.catalog import load_target
 from deltajoin.delta.history import epochs_of
 from deltajoin.runtime.own_session import COMPARE_ROWS_SETTING
-from deltajoin.runtime.session import submit_conf, submit_environment
+from deltajoin.runtime.session import java_options, submit_conf, submit_environment
 from tests.spark.shop import KEYS, SCHEMAS, Shop, as_rows, never, open_shop
 
 MARK = "spark.databricks.delta.commitInfo.userMetadata"
@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         **submit_conf(),
         "spark.connect.grpc.binding.port": port,
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": os.environ["DELTAJOIN_JAVA_OPTIONS"],
+        "spark.driver.extraJavaOptions": java_options(),
         "spark.buffer.pageSize": "2m",
         "spark.ui.enabled": "false",
         "spark.sql.adaptive.enabled": "false",

@@ -105,6 +105,35 @@ def test_a_missing_file_is_an_error(spark: SparkSession, tmp_path: Path) -> None
 
 
 @pytest.mark.spark
+def test_a_session_starts_from_the_archive(tmp_path: Path) -> None:
+    """Most of Spark's classes come from it; without it the session starts as well."""
+    archive = subject.class_archive()
+    assert archive.exists(), "make env makes it"
+    classes, other = tmp_path / "classes.log", tmp_path / "other.jsa"
+    other.write_bytes(b"no archive")
+    script = (
+        "import sys; from pathlib import Path;"
+        "from deltajoin.runtime import class_archive, session;"
+        "class_archive.class_archive = lambda: Path(sys.argv[1]);"
+        "print(session.local_session('archive', 'local[1]').range(3).count())"
+    )
+    for file in (archive, other):
+        logged = f"{os.environ['DELTAJOIN_JAVA_OPTIONS']} -Xlog:class+load:file={classes}"
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(file)],
+            env={**os.environ, "DELTAJOIN_JAVA_OPTIONS": logged},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+        assert "archive" not in done.stderr
+        sparks = [line for line in classes.read_text().splitlines() if " org.apache.spark" in line]
+        archived = [line for line in sparks if "shared objects file (top)" in line]
+        assert (len(archived) > len(sparks) / 2) is (file == archive)
+
+
+@pytest.mark.spark
 def test_without_java_on_the_machine(tmp_path: Path, path_without_java: str) -> None:
     environment = {**os.environ, "PATH": path_without_java}
     environment.pop("JAVA_HOME", None)

@@ -33,6 +33,7 @@ __all__ = [
     "delta_jars",
     "fetch_jars",
     "java_home",
+    "java_options",
     "local_session",
     "remote_session",
     "submit_conf",
@@ -82,6 +83,11 @@ def submit_conf() -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": catalog,
     }
+
+
+def java_options() -> str:
+    """What a short-lived JVM with Spark should start with: the archive, DELTAJOIN_JAVA_OPTIONS."""
+    return f"{archive_option()} {os.environ.get('DELTAJOIN_JAVA_OPTIONS', '')}".strip()
 
 
 def submit_environment() -> dict[str, str]:
@@ -163,9 +169,7 @@ def _local_conf() -> dict[str, str]:
         "spark.sql.files.ignoreMissingFiles": "false",
         "spark.sql.files.ignoreCorruptFiles": "false",
     }
-    more = os.environ.get("DELTAJOIN_JAVA_OPTIONS", "")
-    options = " ".join(filter(None, (LOGGING, archive_option(), more)))
-    return {**conf, "spark.driver.extraJavaOptions": options}
+    return {**conf, "spark.driver.extraJavaOptions": f"{LOGGING} {java_options()}"}
 
 
 def _driver_memory_gb() -> int:

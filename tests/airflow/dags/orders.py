@@ -11,6 +11,7 @@ from airflow.sdk import DAG, Asset, Context, task
 
 from deltajoin.adapters.airflow.frontier import DeltaJoinFrontierOperator
 from deltajoin.adapters.airflow.operator import DeltaJoinOperator
+from deltajoin.runtime.session import java_options
 
 HOME = Path(os.environ["ORDERS_HOME"])
 CONF = {
@@ -22,7 +23,7 @@ CONF = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
-SUBMITTED = {**CONF, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+SUBMITTED = {**CONF, "spark.driver.extraJavaOptions": java_options()}
 COMMON: dict[str, Any] = {
     "task_id": "join",
     "sql": "orders.sql",
