@@ -1,17 +1,25 @@
 """The ledger beside the target: frozen plans and audit records, one file an epoch.
 
-    <target>/_deltajoin/plans/00000007.json     written before any work of epoch 7
-    <target>/_deltajoin/audit/00000007.json     written after its commit
+    <target>/_deltajoin/plans/00000207.json         written before any work of epoch 207
+    <target>/_deltajoin/audit/00000207.json         written after its commit
+    <target>/_deltajoin/folded/00000065.json.gz     plans and records of epochs 65 to 128
 
 The target's commit is the truth; the ledger explains it. A frozen plan without a commit is a run
 that died: the next run plans anew and replaces it, because the commit's transaction id decides who
 writes an epoch and its plan hash says what was written. A lost audit file is rebuilt.
+
+So that the folder does not grow by two files a run, every `FOLD`-th epoch folds those more than
+`FOLD` epochs old into one file for each `FOLD` of them. A file of one epoch goes before the fold,
+and is removed after the fold is whole.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any
 
 from deltajoin.audit.record import AuditRecord, from_commit
@@ -19,16 +27,22 @@ from deltajoin.catalog import Store, TargetState
 from deltajoin.delta.format import canonical_json
 from deltajoin.delta.history import epochs_of
 
+FOLD = 64
+KINDS = ("plans", "audit")
+
+Entries = dict[str, dict[str, Any]]  # by kind and epoch, such as `audit/00000007`
+
 
 class Ledger:
     """Plans and audit records of one target."""
 
     def __init__(self, location: str) -> None:
         self._store = Store(location)
+        self._folds: dict[str, Entries] = {}  # read so far, by file
 
     def freeze(self, plan: Mapping[str, Any]) -> None:
         """Write the plan of the coming epoch, replacing that of a run that died."""
-        self._store.write_text(_name("plans", int(plan["epoch"])), canonical_json(plan))
+        self._store.write_text(f"{_name('plans', int(plan['epoch']))}.json", canonical_json(plan))
 
     def settle(self, plan: Mapping[str, Any]) -> None:
         """Keep the plan that was committed, where that of a run beside it took its place."""
@@ -37,23 +51,27 @@ class Ledger:
 
     def plan(self, epoch: int) -> dict[str, Any] | None:
         """The frozen plan of an epoch."""
-        return self._read(_name("plans", epoch))
+        return self._read("plans", epoch)
 
     def write(self, record: AuditRecord) -> None:
-        """Write the audit record of a committed epoch."""
-        self._store.write_text(_name("audit", record.epoch), canonical_json(record.to_dict()))
+        """Write the audit record of a committed epoch; sometimes, fold what is old."""
+        text = canonical_json(record.to_dict())
+        self._store.write_text(f"{_name('audit', record.epoch)}.json", text)
+        if record.epoch % FOLD == 0:
+            self._fold(record.epoch - FOLD)
 
     def audit(self, epoch: int) -> dict[str, Any] | None:
-        """The audit file of an epoch, None when it is missing or no JSON."""
-        return self._read(_name("audit", epoch))
+        """The audit record of an epoch, None when it is missing or no JSON."""
+        return self._read("audit", epoch)
 
     def epochs(self) -> tuple[int, ...]:
-        """Epochs that have an audit file, ascending."""
-        names = [name.rsplit("/", 1)[-1] for name in self._store.list("audit")]
-        return tuple(sorted(int(n[:-5]) for n in names if n.endswith(".json") and n[:-5].isdigit()))
+        """Epochs that have an audit record, ascending."""
+        folds = [self._entries(f"folded/{name}") for name in self._store.list("folded")]
+        folded = {int(name[6:]) for fold in folds for name in fold if name.startswith("audit/")}
+        return tuple(sorted(folded | self._single("audit")))
 
     def rebuild(self, state: TargetState) -> tuple[int, ...]:
-        """Write every audit file that is missing and that the history still holds."""
+        """Write every audit record that is missing and that the history still holds."""
         present, rebuilt = set(self.epochs()), []
         missing: set[int] | None = None
         for commit, record in epochs_of(state):
@@ -68,14 +86,55 @@ class Ledger:
                 break
         return tuple(sorted(rebuilt))
 
-    def _read(self, name: str) -> dict[str, Any] | None:
-        text = self._store.read_text(name)
-        try:
-            value = json.loads(text) if text else None
-        except ValueError:
-            return None
-        return value if isinstance(value, dict) else None
+    def _fold(self, last: int) -> None:
+        """Fold the files of epochs up to `last`; those that hold no JSON stay, for `verify`."""
+        single = {(epoch, kind) for kind in KINDS for epoch in self._single(kind) if epoch <= last}
+        for fold, names in groupby(sorted(single), key=lambda name: _fold_of(name[0])):
+            self._fold_into(fold, [_name(kind, epoch) for epoch, kind in names])
+
+    def _fold_into(self, fold: str, names: Iterable[str]) -> None:
+        found = {name: _value(self._store.read_text(f"{name}.json")) for name in names}
+        readable = {name: value for name, value in found.items() if value is not None}
+        self._folds.pop(fold, None)  # a run beside this one may have folded them
+        entries = {**self._entries(fold), **readable}
+        self._store.write(fold, gzip.compress(canonical_json(entries).encode(), mtime=0))
+        self._folds[fold] = entries
+        for name in readable:
+            self._store.remove(f"{name}.json")
+
+    def _single(self, kind: str) -> set[int]:
+        """The epochs that have a file of their own."""
+        names = self._store.list(kind)
+        return {int(n[:-5]) for n in names if n.endswith(".json") and n[:-5].isdigit()}
+
+    def _read(self, kind: str, epoch: int) -> dict[str, Any] | None:
+        name = _name(kind, epoch)
+        text = self._store.read_text(f"{name}.json")
+        return self._entries(_fold_of(epoch)).get(name) if text is None else _value(text)
+
+    def _entries(self, fold: str) -> Entries:
+        """What a fold holds; nothing where it is missing or cannot be read."""
+        if fold not in self._folds:
+            content = self._store.read(fold)
+            try:
+                text = gzip.decompress(content).decode() if content else None
+            except (OSError, EOFError, ValueError, zlib.error):
+                text = None
+            self._folds[fold] = _value(text) or {}
+        return self._folds[fold]
 
 
-def _name(folder: str, epoch: int) -> str:
-    return f"{folder}/{epoch:08d}.json"
+def _value(text: str | None) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text) if text else None
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _name(kind: str, epoch: int) -> str:
+    return f"{kind}/{epoch:08d}"
+
+
+def _fold_of(epoch: int) -> str:
+    return f"folded/{epoch - (epoch - 1) % FOLD:08d}.json.gz"

@@ -54,12 +54,22 @@ def real(location: str) -> str:
 
 
 class Files(Protocol):
-    """A folder: relative names with forward slashes in, text out; a missing file is None."""
+    """A folder: relative names with forward slashes in, content out; a missing file is None."""
 
-    def read_text(self, rel: str) -> str | None: ...
-    def write_text(self, rel: str, text: str) -> None: ...
+    def read(self, rel: str) -> bytes | None: ...
+    def write(self, rel: str, content: bytes) -> None: ...
+    def remove(self, rel: str) -> None: ...
     def exists(self, rel: str) -> bool: ...
     def list(self, rel: str) -> tuple[str, ...]: ...
+
+    def read_text(self, rel: str) -> str | None:
+        """The content as UTF-8."""
+        content = self.read(rel)
+        return None if content is None else content.decode()
+
+    def write_text(self, rel: str, text: str) -> None:
+        """Write a text as UTF-8."""
+        self.write(rel, text.encode())
 
 
 def open_files(root: str) -> Files:
@@ -68,15 +78,15 @@ def open_files(root: str) -> Files:
     return RemoteFiles(root) if "://" in root else LocalFiles(root)
 
 
-class LocalFiles:
+class LocalFiles(Files):
     """A folder on this machine."""
 
     def __init__(self, root: str) -> None:
         self._root = Path(root)
 
-    def read_text(self, rel: str) -> str | None:
+    def read(self, rel: str) -> bytes | None:
         try:
-            return (self._root / rel).read_text(encoding="utf-8")
+            return (self._root / rel).read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 
@@ -90,9 +100,12 @@ class LocalFiles:
         except (FileNotFoundError, NotADirectoryError):
             return ()
 
-    def write_text(self, rel: str, text: str) -> None:
+    def remove(self, rel: str) -> None:
+        (self._root / rel).unlink(missing_ok=True)
+
+    def write(self, rel: str, content: bytes) -> None:
         path = self._root / rel
-        finished = _write_aside(path, text)
+        finished = _write_aside(path, content)
         try:
             os.replace(finished, path)
         except OSError:
@@ -101,12 +114,12 @@ class LocalFiles:
         _sync_folder(path.parent)
 
 
-def _write_aside(path: Path, text: str) -> Path:
+def _write_aside(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o644)
@@ -124,7 +137,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-class RemoteFiles:
+class RemoteFiles(Files):
     """A folder in an object store, seen through deltalake."""
 
     def __init__(self, root: str) -> None:
@@ -132,13 +145,13 @@ class RemoteFiles:
 
         self._handler: Any = DeltaFileSystemHandler(root, options_of(root))
 
-    def read_text(self, rel: str) -> str | None:
+    def read(self, rel: str) -> bytes | None:
         try:
             stream = self._handler.open_input_file(rel)
         except FileNotFoundError:
             return None
         try:
-            return bytes(stream.read(stream.size())).decode()
+            return bytes(stream.read(stream.size()))
         finally:
             stream.close()
 
@@ -150,7 +163,11 @@ class RemoteFiles:
         names = (str(info.base_name) for info in found)
         return tuple(sorted(n for n in names if not n.startswith(".")))
 
-    def write_text(self, rel: str, text: str) -> None:
+    def remove(self, rel: str) -> None:
+        if self.exists(rel):
+            self._handler.delete_file(rel)
+
+    def write(self, rel: str, content: bytes) -> None:
         stream = self._handler.open_output_stream(rel, None)
-        stream.write(text.encode())
+        stream.write(content)
         stream.close()

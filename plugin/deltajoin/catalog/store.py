@@ -14,7 +14,7 @@ FOLDER = "_deltajoin"
 
 
 class Store:
-    """Small texts under `<location>/_deltajoin`, by names such as `plans/00000001.json`."""
+    """Small files under `<location>/_deltajoin`, by names such as `plans/00000001.json`."""
 
     def __init__(self, location: str) -> None:
         self.location = normalise(location)
@@ -27,6 +27,18 @@ class Store:
     def write_text(self, rel: str, text: str) -> None:
         """Set the text, atomically; folders are made as needed."""
         self._files.write_text(rel, text)
+
+    def read(self, rel: str) -> bytes | None:
+        """The whole content, or None when the name is not there."""
+        return self._files.read(rel)
+
+    def write(self, rel: str, content: bytes) -> None:
+        """Set the content, atomically; folders are made as needed."""
+        self._files.write(rel, content)
+
+    def remove(self, rel: str) -> None:
+        """Take the name away, if it is there."""
+        self._files.remove(rel)
 
     def list(self, rel_dir: str) -> tuple[str, ...]:
         """The names in a folder, sorted, without unfinished writes; () when it is not there."""
