@@ -26,6 +26,11 @@ class Played:
     audit: dict[str, Any]
     seconds: float
 
+    def costs(self) -> str:
+        """The seconds of the run itself, its session's start apart; in brackets all of them."""
+        phases = self.audit.get("phases") or {}
+        return f"{sum(phases.values()) - phases.get('start', 0):.1f} ({self.seconds:.1f})"
+
 
 @contextmanager
 def quiet(log: Path) -> Iterator[None]:
