@@ -77,13 +77,17 @@ def test_every_epoch_equals_the_query(seed: int, spark: SparkSession, tmp_path: 
 def test_every_epoch_of_a_tree_equals_the_query(
     seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Outer, semi and anti joins, aggregates and DISTINCT: the first kept tree from a seed on."""
+    """Outer, semi and anti joins, aggregates and DISTINCT."""
+    follow(kept_tree(seed, profile_of(seed)), spark, tmp_path, compiles=16)
+
+
+def kept_tree(seed: int, profile: Profile) -> Case:
+    """The first random tree from a seed on that is kept incrementally."""
     for attempt in range(20):
-        profile = replace(profile_of(seed), averages=False)
-        case = draw(seed + 1_000 * attempt, profile, generate_tree)
+        case = draw(seed + 1_000 * attempt, replace(profile, averages=False), generate_tree)
         types = {(t.name, name): kind for t in case.tables for name, kind in t.columns}
         if bind(case.query, {t.name: t.names for t in case.tables}, types).graph is not None:
-            return follow(case, spark, tmp_path, compiles=16)
+            return case
     raise AssertionError("no tree is kept incrementally")
 
 
@@ -95,14 +99,25 @@ def test_every_epoch_of_a_written_query_equals_the_query(
     follow(replace(history_of(query, written_seed), seed=written_seed), spark, tmp_path)
 
 
-def follow(case: Case, spark: SparkSession, tmp_path: Path, compiles: int = 8) -> None:
-    """Run the model of a case after every epoch, and compare; one in so many compiles its plans."""
+def follow(
+    case: Case,
+    spark: SparkSession,
+    tmp_path: Path,
+    compiles: int = 8,
+    given: SparkSession | None = None,
+    partitioned: bool = False,
+) -> None:
+    """Run the model of a case after every epoch, and compare; one in so many compiles its plans.
+
+    `given`: the session of the runs, in place of a quick or a compiling one. `partitioned`: the
+    sources are, by a column of theirs.
+    """
     seed, random = case.seed, Random(case.seed)
     sql, state = render_sql(case), case.initial()
     names = {t.name: t.names for t in case.tables}
     used = sorted(bind(sql, names).tables)
     for table in case.tables:
-        create(tmp_path, table, feed=random.random() < 0.6)
+        create(tmp_path, table, feed=random.random() < 0.6, partitioned=partitioned)
     model = deltajoin.Model(
         name=f"model_{seed}",
         sql=sql,
@@ -112,7 +127,7 @@ def follow(case: Case, spark: SparkSession, tmp_path: Path, compiles: int = 8) -
         mode="incremental",
     )
     started = time.monotonic()
-    session = quick(spark) if seed % compiles else compiled(spark)
+    session = given or (quick(spark) if seed % compiles else compiled(spark))
     first = deltajoin.run(model, session)
     assert (first.strategy, first.reason) == ("full", "FIRST_RUN")
     before = full_rows(case, sql, state)
@@ -174,12 +189,13 @@ def compiled(spark: SparkSession) -> SparkSession:
     return session
 
 
-def create(root: Path, table: Table, *, feed: bool) -> None:
+def create(root: Path, table: Table, *, feed: bool, partitioned: bool) -> None:
     """The table at its first version; `rid__` gives its rows an identity that no query uses."""
     write_deltalake(
         str(root / table.name),
         as_arrow(table, list(table.rows)),
         configuration={"delta.enableChangeDataFeed": str(feed).lower()},
+        partition_by=[table.names[-1]] if partitioned else None,
     )
 
 
