@@ -15,16 +15,15 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
-import re
 
 from deltajoin.catalog.files import normalise
+from deltajoin.catalog.plain import is_pattern
 from deltajoin.catalog.schema import Column, columns_of
-from deltajoin.catalog.table import StaticFiles, TableState, load_table
+from deltajoin.catalog.table import StaticFiles, TableState, in_one_line, load_table
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote
 
 FORMATS = ("parquet", "csv")
-_GLOB = re.compile(r"[{}\[\]*?\\]")
 #: What the table id of static files ends with.
 STATIC = " files"
 HASHED_BYTES = 64 * 1024 * 1024
@@ -50,7 +49,7 @@ def load_source(name: str, place: str) -> TableState:
             where=where,
             remedy="Check the path of this source in the model.",
         )
-    if any(_GLOB.search(path) for path in paths):
+    if any(map(is_pattern, paths)):
         raise _unreadable("a path holds one of {}[]*?\\, which Spark takes for a pattern", where)
     schemas = [_columns(path, kind, where) for path in paths]
     for path, (columns, _) in zip(paths, schemas, strict=True):
@@ -115,8 +114,7 @@ def _columns(path: str, kind: str, where: str) -> tuple[tuple[Column, ...], int 
     try:
         return _parquet_columns(path) if kind == "parquet" else (_csv_columns(path), None)
     except Exception as failure:
-        reason = " ".join(str(failure).split())[:300].rstrip(".")
-        raise _unreadable(f"{os.path.basename(path)}: {reason}", where) from failure
+        raise _unreadable(f"{os.path.basename(path)}: {in_one_line(failure)}", where) from failure
 
 
 def _parquet_columns(path: str) -> tuple[tuple[Column, ...], int]:

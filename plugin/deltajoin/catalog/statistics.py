@@ -5,8 +5,7 @@ column, or with figures that can't be compared with what is asked, may hold anyt
 every range and tells nothing of shares. Strings are cut by writers, so a bound may be wider than
 the values; times are cut to milliseconds, so an upper bound is read one millisecond wider.
 
-Caller: takes `TableState.log` of a loaded table, or `surviving_files` by location and version.
-Columns are decoded at first use and kept with the object.
+Caller: takes `TableState.log` of a loaded table. Columns are decoded at first use.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from __future__ import annotations
 import math
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 Value = bool | int | float | Decimal | str | date | datetime
@@ -82,17 +80,24 @@ class FileStatistics:
 
         A file of nothing but nulls meets none.
         """
-        bounds = self._file_bounds(name)
-        sizes = self._pylist("size_bytes")
+        bounds, sizes = self._file_bounds(name), self._pylist("size_bytes")
         sample = next((b[0] for b in bounds if b is not None), None)
-        merged = _merged(ranges, sample)
-        if sample is None or merged is None:
+        try:
+            merged = None if sample is None else _merged(ranges, sample)
+        except (TypeError, ValueError):
+            merged = None
+        if merged is None:
             return Surviving(len(bounds), len(bounds), sum(sizes))
-        highs = [_Top() if high is None else high for _, high in merged]
+        ends = [high for _, high in merged if high is not None]  # only the last may be open
+
+        def meets(low: Any, high: Any) -> bool:
+            at = bisect_left(ends, low)
+            return at < len(merged) and (merged[at][0] is None or merged[at][0] <= high)
+
         kept = [
             size
-            for at, size, empty in zip(bounds, sizes, self._only_null(name), strict=True)
-            if not empty and (at is None or _meets(merged, highs, at))
+            for found, size, empty in zip(bounds, sizes, self._only_null(name), strict=True)
+            if not empty and (found is None or meets(*found))
         ]
         return Surviving(len(kept), len(bounds), sum(kept))
 
@@ -199,33 +204,6 @@ def _readable(value: Any) -> Any:
         return None
 
 
-def surviving_files(
-    location: str, version: int, column: str, ranges: Iterable[Range], table_id: str = ""
-) -> Surviving:
-    """How many files of a table version may hold values of the ranges; read once per version.
-
-    `table_id` keeps a table apart from another that once stood in its place.
-    """
-    return _file_statistics(location, version, table_id).surviving(column, ranges)
-
-
-@lru_cache(maxsize=64)
-def _file_statistics(location: str, version: int, table_id: str) -> FileStatistics:
-    from deltajoin.catalog.table import open_table
-
-    return FileStatistics(open_table(location, version).get_add_actions(flatten=True))
-
-
-class _Top:
-    """Above every value."""
-
-    def __lt__(self, other: object) -> bool:
-        return False
-
-    def __gt__(self, other: object) -> bool:
-        return True
-
-
 def _bounds(low: Any, high: Any) -> tuple[Value, Value] | None:
     if low is None or high is None or low != low or high != high:
         return None
@@ -266,29 +244,17 @@ def _time(value: Value, with_time: bool) -> date:
     return datetime(value.year, value.month, value.day) if with_time else value
 
 
-def _merged(ranges: Iterable[Range], sample: Value | None) -> list[tuple[Any, Any]] | None:
-    """Ranges of the sample's type, ascending and apart; None when one can't be compared."""
-    if sample is None:
-        return None
-    try:
-        found = [(_like(low, sample), _like(high, sample)) for low, high in ranges]
-        opened = [(low, high) for low, high in found if low is None]
-        closed = sorted((r for r in found if r[0] is not None), key=lambda r: r[0])
-        merged: list[tuple[Any, Any]] = []
-        for low, high in (*opened, *closed):
-            if merged and (low is None or merged[-1][1] is None or low <= merged[-1][1]):
-                last = merged[-1]
-                merged[-1] = (last[0], None if None in (last[1], high) else max(last[1], high))
-            else:
-                merged.append((low, high))
-    except (TypeError, ValueError):
-        return None
+def _merged(ranges: Iterable[Range], sample: Value) -> list[tuple[Any, Any]]:
+    """Ranges of the sample's type, ascending and apart; ValueError or TypeError if one is none."""
+    found = [(_like(low, sample), _like(high, sample)) for low, high in ranges]
+    merged: list[tuple[Any, Any]] = []
+    for low, high in sorted(found, key=lambda each: (each[0] is not None, each[0])):
+        start, end = merged[-1] if merged else (low, None)
+        if merged and (low is None or end is None or low <= end):
+            merged[-1] = (start, None if None in (end, high) else max(end, high))
+        else:
+            merged.append((low, high))
     return merged
-
-
-def _meets(ranges: Sequence[tuple[Any, Any]], highs: list[Any], at: tuple[Value, Value]) -> bool:
-    first = bisect_left(highs, at[0])
-    return first < len(ranges) and (ranges[first][0] is None or ranges[first][0] <= at[1])
 
 
 def _domain(low: Value | None, high: Value | None) -> int | None:

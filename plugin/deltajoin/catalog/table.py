@@ -94,7 +94,7 @@ def load_table(name: str, location: str, version: int | None = None) -> TableSta
         if version is not None:
             raise _lost(failure, version, where) from failure
         raise _refusal(failure, where) from failure
-    properties = _properties(metadata.configuration)
+    properties = properties_of(metadata.configuration)
     return TableState(
         name=name,
         location=location,
@@ -104,9 +104,9 @@ def load_table(name: str, location: str, version: int | None = None) -> TableSta
         rows=rows,
         bytes=size,
         files=files,
-        change_feed=feed_is_on(properties),
+        change_feed=feed_is_on(metadata.configuration),
         column_mapping=mapping(table),
-        properties=tuple(sorted(properties.items())),
+        properties=properties,
         log=FileStatistics(actions),
         small=small,
     )
@@ -136,13 +136,14 @@ def small_files(location: str, version: int) -> tuple[str, ...]:
         return ()
 
 
-def feed_is_on(properties: Mapping[str, str]) -> bool:
+def feed_is_on(properties: Mapping[str, str | None]) -> bool:
     """Whether a table with these properties records its changes."""
-    return str(properties.get(FEED_PROPERTY, "false")).lower() == "true"
+    return str(properties.get(FEED_PROPERTY)).lower() == "true"
 
 
-def _properties(configuration: Mapping[str, str | None]) -> dict[str, str]:
-    return {key: value for key, value in configuration.items() if value is not None}
+def properties_of(configuration: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
+    """A table's properties, by name."""
+    return tuple(sorted((key, value) for key, value in configuration.items() if value is not None))
 
 
 def table_size(
@@ -177,9 +178,7 @@ def _masked_rows(table: DeltaTable, location: str) -> int:
 def _look_before_opening(location: str, where: str) -> None:
     if "://" in location or os.path.isdir(os.path.join(location, "_delta_log")):
         return
-    if os.path.isdir(location) and os.listdir(location):
-        raise _not_delta(where)
-    if os.path.isfile(location):
+    if os.path.isfile(location) or (os.path.isdir(location) and os.listdir(location)):
         raise _not_delta(where)
     raise _missing(where)
 
