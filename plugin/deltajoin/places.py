@@ -1,16 +1,19 @@
 """Where a model's tables are: folders, catalog names, and which of these mean the same table.
 
 Rule: a path is its folder; a catalog name is located by a function that a Spark session stands
-behind, so it costs a session, and a model of paths costs none.
+behind, so it costs a session, and a model of paths costs none. What planning reads of a log is
+opened once (`Logs`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from deltajoin.catalog import normalise
+from deltajoin.catalog import TableState, TargetState, load_source, load_target, normalise
 from deltajoin.catalog.files import real
+from deltajoin.catalog.table import open_table
 from deltajoin.contract import BACKING_SUFFIX
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
@@ -61,15 +64,15 @@ def source_place(model: Model, name: str, locate: Locate | None) -> str:
     return found
 
 
-def find_target(model: Model, locate: Locate | None) -> tuple[str | None, bool]:
-    """The Delta folder of the target, if there is one, and whether it is one under a view."""
-    if is_path(model.target):
-        return normalise(model.target), False
-    *schema, last = split_dotted(model.target)
+def find_target(target: str, locate: Locate | None) -> tuple[str | None, bool]:
+    """The Delta folder of a target, if there is one, and whether it is one under a view."""
+    if is_path(target):
+        return normalise(target), False
+    *schema, last = split_dotted(target)
     location = locate_name(quote_dotted((*schema, last + BACKING_SUFFIX)), locate)
     if location is not None:
         return location, True
-    return locate_name(model.target, locate), False
+    return locate_name(target, locate), False
 
 
 def locate_name(name: str, locate: Locate | None) -> str | None:
@@ -99,7 +102,7 @@ def target_known_as(model: Model, sessions: Sessions) -> frozenset[str]:
         return frozenset({real(model.target)})
     name = _full_name(model.target, sessions)
     return frozenset({name, name + BACKING_SUFFIX}) | _folder(
-        lambda: find_target(model, sessions.locate)[0]
+        lambda: find_target(model.target, sessions.locate)[0]
     )
 
 
@@ -119,6 +122,42 @@ def _full_name(name: str, sessions: Sessions) -> str:
     if len(parts) == 3 and parts[0] == "spark_catalog":
         parts = parts[1:]
     return "catalog " + "\x00".join(parts)
+
+
+class Logs:
+    """The logs that planning a model reads, each looked for and opened once, when first asked."""
+
+    def __init__(self, model: Model, locate: Locate | None) -> None:
+        self.model = model
+        self._locate = locate
+        self._places: dict[str, str] = {}
+        self._opened: dict[str, Any] = {}
+
+    @cached_property
+    def target(self) -> tuple[str | None, bool]:
+        """The target's folder, if it has one, and whether it is a backing table under a view."""
+        return find_target(self.model.target, self._locate)
+
+    @cached_property
+    def state(self) -> TargetState | None:
+        """The target's state; None before the first run."""
+        location, _ = self.target
+        return load_target(location) if location else None
+
+    def place(self, name: str) -> str:
+        """The folder of a source."""
+        if name not in self._places:
+            self._places[name] = source_place(self.model, name, self._locate)
+        return self._places[name]
+
+    def newest(self, name: str) -> tuple[str, int]:
+        """The id of a source's table, and its newest version."""
+        table = self._opened[name] = open_table(normalise(self.place(name)))
+        return str(table.metadata().id), table.version()
+
+    def source(self, name: str) -> TableState:
+        """A source as it was when it was opened, by default now."""
+        return load_source(name, self.place(name), self._opened.get(name))
 
 
 class Sessions:

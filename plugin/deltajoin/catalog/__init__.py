@@ -12,7 +12,6 @@ from deltajoin.catalog.table import (
     StaticFiles,
     TableState,
     load_table,
-    newest_version,
     small_files,
 )
 from deltajoin.catalog.target import LEDGER, TargetCommit, TargetState, load_target
@@ -30,7 +29,6 @@ __all__ = [
     "load_source",
     "load_table",
     "load_target",
-    "newest_version",
     "normalise",
     "open_files",
     "overlap",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+from typing import TYPE_CHECKING
 
 from deltajoin.catalog.files import normalise
 from deltajoin.catalog.plain import is_pattern
@@ -23,21 +24,24 @@ from deltajoin.catalog.table import StaticFiles, TableState, in_one_line, load_t
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote
 
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
 FORMATS = ("parquet", "csv")
 #: What the table id of static files ends with.
 STATIC = " files"
 HASHED_BYTES = 64 * 1024 * 1024
 
 
-def load_source(name: str, place: str) -> TableState:
-    """A source at its newest version: a Delta table, or static files.
+def load_source(name: str, place: str, opened: DeltaTable | None = None) -> TableState:
+    """A source at its newest version: a Delta table, which may be `opened`, or static files.
 
     Raises SOURCE_MISSING, SOURCE_NOT_DELTA, SOURCE_UNREADABLE.
     """
     kind = _format(place)
     location = normalise(place)
     if kind is None or "://" in location or os.path.isdir(os.path.join(location, "_delta_log")):
-        return load_table(name, place)
+        return load_table(name, place, opened=opened)
     folder = os.path.basename(location) == f"*.{kind}"
     location = os.path.dirname(location) if folder else location
     where = f"{name}: {location}"

@@ -74,8 +74,10 @@ class Consumed:
     columns: tuple[Column, ...]
 
 
-def load_table(name: str, location: str, version: int | None = None) -> TableState:
-    """A source table at a version, by default the newest.
+def load_table(
+    name: str, location: str, version: int | None = None, opened: DeltaTable | None = None
+) -> TableState:
+    """A source table at a version, by default the newest, or as it was `opened`.
 
     `name` is the source's name in the model; errors point at it. Raises SOURCE_MISSING,
     SOURCE_NOT_DELTA, SOURCE_UNREADABLE, and FRONTIER_LOST when the given version is not there.
@@ -84,7 +86,7 @@ def load_table(name: str, location: str, version: int | None = None) -> TableSta
     where = f"{name}: {location}"
     _look_before_opening(location, where)
     try:
-        table = open_table(location, version)
+        table = open_table(location, version) if opened is None else opened
         metadata = table.metadata()
         columns = columns_of(table.schema().to_json())
         actions = table.get_add_actions(flatten=True)
@@ -117,12 +119,6 @@ def open_table(location: str, version: int | None = None) -> DeltaTable:
     from deltalake import DeltaTable
 
     return DeltaTable(location, version=version, storage_options=options_of(location))
-
-
-def newest_version(location: str) -> tuple[str, int]:
-    """The id of a table, and its newest version."""
-    table = open_table(normalise(location))
-    return str(table.metadata().id), table.version()
 
 
 def small_files(location: str, version: int) -> tuple[str, ...]:
