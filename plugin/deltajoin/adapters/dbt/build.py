@@ -118,24 +118,21 @@ def model_of(
         for name, text in (views or {}).items()
     }
     written, tables = _read(node, sql, graph, views or {})
+    known = (tables, graph, where, plain)
+    resolved = {
+        "keys": keys_of(options.get("keys", {}), *known),
+        "references": references_of(options.get("references", {}), *known),
+        "hints": hints_of(options.get("hints", {}), *known),
+        "storage_options": {**(storage_options or {}), **options.get("storage_options", {})},
+    }
+    fields = {**options, **resolved, **layout_of(node.get("config") or {}, where)}
     return Model(
         name=where,
         sql=written.sql,
         lines=written.lines,
         sources={table: table for table in tables},
         target=place_of(node, relation),
-        keys=keys_of(options.keys, tables, graph, where, plain),
-        mode="full" if full_refresh else options.mode,
-        references=references_of(options.references, tables, graph, where, plain),
-        hints=hints_of(options.hints, tables, graph, where, plain),
-        strategy=options.strategy,
-        reorder=options.reorder,
-        sketches=options.sketches,
-        functions=options.functions,
-        stamps=options.stamps,
-        order=options.order,
-        storage_options={**(storage_options or {}), **options.storage_options},
-        **layout_of(node.get("config") or {}, where),
+        **(fields | ({"mode": "full"} if full_refresh else {})),
     )
 
 

@@ -31,7 +31,7 @@ Node = Mapping[str, Any]
 
 
 def keys_of(
-    declared: Sequence[tuple[str, tuple[str, ...]]],
+    declared: Mapping[str, tuple[str, ...]],
     tables: Sequence[str],
     graph: Mapping[str, Any],
     where: str,
@@ -47,9 +47,9 @@ def keys_of(
         >>> test["test_metadata"] = {"name": "unique", "kwargs": {"column_name": "id"}}
         >>> model = {"unique_id": "model.p.a", "name": "a", "relation_name": "dw.a_v1"}
         >>> graph = {"nodes": {"model.p.a": model, "test.p.t": test}, "sources": {}}
-        >>> keys_of((), ["dw.a_v1", "dw.b"], graph, "model m")
+        >>> keys_of({}, ["dw.a_v1", "dw.b"], graph, "model m")
         {'dw.a_v1': ('id',)}
-        >>> keys_of((("a", ("x", "y")),), ["dw.a_v1", "dw.b"], graph, "model m")
+        >>> keys_of({"a": ("x", "y")}, ["dw.a_v1", "dw.b"], graph, "model m")
         {'dw.a_v1': ('x', 'y')}
     """
     nodes, views = nodes_by_table(graph), views or {}
@@ -60,7 +60,7 @@ def keys_of(
                 if (found := origin_of(name, columns, tables, views)) is not None:
                     known.setdefault(found[0], []).append((rank, length, found[1]))
     keys = {table: min(known[table])[2] for table in sorted(known)}
-    for relation, columns in declared:
+    for relation, columns in declared.items():
         name = find_table(relation, (*tables, *views), nodes, where)
         found = origin_of(name, columns, tables, views)
         if found is None:

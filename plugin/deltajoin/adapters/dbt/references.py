@@ -25,7 +25,7 @@ from deltajoin.errors import DeltaJoinError
 
 
 def references_of(
-    declared: Sequence[tuple[str, str]],
+    declared: Mapping[str, str],
     tables: Sequence[str],
     graph: Mapping[str, Any],
     where: str,
@@ -44,7 +44,7 @@ def references_of(
         >>> c = {"unique_id": "model.p.c", "name": "c", "relation_name": "dw.c"}
         >>> o = {"unique_id": "source.p.raw.o", "name": "o", "relation_name": "raw.o"}
         >>> graph = {"nodes": {"model.p.c": c, "t": test}, "sources": {"source.p.raw.o": o}}
-        >>> references_of((), ["dw.c", "raw.o"], graph, "model m")
+        >>> references_of({}, ["dw.c", "raw.o"], graph, "model m")
         {'raw.o.cust': 'dw.c.id'}
     """
     spell = _Spelling(tables, views or {}, nodes_by_table(graph), where)
@@ -60,7 +60,7 @@ def references_of(
         for other in spell.columns(written.get(to, ()), field)
     )
     found = dict(reversed(tested))
-    for one, other in declared:
+    for one, other in declared.items():
         found[spell.name(one, "references")] = spell.name(other, "references")
     return {name: found[name] for name in sorted(found)}
 
