@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deltajoin.adapters.dbt.keys import keys_of
+from deltajoin.adapters.dbt.keys import Relations, keys_of
 from deltajoin.adapters.dbt.options import read_options
 from deltajoin.errors import DeltaJoinError
 
@@ -51,7 +51,7 @@ def found(*nodes: dict[str, Any], tests: tuple[dict[str, Any], ...] = ()) -> Any
         },
         "sources": {},
     }
-    return keys_of({}, [node["relation_name"] for node in nodes], graph, WHERE)
+    return keys_of({}, Relations([node["relation_name"] for node in nodes], graph, WHERE))
 
 
 def test_unique_tests_give_keys_also_of_quoted_columns() -> None:
@@ -163,7 +163,7 @@ def test_config_names_relations_as_dbt_or_as_sql_does_and_wins() -> None:
     }
     tables = ["dw.a_v2", "lake.f", "other.g"]
     declared = {"a": ("k",), "raw.f": ("x",), "g": ("y",)}
-    assert keys_of(declared, tables, graph, WHERE) == {
+    assert keys_of(declared, Relations(tables, graph, WHERE)) == {
         "dw.a_v2": ("k",),
         "lake.f": ("x",),
         "other.g": ("y",),
@@ -172,7 +172,7 @@ def test_config_names_relations_as_dbt_or_as_sql_does_and_wins() -> None:
 
 def test_an_ambiguous_name_in_config_is_refused() -> None:
     with pytest.raises(DeltaJoinError, match="AMBIGUOUS_KEYS: keys of 'f' fit a.f and b.f"):
-        keys_of({"f": ("x",)}, ["a.f", "b.f"], {}, WHERE)
+        keys_of({"f": ("x",)}, Relations(["a.f", "b.f"], {}, WHERE))
 
 
 def test_options_are_read() -> None:
