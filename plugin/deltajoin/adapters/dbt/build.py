@@ -191,10 +191,8 @@ def session_of(credentials: Any) -> SparkSession:
         )
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.enableHiveSupport()
-    for name, value in credentials.server_side_parameters.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    settings = dict(credentials.server_side_parameters)
+    return SparkSession.builder.enableHiveSupport().config(map=settings).getOrCreate()
 
 
 def describe(
