@@ -78,13 +78,14 @@ def find_target(target: str, locate: Locate | None) -> tuple[str | None, bool]:
 def locate_name(name: str, locate: Locate | None) -> str | None:
     """The folder of a catalog table, if there is one; CATALOG_NAME without a way to look."""
     if locate is None:
-        raise DeltaJoinError(
-            "CATALOG_NAME",
-            f"'{name}' is a catalog name, which only a Spark session can locate",
-            where=name,
-            remedy="Give the table's path, or run with a Spark session.",
-        )
+        raise not_located(name, name, "Give the table's path, or run with a Spark session.")
     return locate(quote_dotted(split_dotted(name)))
+
+
+def not_located(name: str, where: str, remedy: str) -> DeltaJoinError:
+    """The refusal of a catalog name where there is no Spark session."""
+    message = f"'{name}' is a catalog name, which only a Spark session can locate"
+    return DeltaJoinError("CATALOG_NAME", message, where=where, remedy=remedy)
 
 
 def source_known_as(written: str, sessions: Sessions) -> frozenset[str]:

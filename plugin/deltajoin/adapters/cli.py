@@ -319,14 +319,10 @@ def _with_target(command: Callable[..., None]) -> Callable[..., None]:
 
 def _state(place: str) -> TargetState:
     from deltajoin.catalog import load_target
+    from deltajoin.places import not_located
 
     if not is_path(place) and not Path(place).exists():
-        raise DeltaJoinError(
-            "CATALOG_NAME",
-            f"'{place}' is a catalog name, which only a Spark session can locate",
-            where=place,
-            remedy="Give the target's path.",
-        )
+        raise not_located(place, place, "Give the target's path.")
     state = load_target(place)
     if state is None:
         raise DeltaJoinError(

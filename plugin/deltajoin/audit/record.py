@@ -90,23 +90,13 @@ def from_commit(commit: TargetCommit, location: str) -> AuditRecord:
     record = committed_record(commit.user_metadata)
     if record is None:
         raise ValueError(f"version {commit.version} carries no record")
-    rows = dict(record["rows"])
-    if not rows:
-        rows = {
-            "inserted": int(commit.metrics.get("numOutputRows") or 0),
-            "updated": 0,
-            "deleted": 0,
-        }
-    names = set(AuditRecord.__dataclass_fields__)
-    known = {name: value for name, value in record.items() if name in names}
+    written = int(commit.metrics.get("numOutputRows") or 0)
+    known = {k: v for k, v in record.items() if k in AuditRecord.__dataclass_fields__}
+    lists = ("paths", "derived", "key", "columns", "warnings")
+    known |= {name: tuple(record.get(name) or ()) for name in lists}
     known |= {
-        "rows": rows,
-        "paths": tuple(record["paths"]),
-        "derived": tuple(record.get("derived") or ()),
-        "key": tuple(record["key"]),
-        "columns": tuple(record["columns"]),
+        "rows": record["rows"] or {"inserted": written, "updated": 0, "deleted": 0},
         "hidden": tuple(record.get("hidden") or ()) or None,
-        "warnings": tuple(record["warnings"]),
         "target_version": commit.version,
         "committed_at": datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC).isoformat(),
         "location": location,

@@ -94,7 +94,8 @@ def load_table(
         small = small_files_of(table, location, actions)
     except Exception as failure:
         if version is not None:
-            raise _lost(failure, version, where) from failure
+            cause = in_one_line(failure)
+            raise _refused("FRONTIER_LOST", where, cause, version) from failure
         raise _refusal(failure, where) from failure
     properties = properties_of(metadata.configuration)
     return TableState(
@@ -175,8 +176,8 @@ def _look_before_opening(location: str, where: str) -> None:
     if "://" in location or os.path.isdir(os.path.join(location, "_delta_log")):
         return
     if os.path.isfile(location) or (os.path.isdir(location) and os.listdir(location)):
-        raise _not_delta(where)
-    raise _missing(where)
+        raise _refused("SOURCE_NOT_DELTA", where)
+    raise _refused("SOURCE_MISSING", where)
 
 
 def in_one_line(failure: Exception) -> str:
@@ -188,37 +189,31 @@ def _refusal(failure: Exception, where: str) -> DeltaJoinError:
     from deltalake.exceptions import TableNotFoundError
 
     if isinstance(failure, TableNotFoundError):
-        return _missing(where) if "://" in where else _not_delta(where)
-    return DeltaJoinError(
-        "SOURCE_UNREADABLE",
-        f"the Delta log cannot be read: {in_one_line(failure)}",
-        where=where,
-        remedy="Repair the table, or drop the table feature that deltalake does not know.",
-    )
+        return _refused("SOURCE_MISSING" if "://" in where else "SOURCE_NOT_DELTA", where)
+    return _refused("SOURCE_UNREADABLE", where, in_one_line(failure))
 
 
-def _lost(failure: Exception, version: int, where: str) -> DeltaJoinError:
-    return DeltaJoinError(
-        "FRONTIER_LOST",
-        f"version {version}, which the frontier names, cannot be read: {in_one_line(failure)}",
-        where=where,
-        remedy="Freeze a new frontier: start the whole run again.",
-    )
+def _refused(code: str, where: str, cause: str = "", version: int | None = None) -> DeltaJoinError:
+    message, remedy = _REFUSALS[code]
+    message = message.format(cause=cause, version=version)
+    return DeltaJoinError(code, message, where=where, remedy=remedy)
 
 
-def _missing(where: str) -> DeltaJoinError:
-    return DeltaJoinError(
-        "SOURCE_MISSING",
+_REFUSALS = {
+    "SOURCE_UNREADABLE": (
+        "the Delta log cannot be read: {cause}",
+        "Repair the table, or drop the table feature that deltalake does not know.",
+    ),
+    "FRONTIER_LOST": (
+        "version {version}, which the frontier names, cannot be read: {cause}",
+        "Freeze a new frontier: start the whole run again.",
+    ),
+    "SOURCE_MISSING": (
         "there is no table at this location",
-        where=where,
-        remedy="Check the path of this source in the model, or create the table first.",
-    )
-
-
-def _not_delta(where: str) -> DeltaJoinError:
-    return DeltaJoinError(
-        "SOURCE_NOT_DELTA",
+        "Check the path of this source in the model, or create the table first.",
+    ),
+    "SOURCE_NOT_DELTA": (
         "the location holds files but no Delta log",
-        where=where,
-        remedy="Convert it with CONVERT TO DELTA, or point the source at a Delta table.",
-    )
+        "Convert it with CONVERT TO DELTA, or point the source at a Delta table.",
+    ),
+}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import COUNT, SHOWN, quote
+from deltajoin.runtime.difference import columns_of
 from deltajoin.runtime.failures import translate
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ def hold_against(
     """Compare our form of a query with its text."""
     evidence = program["evidence"]
     written = spark.sql(evidence["text"])
-    columns = _columns(written)
+    columns = columns_of(written)
     try:
         rows = spark.sql(program["full"])
-        differs = _other_columns(_columns(rows), columns, target)
+        differs = _other_columns(columns_of(rows), columns, target)
     except Exception as error:
         differs = f"our form of it fails: {translate(error, '').message}"
     report: dict[str, Any] = {"compared": "columns"}
@@ -104,10 +105,6 @@ def by_own_text(target: dict[str, Any], mode: str, proof: Proof) -> dict[str, An
         )
     columns = list(proof.rows.columns)
     return {**target, "kind": "plain", "key": [], "hidden": [], "columns": columns}
-
-
-def _columns(rows: DataFrame) -> list[tuple[str, str]]:
-    return [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
 
 
 def _other_columns(
