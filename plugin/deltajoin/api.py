@@ -217,7 +217,7 @@ def _show(model: Model, record: AuditRecord, sessions: Sessions) -> None:
 
     target = {"name_parts": split_dotted(model.target), "place": model.target}
     shown = {"kind": record.kind, "columns": record.columns, "hidden": record.hidden or ()}
-    show(sessions.get(), {**target, **shown}, again=False)
+    show(sessions.get(), {**target, **shown}, replace=False)
 
 
 def finish(

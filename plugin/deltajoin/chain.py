@@ -23,13 +23,7 @@ from deltajoin.catalog import overlap
 from deltajoin.delta.frontier import Frontier
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
-from deltajoin.places import (
-    Sessions,
-    source_known_as,
-    source_place,
-    sources_read,
-    target_known_as,
-)
+from deltajoin.places import Sessions, known_as, source_place, sources_read
 from deltajoin.storage import storage
 
 if TYPE_CHECKING:
@@ -199,13 +193,13 @@ class _Places:
 
     @classmethod
     def of(cls, model: Model, sessions: Sessions) -> _Places:
-        places = cls(target_known_as(model, sessions))
+        places = cls(known_as(model.target, sessions, target=True))
         try:
             read = sources_read(model)
         except DeltaJoinError as error:
             places.failures.append(error)
             return places
-        known = {name: source_known_as(model.sources[name], sessions) for name in read}
+        known = {name: known_as(model.sources[name], sessions) for name in read}
         return replace(places, sources=known)
 
 

@@ -59,24 +59,19 @@ def noop_record(
             break
         version = commit.version - 1  # a run beside this one has gone on
     last = from_commit(commit, state.location)
+    kept = ("model", "fingerprint", "kind", "key", "columns", "hidden", "settings")
     return AuditRecord(
-        model=last.model,
-        target=target,
+        **{name: getattr(last, name) for name in kept},
         strategy=NO_CHANGE.strategy,
         reason=NO_CHANGE.reason,
         detail=NO_CHANGE.detail,
+        target=target,
         epoch=epoch,
         frontier=frontier,
         paths=(),
         plan_hash=noop_hash(last.model, epoch, last.fingerprint, frontier),
-        fingerprint=last.fingerprint,
-        kind=last.kind,
-        key=last.key,
-        columns=last.columns,
-        hidden=last.hidden,
         rows={"inserted": 0, "updated": 0, "deleted": 0},
         mode=mode,
-        settings=last.settings,
         warnings=warnings,
         target_version=version,
         location=state.location,

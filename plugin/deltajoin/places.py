@@ -88,32 +88,19 @@ def not_located(name: str, where: str, remedy: str) -> DeltaJoinError:
     return DeltaJoinError("CATALOG_NAME", message, where=where, remedy=remedy)
 
 
-def source_known_as(written: str, sessions: Sessions) -> frozenset[str]:
-    """All by which a source can be known: its folder, its full catalog name."""
-    if is_path(written):
-        return frozenset({real(written)})
-    return frozenset({_full_name(written, sessions)}) | _folder(
-        lambda: locate_name(written, sessions.locate)
-    )
-
-
-def target_known_as(model: Model, sessions: Sessions) -> frozenset[str]:
-    """All by which a model's target can be known, also the table under a bag's view."""
-    if is_path(model.target):
-        return frozenset({real(model.target)})
-    name = _full_name(model.target, sessions)
-    return frozenset({name, name + BACKING_SUFFIX}) | _folder(
-        lambda: find_target(model.target, sessions.locate)[0]
-    )
-
-
-def _folder(find: Callable[[], str | None]) -> frozenset[str]:
-    """A folder where one is found; what stands in the way is told when the model is planned."""
+def known_as(place: str, sessions: Sessions, *, target: bool = False) -> frozenset[str]:
+    """All by which a source or `target` can be known: its folder, its full catalog name, of a
+    target also the table under a bag's view."""
+    if is_path(place):
+        return frozenset({real(place)})
+    name = _full_name(place, sessions)
+    names = {name, name + BACKING_SUFFIX} if target else {name}
     try:
-        folder = find()
-    except Exception:
-        return frozenset()
-    return frozenset({real(folder)}) if folder else frozenset()
+        locate = sessions.locate
+        folder = find_target(place, locate)[0] if target else locate_name(place, locate)
+    except Exception:  # what stands in the way is said when the model is planned
+        folder = None
+    return frozenset(names | ({real(folder)} if folder else set()))
 
 
 def _full_name(name: str, sessions: Sessions) -> str:

@@ -25,7 +25,7 @@ from deltajoin.runtime import target as targets
 from deltajoin.runtime.commits import commits_since, last_commit, overtaken, refuse_changed
 from deltajoin.runtime.derived import derive
 from deltajoin.runtime.difference import counted_columns, counts_of, find_difference, why_overwrite
-from deltajoin.runtime.evidence import Circumstances, Proof, by_own_text, hold_against
+from deltajoin.runtime.evidence import Proof, by_own_text, hold_against
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.narrowing import Narrowing
@@ -211,8 +211,8 @@ class _Run:
                 return rows
             self._release_proof()  # of a try before
             few = may_compare_rows(self.caller, self.plan["frontier"])
-            now = Circumstances(few, not self.interpreted)
-            self.proof = hold_against(self.spark, self.program, self.target, now)
+            final = not self.interpreted
+            self.proof = hold_against(self.spark, self.program, self.target, few, final)
         if "differs" in self.proof.report:
             self.target = by_own_text(self.target, self.plan["mode"], self.proof)
         return self.proof.rows
