@@ -16,7 +16,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deltajoin.audit.ledger import Ledger
-from deltajoin.audit.record import AuditRecord, from_commit, link
+from deltajoin.audit.record import AuditRecord, from_commit, last_record, link
 from deltajoin.catalog import TargetState, load_target, normalise
 from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.delta.frontier import Frontier, refuse_behind
@@ -101,11 +101,8 @@ def _chained(planned: DeltaPlan, state: TargetState | None) -> DeltaPlan:
     target's log has lost the commit."""
     if state is None or planned.strategy == "noop":
         return planned
-    commit, _ = next(epochs_of(state), (None, None))
-    if commit is not None:
-        last: Mapping[str, Any] | None = from_commit(commit, state.location).to_dict()
-    else:
-        last = Ledger(state.location).audit(planned.epoch - 1)
+    record = last_record(state)
+    last = record.to_dict() if record else Ledger(state.location).audit(planned.epoch - 1)
     return replace(planned, target=replace(planned.target, follows=link(last) if last else None))
 
 
@@ -130,7 +127,7 @@ def freeze(planned: DeltaPlan, *, storage_options: Mapping[str, str] | None = No
         DeltaJoinError: CONCURRENT_RUN when the epoch was committed since the plan was made.
     """
     with storage(storage_options or {}):
-        state = load_target(planned.target.location) if planned.target.location else None
+        state = _state(planned.target.location)
         if planned.strategy != "noop" and state is not None:
             ledger = Ledger(state.location)
             ledger.rebuild(state)
@@ -200,13 +197,15 @@ def run(
 
 def _noop(planned: DeltaPlan) -> AuditRecord:
     """The finding that nothing changed."""
-    location = planned.target.location
-    state = load_target(location) if location else None
+    state = _state(planned.target.location)
     if state is None:
         raise AssertionError("a no-op has a target")
-    at = planned.frontier()
-    place, mode = planned.target.place, planned.mode
-    return noop_record(state, planned.epoch, place, mode, at, planned.warnings)
+    of_plan = planned.target.place, planned.mode, planned.frontier(), planned.warnings
+    return noop_record(state, planned.epoch, *of_plan)
+
+
+def _state(location: str | None) -> TargetState | None:
+    return load_target(location) if location else None
 
 
 def _show(model: Model, record: AuditRecord, sessions: Sessions) -> None:
@@ -244,7 +243,7 @@ def finish(
 def _write_audit(
     location: str | None, planned: DeltaPlan, watch: Stopwatch | None = None
 ) -> AuditRecord:
-    state = load_target(location) if location else None
+    state = _state(location)
     for commit, record in epochs_of(state):
         if state is None or record["epoch"] < planned.epoch:
             break
@@ -282,10 +281,9 @@ def read(model: Model, spark: SparkSession) -> DataFrame:
     state = Logs(model, Sessions(spark).locate).state
     if state is None:
         raise _missing("does not exist yet", model.target)
-    commit, _ = next(epochs_of(state), (None, None))
-    if commit is None:
+    last = last_record(state)
+    if last is None:
         raise _missing("holds no epoch yet", state.location)
-    last = from_commit(commit, state.location)
     target = {"location": state.location, "kind": last.kind, "columns": last.columns}
     return read_target(spark, {**target, "hidden": last.hidden or ()})
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from deltajoin.catalog.target import TargetCommit
+from deltajoin.catalog import TargetCommit, TargetState
 from deltajoin.contract import committed_record
 from deltajoin.delta.format import digest
+from deltajoin.delta.history import epochs_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class AuditRecord:
     committed_at: str | None = None
     seconds: float | None = None
     phases: Mapping[str, float] | None = None
-    location: str | None = field(default=None)
+    location: str | None = None
     shadow: Mapping[str, Any] | None = None
     derived: tuple[Mapping[str, Any], ...] = ()
     hidden: tuple[str, ...] | None = None
@@ -102,6 +103,11 @@ def from_commit(commit: TargetCommit, location: str) -> AuditRecord:
         "location": location,
     }
     return AuditRecord(**known)
+
+
+def last_record(state: TargetState) -> AuditRecord | None:
+    """The audit record of the newest epoch in a target's history."""
+    return next((from_commit(commit, state.location) for commit, _ in epochs_of(state)), None)
 
 
 #: What an audit file may say otherwise than its commit: the folder of a target that was moved, and

@@ -44,7 +44,7 @@ def find_difference(
     rebuilt.watch(rows).createOrReplaceTempView("rebuilt")
     read_stored(spark, target).createOrReplaceTempView("target_rows")
     found = materialised(spark, "to_write", fold, counted_columns(target["kind"]))
-    return counts_of(found), (rebuilt.read() or rebuilt.over(rows))["rows"]
+    return counts_of(found), rebuilt.figures(rows)["rows"]
 
 
 def counted_columns(kind: str) -> dict[str, str]:

@@ -93,7 +93,7 @@ def _compared(
         rows = spark.sql(one["sql"])
         queried.watch(rows).createOrReplaceTempView(view)
         found = counted.materialise(spark.sql(one["compare"]))
-        differing = counted.read() or counted.over(found)
+        differing = counted.figures(found)
         if any(differing.values()):
             code, begins = refusal
             raise DeltaJoinError(
@@ -104,7 +104,7 @@ def _compared(
                 remedy="Run once with mode full. If nothing else wrote to the target, report the "
                 "model.",
             )
-        return (queried.read() or queried.over(rows))["rows"]
+        return queried.figures(rows)["rows"]
 
 
 def _examples(found: DataFrame, target: dict[str, Any]) -> str:
