@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltajoin.catalog.changes import Changes, read_changes
 from deltajoin.catalog.difference import ChangedFiles
 from deltajoin.catalog.files import normalise, open_files, overlap
-from deltajoin.catalog.schema import Column, schema_hash
+from deltajoin.catalog.schema import Column
 from deltajoin.catalog.static import load_source
 from deltajoin.catalog.table import (
     Consumed,
@@ -33,6 +33,5 @@ __all__ = [
     "open_files",
     "overlap",
     "read_changes",
-    "schema_hash",
     "small_files",
 ]

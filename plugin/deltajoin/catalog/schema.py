@@ -8,10 +8,9 @@ same name and type.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,12 +46,6 @@ def columns_of(schema_json: str) -> tuple[Column, ...]:
 def identities_of(schema_json: str) -> dict[str, str]:
     """Column name -> a text that is equal exactly for the same column: type and physical names."""
     return {f["name"]: _identity(f) for f in json.loads(schema_json)["fields"]}
-
-
-def schema_hash(columns: Iterable[Column]) -> str:
-    """16 hexadecimal digits over names and types, in order."""
-    text = json.dumps([[c.name, c.type] for c in columns], ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def ddl_type(delta_type: str | Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise, open_files
 from deltajoin.catalog.plain import mapping, small_files_of
-from deltajoin.catalog.schema import Column, columns_of, schema_hash
+from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.errors import DeltaJoinError
 from deltajoin.storage import options_of
@@ -58,11 +58,6 @@ class TableState:
     log: FileStatistics | None = field(default=None, repr=False, compare=False)
     static: StaticFiles | None = None
     small: tuple[str, ...] = ()
-
-    @property
-    def schema_hash(self) -> str:
-        """16 hexadecimal digits over column names and types, in order."""
-        return schema_hash(self.columns)
 
 
 @dataclass(frozen=True)
