@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -109,12 +109,10 @@ def _with_model(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def wrapped(as_json: bool, **options: Any) -> None:
         own = {name: options.pop(name) for name in _parameters(command) & options.keys()}
-        try:
+        with _reported(as_json):
             model = _model(**options)
             with storage(model.storage_options):
                 command(model=model, as_json=as_json, **own)
-        except DeltaJoinError as error:
-            _fail(error, as_json)
 
     return _with_options(wrapped)
 
@@ -143,11 +141,16 @@ def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False))
 
 
-def _fail(error: DeltaJoinError, as_json: bool) -> NoReturn:
-    if as_json:
-        _print_json({"error": error.to_dict()})
-    click.echo(str(error), err=True)
-    sys.exit(1)
+@contextmanager
+def _reported(as_json: bool) -> Iterator[None]:
+    """Report our errors with exit code 1."""
+    try:
+        yield
+    except DeltaJoinError as error:
+        if as_json:
+            _print_json({"error": error.to_dict()})
+        click.echo(str(error), err=True)
+        sys.exit(1)
 
 
 @click.group()
@@ -257,12 +260,9 @@ def run_all(model_files: tuple[str, ...], as_json: bool, master: str, remote: st
             failure = f"{one.model}  {one.status}  {one.error}"
             click.echo(render_text(one.record.to_dict()) if one.record else failure)
 
-    try:
-        with _session(master, remote) as session:
-            models = [load_model(file) for file in model_files]
-            summary = deltajoin.run_all(models, session, on_run=show_run)
-    except DeltaJoinError as error:
-        _fail(error, as_json)
+    with _reported(as_json), _session(master, remote) as session:
+        models = [load_model(file) for file in model_files]
+        summary = deltajoin.run_all(models, session, on_run=show_run)
     if as_json:
         _print_json(summary.to_dict())
     if summary.failed:
@@ -304,15 +304,13 @@ def _with_target(command: Callable[..., None]) -> Callable[..., None]:
             raise click.UsageError("--rows needs --model")
         if bool(model_file) == bool(target):
             raise click.UsageError("give --target or --model")
-        try:
+        with _reported(as_json):
             model = load_model(model_file) if model_file else None
             with storage((model.storage_options if model else {}) | options["storage_options"]):
                 if "model" in _parameters(command):
                     own["model"] = model
                 place = model.target if model else str(target)
                 command(target=_state(place), as_json=as_json, **own)
-        except DeltaJoinError as error:
-            _fail(error, as_json)
 
     return _with_options(wrapped)
 
