@@ -38,8 +38,6 @@ from deltajoin.catalog.retention import (
 from deltajoin.catalog.table import Consumed, TableState
 
 Kind = Literal["noop", "insert_only", "mutating", "replaced"]
-
-
 Method = Literal["feed", "files", "difference"]
 Trouble = tuple[str, str]
 
@@ -61,8 +59,8 @@ class Changes:
     previous: int
     this: int
     rows: int | None
-    problem: str | None
-    detail: str
+    problem: str | None = None
+    detail: str = ""
     method: Method = "feed"
     why: str = ""
     files: ChangedFiles | None = None
@@ -99,7 +97,7 @@ def _of_files(table: TableState, consumed: Consumed) -> Changes:
         other = f"{consumed.table_id} was consumed, now it is {table.table_id}"
         return _refused(table, consumed.version, "SOURCE_RECREATED", other)
     if table.version == consumed.version:
-        return Changes("noop", table.version, table.version, 0, None, "")
+        return Changes("noop", table.version, table.version, 0)
     gone = "the files are not those that were consumed, which are gone"
     return _refused(table, consumed.version, "STATIC_SOURCE_CHANGED", gone, "replaced")
 
@@ -147,7 +145,7 @@ def _classify(
         return replace(found, kind="replaced", rows=None)
     previous, feed = consumed.version + still, commits[still:]
     if not feed:
-        return Changes("noop", previous, table.version, 0, None, "")
+        return Changes("noop", previous, table.version, 0)
     trouble = _feed_trouble(table, in_force[still:], feed)
     if trouble is not None:
         return _by_files(_compared(table, previous, feed, trouble), table, feed)
@@ -155,7 +153,7 @@ def _classify(
     if lost is not None:
         return _refused(table, previous, "FEED_GAP", lost, _kind(feed))
     rows = changed_rows(table.location, previous, [c for c in feed if c.data_change])
-    return Changes(_kind(feed), previous, table.version, rows, None, "")
+    return Changes(_kind(feed), previous, table.version, rows)
 
 
 def _kind(commits: Sequence[Commit]) -> Kind:
@@ -201,7 +199,7 @@ def _compared(
         return _refused(table, previous, code, f"{why}; {lost}", _kind(commits))
     rows = changed_rows(table.location, previous, [c for c in commits if c.data_change])
     kind, reason = _kind(commits), f"{code}: {why}"
-    return Changes(kind, previous, table.version, rows, None, "", "difference", reason)
+    return Changes(kind, previous, table.version, rows, method="difference", why=reason)
 
 
 def _by_files(found: Changes, table: TableState, commits: Sequence[Commit]) -> Changes:
@@ -212,7 +210,7 @@ def _by_files(found: Changes, table: TableState, commits: Sequence[Commit]) -> C
     if files is None:
         return found
     if files.count == 0:
-        return Changes("noop", found.this, found.this, 0, None, "")
+        return Changes("noop", found.this, found.this, 0)
     return replace(found, method="files", files=files)
 
 
