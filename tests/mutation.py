@@ -105,7 +105,7 @@ DEFECTS = (
         "noop object_store",
         ("a clock that moves", ' or "clock" in last', ""),
         ("another text", 'last.get("model_hash") != model_hash(model)', "False"),
-        ("another table", 'newest_version(place) != (entry["id"], entry["version"])', "False"),
+        ("another table", 'logs.newest(name) != (entry["id"], entry["version"])', "False"),
     ),
     *_of(
         "audit/verify.py",

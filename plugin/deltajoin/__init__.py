@@ -32,26 +32,23 @@ __all__ = [
     "run_all",
 ]
 
-_HOME = {
-    "AuditRecord": ("deltajoin.audit.record", "AuditRecord"),
-    "Frontier": ("deltajoin.delta.frontier", "Frontier"),
-    "Model": ("deltajoin.model", "Model"),
-    "Plan": ("deltajoin.delta.plan", "DeltaPlan"),
-    "RunSummary": ("deltajoin.chain", "RunSummary"),
-    "explain": ("deltajoin.api", "explain"),
-    "plan": ("deltajoin.api", "plan"),
-    "read": ("deltajoin.api", "read"),
-    "run": ("deltajoin.api", "run"),
-    "run_all": ("deltajoin.chain", "run_all"),
+#: Module -> the public names that it holds.
+_HOMES = {
+    "deltajoin.api": ("explain", "plan", "read", "run"),
+    "deltajoin.audit.record": ("AuditRecord",),
+    "deltajoin.chain": ("RunSummary", "run_all"),
+    "deltajoin.delta.frontier": ("Frontier",),
+    "deltajoin.delta.plan": ("Plan",),
+    "deltajoin.model": ("Model",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'deltajoin' has no attribute {name!r}")
     from importlib import import_module
 
-    module, attribute = _HOME[name]
-    value = getattr(import_module(module), attribute)
+    value = getattr(import_module(home), "DeltaPlan" if name == "Plan" else name)
     globals()[name] = value
     return value

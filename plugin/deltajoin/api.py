@@ -16,23 +16,16 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from deltajoin.audit.ledger import Ledger
-from deltajoin.audit.record import AuditRecord, from_commit, link
-from deltajoin.catalog import TargetState, load_source, load_target, normalise
-from deltajoin.contract import BACKING_SUFFIX, UNDER_A_VIEW
+from deltajoin.audit.record import AuditRecord, from_commit, last_record, link
+from deltajoin.catalog import TargetState, load_target, normalise
+from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.delta.frontier import Frontier, refuse_behind
 from deltajoin.delta.history import epochs_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
-from deltajoin.names import quote_dotted, split_dotted
+from deltajoin.names import split_dotted
 from deltajoin.noop import find_noop, noop_record
-from deltajoin.places import (
-    Locate,
-    Sessions,
-    find_target,
-    locate_name,
-    source_place,
-    sources_read,
-)
+from deltajoin.places import Locate, Logs, Sessions, find_target, sources_read
 from deltajoin.runtime.commits import overtaken
 from deltajoin.runtime.stopwatch import Stopwatch
 from deltajoin.storage import storage
@@ -80,15 +73,21 @@ def plan(
         DeltaJoinError: whatever rules the model or its tables out; with `at` also NOT_IN_FRONTIER,
             FRONTIER_LOST, FRONTIER_BEHIND.
     """
+    return _plan(Logs(model, locate), at, clock)
+
+
+def _plan(logs: Logs, at: Frontier | Mapping[str, Any] | None, clock: datetime | None) -> DeltaPlan:
     from deltajoin.delta.build import Inputs, build_plan
     from deltajoin.delta.shadow import with_shadow
 
-    began = time.monotonic()
+    began, model = time.monotonic(), logs.model
     if at is not None and not isinstance(at, Frontier):
         at = Frontier.read(at)
-    load = load_source if at is None else at.table
-    tables = {name: load(name, source_place(model, name, locate)) for name in sources_read(model)}
-    location, state, backing = _load_target(model, locate)
+    tables = {
+        name: logs.source(name) if at is None else at.table(name, logs.place(name))
+        for name in sources_read(model)
+    }
+    (location, backing), state = logs.target, logs.state
     if at is not None:
         refuse_behind(tables, state)
     now = datetime.now(UTC) if clock is None else clock.astimezone(UTC)
@@ -102,20 +101,9 @@ def _chained(planned: DeltaPlan, state: TargetState | None) -> DeltaPlan:
     target's log has lost the commit."""
     if state is None or planned.strategy == "noop":
         return planned
-    commit, _ = next(epochs_of(state), (None, None))
-    if commit is not None:
-        last: Mapping[str, Any] | None = from_commit(commit, state.location).to_dict()
-    else:
-        last = Ledger(state.location).audit(planned.epoch - 1)
+    record = last_record(state)
+    last = record.to_dict() if record else Ledger(state.location).audit(planned.epoch - 1)
     return replace(planned, target=replace(planned.target, follows=link(last) if last else None))
-
-
-def _load_target(
-    model: Model, locate: Locate | None
-) -> tuple[str | None, TargetState | None, bool]:
-    """The target's folder and state, and whether it is a backing table under a view."""
-    location, backing = find_target(model, locate)
-    return location, load_target(location) if location else None, backing
 
 
 def explain(planned: DeltaPlan) -> str:
@@ -139,7 +127,7 @@ def freeze(planned: DeltaPlan, *, storage_options: Mapping[str, str] | None = No
         DeltaJoinError: CONCURRENT_RUN when the epoch was committed since the plan was made.
     """
     with storage(storage_options or {}):
-        state = load_target(planned.target.location) if planned.target.location else None
+        state = _state(planned.target.location)
         if planned.strategy != "noop" and state is not None:
             ledger = Ledger(state.location)
             ledger.rebuild(state)
@@ -178,14 +166,14 @@ def run(
     watch = Stopwatch(planning=plan.seconds if plan else 0.0)
     watch.begin("planning", f"of {model.name}")
     sessions = Sessions(spark, watch)
-    unchanged = find_noop(model, sessions.locate) if plan is None and at is None else None
-    if unchanged is not None:
-        step("planned", {"strategy": unchanged.strategy, "reason": unchanged.reason})
-        return _shown(model, unchanged, sessions)
-    planned = plan or _plan(model, sessions, at, clock)
+    logs = Logs(model, sessions.locate)
+    unchanged = find_noop(logs) if plan is None and at is None else None
+    planned = unchanged or plan or _plan(logs, at, clock)
     step("planned", {"strategy": planned.strategy, "reason": planned.reason})
-    if planned.strategy == "noop":
-        return _shown(model, _noop(planned), sessions)
+    if isinstance(planned, AuditRecord) or planned.strategy == "noop":
+        record = planned if isinstance(planned, AuditRecord) else _noop(planned)
+        _show(model, record, sessions)
+        return record
     from deltajoin.emit.job import describe_job
     from deltajoin.runtime.execute import execute
 
@@ -207,35 +195,28 @@ def run(
     return record
 
 
-def _plan(
-    model: Model,
-    sessions: Sessions,
-    at: Frontier | Mapping[str, Any] | None,
-    clock: datetime | None,
-) -> DeltaPlan:
-    return plan(model, locate=sessions.locate, at=at, clock=clock)
-
-
 def _noop(planned: DeltaPlan) -> AuditRecord:
     """The finding that nothing changed."""
-    location = planned.target.location
-    state = load_target(location) if location else None
+    state = _state(planned.target.location)
     if state is None:
         raise AssertionError("a no-op has a target")
-    at = planned.frontier()
-    place, mode = planned.target.place, planned.mode
-    return noop_record(state, planned.epoch, place, mode, at, planned.warnings)
+    of_plan = planned.target.place, planned.mode, planned.frontier(), planned.warnings
+    return noop_record(state, planned.epoch, *of_plan)
 
 
-def _shown(model: Model, record: AuditRecord, sessions: Sessions) -> AuditRecord:
-    """The record; a view over the target that a killed run left out is made."""
-    if not is_path(model.target) and record.kind in UNDER_A_VIEW:
-        from deltajoin.runtime.target import show
+def _state(location: str | None) -> TargetState | None:
+    return load_target(location) if location else None
 
-        target = {"name_parts": split_dotted(model.target), "place": model.target}
-        shown = {"kind": record.kind, "columns": record.columns, "hidden": record.hidden or ()}
-        show(sessions.get(), {**target, **shown}, again=False)
-    return record
+
+def _show(model: Model, record: AuditRecord, sessions: Sessions) -> None:
+    """Make the view over the target, if a killed run left it out."""
+    if is_path(model.target) or record.kind not in UNDER_A_VIEW:
+        return
+    from deltajoin.runtime.target import show
+
+    target = {"name_parts": split_dotted(model.target), "place": model.target}
+    shown = {"kind": record.kind, "columns": record.columns, "hidden": record.hidden or ()}
+    show(sessions.get(), {**target, **shown}, replace=False)
 
 
 def finish(
@@ -255,22 +236,14 @@ def finish(
     with storage(storage_options or {}):
         if planned.strategy == "noop":
             return _noop(planned)
-        return _write_audit(planned.target.location or _located(planned, locate), planned)
-
-
-def _located(planned: DeltaPlan, locate: Locate | None) -> str | None:
-    """The folder of a target that is a catalog name."""
-    *schema, last = planned.target.name_parts
-    under = planned.target.kind in UNDER_A_VIEW
-    names = (last + BACKING_SUFFIX, last) if under else (last,)
-    found = (locate_name(quote_dotted((*schema, name)), locate) for name in names)
-    return next((place for place in found if place), None)
+        location = planned.target.location or find_target(planned.target.place, locate)[0]
+        return _write_audit(location, planned)
 
 
 def _write_audit(
     location: str | None, planned: DeltaPlan, watch: Stopwatch | None = None
 ) -> AuditRecord:
-    state = load_target(location) if location else None
+    state = _state(location)
     for commit, record in epochs_of(state):
         if state is None or record["epoch"] < planned.epoch:
             break
@@ -305,13 +278,13 @@ def read(model: Model, spark: SparkSession) -> DataFrame:
     from deltajoin.runtime.target import read_target
 
     set_storage(spark)
-    location, state, _ = _load_target(model, Sessions(spark).locate)
+    state = Logs(model, Sessions(spark).locate).state
     if state is None:
-        raise DeltaJoinError(
-            "TARGET_MISSING", "the target does not exist yet", where=model.target, remedy="Run it."
-        )
-    last = _last_record(state)
-    target = {"location": location, "kind": last.kind, "columns": last.columns}
+        raise _missing("does not exist yet", model.target)
+    last = last_record(state)
+    if last is None:
+        raise _missing("holds no epoch yet", state.location)
+    target = {"location": state.location, "kind": last.kind, "columns": last.columns}
     return read_target(spark, {**target, "hidden": last.hidden or ()})
 
 
@@ -332,18 +305,18 @@ def check_rows(model: Model, spark: SparkSession | Callable[[], SparkSession]) -
     from deltajoin.runtime.shadow import check_rows as check
 
     sessions = Sessions(spark)
-    _, state, _ = _load_target(model, sessions.locate)
-    _, last = next(epochs_of(state), (None, None))
-    if state is None or last is None:
-        raise _no_epoch(model.target)
+    logs = Logs(replace(model, mode="auto"), sessions.locate)
+    _, last = next(epochs_of(logs.state), (None, None))
+    if logs.state is None or last is None:
+        raise _missing("holds no epoch yet", model.target)
     at = {entry["location"]: entry["version"] for entry in last["frontier"].values()}
     clock = datetime.fromisoformat(last["clock"]) if "clock" in last else None
-    found = plan(replace(model, mode="auto"), locate=sessions.locate, at=at, clock=clock)
+    found = _plan(logs, at, clock)
     if found.strategy != "noop":
         raise DeltaJoinError(
             found.reason, found.detail, where=model.target, remedy="Run the model, then compare."
         )
-    held = of_last_epoch(found, state, last)
+    held = of_last_epoch(found, logs.state, last)
     shadow, target = check_program(held), held.to_dict()["target"]
     if shadow is None or held.shadow is None:
         raise AssertionError("a comparison was planned")
@@ -351,13 +324,5 @@ def check_rows(model: Model, spark: SparkSession | Callable[[], SparkSession]) -
     return check(sessions.get(), {**job, "floats": held.shadow.floats})
 
 
-def _no_epoch(place: str) -> DeltaJoinError:
-    return DeltaJoinError(
-        "TARGET_MISSING", "the target holds no epoch yet", where=place, remedy="Run it."
-    )
-
-
-def _last_record(state: TargetState) -> AuditRecord:
-    for commit, _ in epochs_of(state):
-        return from_commit(commit, state.location)
-    raise _no_epoch(state.location)
+def _missing(what: str, place: str) -> DeltaJoinError:
+    return DeltaJoinError("TARGET_MISSING", f"the target {what}", where=place, remedy="Run it.")

@@ -11,8 +11,9 @@ name, whichever fits; single names belong to the current schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,7 @@ from deltajoin.catalog import overlap
 from deltajoin.delta.frontier import Frontier
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
-from deltajoin.places import (
-    Sessions,
-    source_known_as,
-    source_place,
-    sources_read,
-    target_known_as,
-)
+from deltajoin.places import Sessions, known_as, source_place, sources_read
 from deltajoin.storage import storage
 
 if TYPE_CHECKING:
@@ -104,42 +99,59 @@ def run_all(
         DeltaJoinError: MODEL_CYCLE, TARGET_TWICE; nothing has run then.
     """
     listed = sorted(models, key=lambda model: (model.name, model.target))
-    sessions = Sessions(spark)
+    sessions, frontier = Sessions(spark), Frontier()
     places = [_Places.of(model, sessions) for model in listed]
     upstream = _upstream(listed, places)
     ordered = _ordered(listed, upstream)
-    frontier = Frontier()
     for i in ordered:
-        written = [places[j].target for j in upstream[i]]
-        _freeze(listed[i], places[i], frozenset[str]().union(*written), frontier, sessions)
+        written = frozenset[str]().union(*(places[j].target for j in upstream[i]))
+        with _failing(listed[i], places[i].failures), storage(listed[i].storage_options):
+            for name, names in places[i].sources.items():
+                if not names & written:
+                    frontier.table(name, source_place(listed[i], name, sessions.locate))
     frontier.close()
     done: dict[int, ModelRun] = {}
     clock = datetime.now(UTC)
     for i in ordered:
         waits_for = [done[j] for j in sorted(upstream[i]) if done[j].status != "ran"]
-        if waits_for:
-            done[i] = _not_run(listed[i], "skipped", _waiting(listed[i], waits_for))
-        elif (broken := places[i].broken) is not None:
-            done[i] = _not_run(listed[i], "failed", broken)
-        else:
-            done[i] = _run(listed[i], sessions, frontier, clock)
+        done[i] = (
+            _not_run(listed[i], "skipped", _waiting(listed[i], waits_for))
+            if waits_for
+            else _run(listed[i], places[i].failures, sessions, frontier, clock)
+        )
         if on_run:
             on_run(done[i])
     return RunSummary(tuple(done[i] for i in ordered), frontier.to_dict())
 
 
-def _run(model: Model, sessions: Sessions, frontier: Frontier, clock: datetime) -> ModelRun:
+def _run(
+    model: Model,
+    failures: list[DeltaJoinError],
+    sessions: Sessions,
+    frontier: Frontier,
+    clock: datetime,
+) -> ModelRun:
+    """Run a model, unless it has failed before."""
+    if not failures:
+        with _failing(model, failures):
+            record = run(model, sessions.get, at=frontier, clock=clock)
+            if record.location is None or record.target_version is None:
+                raise AssertionError("a record without its commit")
+            with storage(model.storage_options):
+                frontier.produced(record.location, record.target_version)
+            return ModelRun(model.name, model.target, "ran", record.reason, record)
+    return _not_run(model, "failed", failures[0])
+
+
+@contextmanager
+def _failing(model: Model, failures: list[DeltaJoinError]) -> Iterator[None]:
+    """Keep what fails inside: the other models still have their turn."""
     try:
-        record = run(model, sessions.get, at=frontier, clock=clock)
-        if record.location is None or record.target_version is None:
-            raise AssertionError("a record without its commit")
-        with storage(model.storage_options):
-            frontier.produced(record.location, record.target_version)
+        yield
     except DeltaJoinError as error:
-        return _not_run(model, "failed", error)
-    except Exception as error:  # the other models still have their turn
-        return _not_run(model, "failed", _unexpected(model, error))
-    return ModelRun(model.name, model.target, "ran", record.reason, record)
+        failures.append(error)
+    except Exception as error:
+        failures.append(_unexpected(model, error))
 
 
 def _not_run(model: Model, status: str, error: DeltaJoinError) -> ModelRun:
@@ -171,41 +183,24 @@ def _unexpected(model: Model, error: Exception) -> DeltaJoinError:
 # what is frozen, and in which order ---------------------------------------------------------------
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Places:
     """By what a model's target and the sources that it reads are known, and what rules it out."""
 
     target: frozenset[str]
-    sources: dict[str, frozenset[str]]
-    broken: DeltaJoinError | None = None
+    sources: dict[str, frozenset[str]] = field(default_factory=dict)
+    failures: list[DeltaJoinError] = field(default_factory=list)
 
     @classmethod
     def of(cls, model: Model, sessions: Sessions) -> _Places:
-        target = target_known_as(model, sessions)
+        places = cls(known_as(model.target, sessions, target=True))
         try:
             read = sources_read(model)
         except DeltaJoinError as error:
-            return cls(target, {}, error)
-        return cls(target, {name: source_known_as(model.sources[name], sessions) for name in read})
-
-
-def _freeze(
-    model: Model,
-    places: _Places,
-    written: frozenset[str],
-    frontier: Frontier,
-    sessions: Sessions,
-) -> None:
-    """Pin the tables that this model reads and no model of the list writes."""
-    try:
-        with storage(model.storage_options):
-            for name, names in places.sources.items():
-                if not names & written:
-                    frontier.table(name, source_place(model, name, sessions.locate))
-    except DeltaJoinError as error:
-        places.broken = error
-    except Exception as error:  # as in `_run`
-        places.broken = _unexpected(model, error)
+            places.failures.append(error)
+            return places
+        known = {name: known_as(model.sources[name], sessions) for name in read}
+        return replace(places, sources=known)
 
 
 def _upstream(models: Sequence[Model], places: Sequence[_Places]) -> Upstream:
@@ -216,7 +211,8 @@ def _upstream(models: Sequence[Model], places: Sequence[_Places]) -> Upstream:
     """
     for j, one in enumerate(places):
         for i in range(j):
-            if one.target & places[i].target or _overlap(models[i].target, models[j].target):
+            paths = (models[i].target, models[j].target)
+            if one.target & places[i].target or (all(map(is_path, paths)) and overlap(*paths)):
                 raise DeltaJoinError(
                     "TARGET_TWICE",
                     f"the models '{models[i].name}' and '{models[j].name}' have one target",
@@ -249,7 +245,3 @@ def _ordered(models: Sequence[Model], upstream: Upstream) -> tuple[int, ...]:
             )
         order.append(min(free))
     return tuple(order)
-
-
-def _overlap(one: str, other: str) -> bool:
-    return is_path(one) and is_path(other) and overlap(one, other)

@@ -12,46 +12,34 @@ from typing import Any
 
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import AuditRecord, from_commit
-from deltajoin.catalog import TargetState, load_target, newest_version, normalise
+from deltajoin.catalog import TargetState, normalise
 from deltajoin.delta.format import model_hash, noop_hash
 from deltajoin.delta.history import epochs_of, last_epoch
 from deltajoin.delta.strategy import NO_CHANGE
-from deltajoin.model import Model
-from deltajoin.places import Locate, find_target, source_place
+from deltajoin.places import Logs
 
 
-def find_noop(model: Model, locate: Locate | None) -> AuditRecord | None:
+def find_noop(logs: Logs) -> AuditRecord | None:
     """The record of a run without work; None where the planner must look."""
+    model = logs.model
     if model.mode == "full":
         return None
     try:
-        location, _ = find_target(model, locate)
-        state = load_target(location) if location else None
+        state = logs.state
         last = last_epoch(state, model).record
         if state is None or last is None or "clock" in last:
             return None
         if last.get("model_hash") != model_hash(model):
             return None
-        frontier = _where_it_was(model, last["frontier"], locate)
+        frontier = {}
+        for name, entry in last["frontier"].items():
+            if logs.newest(name) != (entry["id"], entry["version"]):
+                return None
+            unchanged = {"previous": entry["version"], "kind": None, "method": None}
+            frontier[name] = {**entry, "location": normalise(logs.place(name)), **unchanged}
     except Exception:  # the planner refuses it with code and place
         return None
-    if frontier is None:
-        return None
     return noop_record(state, int(last["epoch"]), model.target, model.mode, frontier)
-
-
-def _where_it_was(
-    model: Model, read: Mapping[str, Mapping[str, Any]], locate: Locate | None
-) -> dict[str, dict[str, Any]] | None:
-    """The frontier of a run now; None where a source stands elsewhere than it was read."""
-    frontier = {}
-    for name, entry in read.items():
-        place = source_place(model, name, locate)
-        if newest_version(place) != (entry["id"], entry["version"]):
-            return None
-        unchanged = {"previous": entry["version"], "kind": None, "method": None}
-        frontier[name] = {**entry, "location": normalise(place), **unchanged}
-    return frontier
 
 
 def noop_record(
@@ -71,24 +59,19 @@ def noop_record(
             break
         version = commit.version - 1  # a run beside this one has gone on
     last = from_commit(commit, state.location)
+    kept = ("model", "fingerprint", "kind", "key", "columns", "hidden", "settings")
     return AuditRecord(
-        model=last.model,
-        target=target,
+        **{name: getattr(last, name) for name in kept},
         strategy=NO_CHANGE.strategy,
         reason=NO_CHANGE.reason,
         detail=NO_CHANGE.detail,
+        target=target,
         epoch=epoch,
         frontier=frontier,
         paths=(),
         plan_hash=noop_hash(last.model, epoch, last.fingerprint, frontier),
-        fingerprint=last.fingerprint,
-        kind=last.kind,
-        key=last.key,
-        columns=last.columns,
-        hidden=last.hidden,
         rows={"inserted": 0, "updated": 0, "deleted": 0},
         mode=mode,
-        settings=last.settings,
         warnings=warnings,
         target_version=version,
         location=state.location,

@@ -1,16 +1,19 @@
 """Where a model's tables are: folders, catalog names, and which of these mean the same table.
 
 Rule: a path is its folder; a catalog name is located by a function that a Spark session stands
-behind, so it costs a session, and a model of paths costs none.
+behind, so it costs a session, and a model of paths costs none. What planning reads of a log is
+opened once (`Logs`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from deltajoin.catalog import normalise
+from deltajoin.catalog import TableState, TargetState, load_source, load_target, normalise
 from deltajoin.catalog.files import real
+from deltajoin.catalog.table import open_table
 from deltajoin.contract import BACKING_SUFFIX
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
@@ -61,55 +64,43 @@ def source_place(model: Model, name: str, locate: Locate | None) -> str:
     return found
 
 
-def find_target(model: Model, locate: Locate | None) -> tuple[str | None, bool]:
-    """The Delta folder of the target, if there is one, and whether it is one under a view."""
-    if is_path(model.target):
-        return normalise(model.target), False
-    *schema, last = split_dotted(model.target)
+def find_target(target: str, locate: Locate | None) -> tuple[str | None, bool]:
+    """The Delta folder of a target, if there is one, and whether it is one under a view."""
+    if is_path(target):
+        return normalise(target), False
+    *schema, last = split_dotted(target)
     location = locate_name(quote_dotted((*schema, last + BACKING_SUFFIX)), locate)
     if location is not None:
         return location, True
-    return locate_name(model.target, locate), False
+    return locate_name(target, locate), False
 
 
 def locate_name(name: str, locate: Locate | None) -> str | None:
     """The folder of a catalog table, if there is one; CATALOG_NAME without a way to look."""
     if locate is None:
-        raise DeltaJoinError(
-            "CATALOG_NAME",
-            f"'{name}' is a catalog name, which only a Spark session can locate",
-            where=name,
-            remedy="Give the table's path, or run with a Spark session.",
-        )
+        raise not_located(name, name, "Give the table's path, or run with a Spark session.")
     return locate(quote_dotted(split_dotted(name)))
 
 
-def source_known_as(written: str, sessions: Sessions) -> frozenset[str]:
-    """All by which a source can be known: its folder, its full catalog name."""
-    if is_path(written):
-        return frozenset({real(written)})
-    return frozenset({_full_name(written, sessions)}) | _folder(
-        lambda: locate_name(written, sessions.locate)
-    )
+def not_located(name: str, where: str, remedy: str) -> DeltaJoinError:
+    """The refusal of a catalog name where there is no Spark session."""
+    message = f"'{name}' is a catalog name, which only a Spark session can locate"
+    return DeltaJoinError("CATALOG_NAME", message, where=where, remedy=remedy)
 
 
-def target_known_as(model: Model, sessions: Sessions) -> frozenset[str]:
-    """All by which a model's target can be known, also the table under a bag's view."""
-    if is_path(model.target):
-        return frozenset({real(model.target)})
-    name = _full_name(model.target, sessions)
-    return frozenset({name, name + BACKING_SUFFIX}) | _folder(
-        lambda: find_target(model, sessions.locate)[0]
-    )
-
-
-def _folder(find: Callable[[], str | None]) -> frozenset[str]:
-    """A folder where one is found; what stands in the way is told when the model is planned."""
+def known_as(place: str, sessions: Sessions, *, target: bool = False) -> frozenset[str]:
+    """All by which a source or `target` can be known: its folder, its full catalog name, of a
+    target also the table under a bag's view."""
+    if is_path(place):
+        return frozenset({real(place)})
+    name = _full_name(place, sessions)
+    names = {name, name + BACKING_SUFFIX} if target else {name}
     try:
-        folder = find()
-    except Exception:
-        return frozenset()
-    return frozenset({real(folder)}) if folder else frozenset()
+        locate = sessions.locate
+        folder = find_target(place, locate)[0] if target else locate_name(place, locate)
+    except Exception:  # what stands in the way is said when the model is planned
+        folder = None
+    return frozenset(names | ({real(folder)} if folder else set()))
 
 
 def _full_name(name: str, sessions: Sessions) -> str:
@@ -119,6 +110,42 @@ def _full_name(name: str, sessions: Sessions) -> str:
     if len(parts) == 3 and parts[0] == "spark_catalog":
         parts = parts[1:]
     return "catalog " + "\x00".join(parts)
+
+
+class Logs:
+    """The logs that planning a model reads, each looked for and opened once, when first asked."""
+
+    def __init__(self, model: Model, locate: Locate | None) -> None:
+        self.model = model
+        self._locate = locate
+        self._places: dict[str, str] = {}
+        self._opened: dict[str, Any] = {}
+
+    @cached_property
+    def target(self) -> tuple[str | None, bool]:
+        """The target's folder, if it has one, and whether it is a backing table under a view."""
+        return find_target(self.model.target, self._locate)
+
+    @cached_property
+    def state(self) -> TargetState | None:
+        """The target's state; None before the first run."""
+        location, _ = self.target
+        return load_target(location) if location else None
+
+    def place(self, name: str) -> str:
+        """The folder of a source."""
+        if name not in self._places:
+            self._places[name] = source_place(self.model, name, self._locate)
+        return self._places[name]
+
+    def newest(self, name: str) -> tuple[str, int]:
+        """The id of a source's table, and its newest version."""
+        table = self._opened[name] = open_table(normalise(self.place(name)))
+        return str(table.metadata().id), table.version()
+
+    def source(self, name: str) -> TableState:
+        """A source as it was when it was opened, by default now."""
+        return load_source(name, self.place(name), self._opened.get(name))
 
 
 class Sessions:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from deltajoin.adapters.dbt.keys import keys_of
-from deltajoin.adapters.dbt.options import Options, read_options
+from deltajoin.adapters.dbt.keys import Relations, keys_of
+from deltajoin.adapters.dbt.options import read_options
 from deltajoin.errors import DeltaJoinError
 
 WHERE = "model.p.m"
@@ -51,7 +51,7 @@ def found(*nodes: dict[str, Any], tests: tuple[dict[str, Any], ...] = ()) -> Any
         },
         "sources": {},
     }
-    return keys_of((), [node["relation_name"] for node in nodes], graph, WHERE)
+    return keys_of({}, Relations([node["relation_name"] for node in nodes], graph, WHERE))
 
 
 def test_unique_tests_give_keys_also_of_quoted_columns() -> None:
@@ -162,8 +162,8 @@ def test_config_names_relations_as_dbt_or_as_sql_does_and_wins() -> None:
         },
     }
     tables = ["dw.a_v2", "lake.f", "other.g"]
-    declared = (("a", ("k",)), ("raw.f", ("x",)), ("g", ("y",)))
-    assert keys_of(declared, tables, graph, WHERE) == {
+    declared = {"a": ("k",), "raw.f": ("x",), "g": ("y",)}
+    assert keys_of(declared, Relations(tables, graph, WHERE)) == {
         "dw.a_v2": ("k",),
         "lake.f": ("x",),
         "other.g": ("y",),
@@ -172,14 +172,15 @@ def test_config_names_relations_as_dbt_or_as_sql_does_and_wins() -> None:
 
 def test_an_ambiguous_name_in_config_is_refused() -> None:
     with pytest.raises(DeltaJoinError, match="AMBIGUOUS_KEYS: keys of 'f' fit a.f and b.f"):
-        keys_of((("f", ("x",)),), ["a.f", "b.f"], {}, WHERE)
+        keys_of({"f": ("x",)}, Relations(["a.f", "b.f"], {}, WHERE))
 
 
 def test_options_are_read() -> None:
     config = {"keys": {"f": "id", "g": ["a", "b"]}, "mode": "full"}
-    assert read_options(config, WHERE) == Options((("f", ("id",)), ("g", ("a", "b"))), "full")
-    assert read_options(None, WHERE) == Options()
-    assert read_options({"mode": None, "order": None}, WHERE) == Options()
+    keys = {"f": ("id",), "g": ("a", "b")}
+    assert read_options(config, WHERE) == {"keys": keys, "mode": "full"}
+    assert read_options(None, WHERE) == {}
+    assert read_options({"mode": None, "order": None}, WHERE) == {}
 
 
 def test_orders_and_estimates_are_read() -> None:
@@ -190,13 +191,13 @@ def test_orders_and_estimates_are_read() -> None:
         "reorder": False,
         "order": ["f", "d"],
     }
-    assert read_options(config, WHERE) == Options(
-        references=(("f.a", "d.a"),),
-        hints={"rows": {"f": 7}, "distinct": {"f.a": 2.5}},
-        strategy="right_first,left_this_epoch",
-        reorder=False,
-        order=("f", "d"),
-    )
+    assert read_options(config, WHERE) == {
+        "references": {"f.a": "d.a"},
+        "hints": {"rows": {"f": 7}, "distinct": {"f.a": 2.5}},
+        "strategy": "right_first,left_this_epoch",
+        "reorder": False,
+        "order": ("f", "d"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from deltajoin.adapters.dbt.build import model_of
+from deltajoin.adapters.dbt.keys import Relations
 from deltajoin.adapters.dbt.references import hints_of, references_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
@@ -49,7 +50,7 @@ def graph(*tests: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_relationships_test_is_a_reference_by_the_names_of_the_sql() -> None:
     known = graph(relationship(), relationship("`The C`", "`The Id`"))
-    assert references_of((), TABLES, known, WHERE) == {
+    assert references_of({}, Relations(TABLES, known, WHERE)) == {
         "raw.orders.The C": "dw.c.The Id",
         "raw.orders.customer": "dw.c.id",
     }
@@ -57,7 +58,7 @@ def test_a_relationships_test_is_a_reference_by_the_names_of_the_sql() -> None:
 
 def test_a_table_that_refers_to_itself() -> None:
     test = relationship("parent", "id") | {"depends_on": {"nodes": ["source.p.raw.orders"]}}
-    found = references_of((), TABLES, graph(test), WHERE)
+    found = references_of({}, Relations(TABLES, graph(test), WHERE))
     assert found == {"raw.orders.parent": "raw.orders.id"}
 
 
@@ -72,16 +73,16 @@ def test_a_table_that_refers_to_itself() -> None:
     ],
 )
 def test_other_tests_give_none(weak: dict[str, Any]) -> None:
-    assert references_of((), TABLES, graph(weak), WHERE) == {}
+    assert references_of({}, Relations(TABLES, graph(weak), WHERE)) == {}
 
 
 def test_tables_that_the_sql_does_not_read_give_none() -> None:
-    assert references_of((), ["raw.orders"], graph(relationship()), WHERE) == {}
+    assert references_of({}, Relations(["raw.orders"], graph(relationship()), WHERE)) == {}
 
 
 def test_the_config_wins_and_may_name_several_columns() -> None:
-    declared = (("orders.customer", "raw.orders.id"), ("raw.orders.a, b", "customers.x, y"))
-    assert references_of(declared, TABLES, graph(relationship()), WHERE) == {
+    declared = {"orders.customer": "raw.orders.id", "raw.orders.a, b": "customers.x, y"}
+    assert references_of(declared, Relations(TABLES, graph(relationship()), WHERE)) == {
         "raw.orders.a, b": "dw.c.x, y",
         "raw.orders.customer": "raw.orders.id",
     }
@@ -89,12 +90,12 @@ def test_the_config_wins_and_may_name_several_columns() -> None:
 
 def test_a_reference_without_a_column_is_refused() -> None:
     with pytest.raises(DeltaJoinError, match="INVALID_OPTION: references: 'orders' is not"):
-        references_of((("orders", "customers.id"),), TABLES, graph(), WHERE)
+        references_of({"orders": "customers.id"}, Relations(TABLES, graph(), WHERE))
 
 
 def test_an_ambiguous_relation_is_refused() -> None:
     with pytest.raises(DeltaJoinError, match="AMBIGUOUS_KEYS: hints of 't' fit a.t and b.t"):
-        hints_of({"rows": {"t": 1}}, ["a.t", "b.t"], {}, WHERE)
+        hints_of({"rows": {"t": 1}}, Relations(["a.t", "b.t"], {}, WHERE))
 
 
 def test_a_node_becomes_a_model_with_all_of_it() -> None:

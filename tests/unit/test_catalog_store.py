@@ -16,14 +16,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import deltajoin
-from deltajoin.catalog import Store, load_target
-from deltajoin.catalog.files import LocalFiles, RemoteFiles
+from deltajoin.catalog import LEDGER, load_target
+from deltajoin.catalog.files import LocalFiles, RemoteFiles, open_files
 
 NAME = "plans/00000001.json"
 
 
 def test_texts_are_kept_under_the_ledger_folder(tmp_path: Path) -> None:
-    store = Store(tmp_path.as_uri() + "/target/")
+    store = open_files(f"{tmp_path.as_uri()}/target/{LEDGER}")
     assert (store.read_text(NAME), store.exists(NAME), store.list("plans")) == (None, False, ())
 
     store.write_text(NAME, "one ü")
@@ -83,7 +83,7 @@ def _by_delta_rs(path: Path) -> None:
 
 
 def _ledger_survives(path: Path, work: Callable[[Path], None]) -> None:
-    store = Store(str(path))
+    store = open_files(f"{path}/{LEDGER}")
     store.write_text(NAME, "plan")
     for name in (NAME, "plans", ""):
         os.utime(path / "_deltajoin" / name, (1e9, 1e9))

@@ -13,13 +13,17 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from deltajoin.catalog import load_table
-from deltajoin.catalog.statistics import FileStatistics, surviving_files
+from deltajoin.catalog.statistics import FileStatistics
 
 
 def written(folder: Path, *parts: pa.Table, partition: list[str] | None = None) -> FileStatistics:
     for part in parts:
         write_deltalake(str(folder), part, mode="append", partition_by=partition)
-    found = load_table("t", str(folder)).log
+    return logged(str(folder))
+
+
+def logged(place: str, version: int | None = None) -> FileStatistics:
+    found = load_table("t", place, version).log
     assert found is not None
     return found
 
@@ -91,8 +95,8 @@ def test_surviving_files(
     found = log.surviving(column, ranges)  # type: ignore[arg-type]
     assert (found.files, found.of) == (files, 10)
     assert (found.bytes > 0) == (files > 0)
-    table = DeltaTable(str(tmp_path / "t"))
-    assert surviving_files(str(tmp_path / "t"), table.version(), column, ranges) == found  # type: ignore[arg-type]
+    newest = DeltaTable(str(tmp_path / "t")).version()
+    assert logged(str(tmp_path / "t"), newest).surviving(column, ranges) == found  # type: ignore[arg-type]
 
 
 def test_surviving_files_equal_a_count_by_hand(tmp_path: Path) -> None:
@@ -111,8 +115,8 @@ def test_a_version_is_counted_as_it_was(tmp_path: Path) -> None:
     place = str(tmp_path / "t")
     write_deltalake(place, pa.table({"i": [1]}))
     write_deltalake(place, pa.table({"i": [9]}), mode="append")
-    assert surviving_files(place, 0, "i", [(0, 5)])[:2] == (1, 1)
-    assert surviving_files(place, 1, "i", [(0, 5)])[:2] == (1, 2)
+    assert logged(place, 0).surviving("i", [(0, 5)])[:2] == (1, 1)
+    assert logged(place, 1).surviving("i", [(0, 5)])[:2] == (1, 2)
 
 
 def test_shares_follow_the_files(tmp_path: Path) -> None:

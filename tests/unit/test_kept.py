@@ -19,7 +19,7 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.planner.full_query import FullQuery, plan_full_query
 from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.statistics import Statistics
-from deltajoin.runtime.execute import _order_record
+from deltajoin.runtime.record import order_record
 from tests.unit import flights
 from tests.unit.joins import graph, join
 from tests.unit.test_lookup_paths import versions_of
@@ -174,7 +174,7 @@ def recorded(plan: DeltaPlan) -> TargetState:
         "fingerprint": plan.fingerprint,
         "frontier": content["frontier"],
         "paths": content["paths"],
-        "order": _order_record(content),
+        "order": order_record(content),
         "columns": list(plan.target.columns),
         "kind": plan.target.kind,
         "settings": {},
@@ -210,11 +210,11 @@ def test_a_run_keeps_the_order_that_the_last_one_recorded() -> None:
 
 def test_forced_and_written_orders_are_not_recorded() -> None:
     first = flights.first_plan()
-    assert _order_record(first.to_dict()) is not None
+    assert order_record(first.to_dict()) is not None
     names = [r.name for r in first.graph.relations] if first.graph else []
     for options in ({"order": tuple(names)}, {"reorder": False}):
         plan = flights.first_plan(flights.model(**options))
-        assert _order_record(plan.to_dict()) is None
+        assert order_record(plan.to_dict()) is None
 
 
 def test_a_run_with_nothing_to_do_orders_the_whole_query_when_it_is_asked(

@@ -15,7 +15,7 @@ from deltajoin.audit import ledger as ledgers
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import from_commit
 from deltajoin.audit.verify import verify
-from deltajoin.catalog import Store
+from deltajoin.catalog.files import LocalFiles
 from tests.unit.test_audit_chain import commit, record_of, state_of
 
 FOLD = 8  # fewer than the ledger's own, for time's sake
@@ -84,12 +84,12 @@ def test_old_epochs_are_folded_and_told_as_before(grown: Path) -> None:
 def test_a_fold_that_was_killed_is_made_up_for(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(store: Store, name: str) -> None:
+    def killed(files: LocalFiles, name: str) -> None:
         raise KeyboardInterrupt
 
     grow(target, 4 * FOLD - 1)
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "remove", killed)
+        patch.setattr(LocalFiles, "remove", killed)
         with pytest.raises(KeyboardInterrupt):
             grow(target, 4 * FOLD)
     assert len(files(target, "folded")) == 3

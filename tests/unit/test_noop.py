@@ -16,6 +16,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 import deltajoin
 from deltajoin.model import Model
 from deltajoin.noop import find_noop
+from deltajoin.places import Logs
 from tests.unit.log_files import edit_record, give_properties
 
 SQL = "SELECT o.id, c.name FROM o JOIN c ON o.customer = c.id"
@@ -56,7 +57,7 @@ def never() -> None:
 
 
 def test_it_says_what_the_planner_says(model: Model) -> None:
-    found, planned = find_noop(model, None), deltajoin.plan(model)
+    found, planned = find_noop(Logs(model, None)), deltajoin.plan(model)
     assert found is not None
     assert planned.strategy == found.strategy == "noop"
     assert (planned.reason, planned.detail) == (found.reason, found.detail)
@@ -78,28 +79,28 @@ def test_whatever_is_otherwise_is_planned(model: Model, tmp_path: Path) -> None:
         replace(model, sources={**model.sources, "o": str(tmp_path / "nowhere")}),
         replace(model, target=str(tmp_path / "nowhere")),
     )
-    assert [find_noop(other, None) for other in others] == [None] * len(others)
-    assert find_noop(model, None) is not None
+    assert [find_noop(Logs(other, None)) for other in others] == [None] * len(others)
+    assert find_noop(Logs(model, None)) is not None
     write_deltalake(model.sources["c"], rows(id=[2], name=["b"]), mode="append")
-    assert find_noop(model, None) is None
+    assert find_noop(Logs(model, None)) is None
 
 
 def test_a_table_made_anew_is_another(model: Model) -> None:
     shutil.rmtree(model.sources["c"])
     write_deltalake(model.sources["c"], rows(id=[1], name=["a"]))
-    assert find_noop(model, None) is None
+    assert find_noop(Logs(model, None)) is None
 
 
 def test_a_query_that_reads_the_clock_is_planned(model: Model) -> None:
     edit_record(Path(model.target), 0, clock="2026-01-01")
-    assert find_noop(model, None) is None
+    assert find_noop(Logs(model, None)) is None
 
 
 def test_a_foreign_write_is_refused_all_the_same(model: Model) -> None:
     DeltaTable(model.target).optimize.compact()
-    assert find_noop(model, None) is not None
+    assert find_noop(Logs(model, None)) is not None
     write_deltalake(model.target, rows(id=[9], name=["z"]), mode="append")
-    assert find_noop(model, None) is None
+    assert find_noop(Logs(model, None)) is None
     with pytest.raises(deltajoin.DeltaJoinError) as refused:
         deltajoin.run(model, never)
     assert refused.value.code == "TARGET_FOREIGN_WRITE"

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
+import deltajoin
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import DETERMINISTIC, MODES, Model, is_path, load_model
 from deltajoin.storage import storage
@@ -25,73 +26,81 @@ from deltajoin.storage import storage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from deltajoin.delta.plan import DeltaPlan
+    from deltajoin.catalog import TargetState
+    from deltajoin.chain import ModelRun
 
 
 def _pairs(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     pairs: dict[str, str] = {}
-    for value in values:
-        name, found, rest = value.partition("=")
-        if not found or not name or not rest:
-            raise click.BadParameter(f"'{value}' is not NAME=VALUE", param=option)
+    for number, value in enumerate(values, start=1):
+        name, _found, rest = value.partition("=")
+        if not (name and rest):
+            secret = option.name == "storage_options"
+            shown = f"number {number}" if secret else f"'{value}'"
+            raise click.BadParameter(f"{shown} is not NAME=VALUE", param=option)
         if name in pairs:
             raise click.BadParameter(f"'{name}' is given twice", param=option)
         pairs[name] = rest
     return pairs
 
 
-def _storage(
+def _columns(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
+def _keys(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
-) -> dict[str, str]:
-    """As `_pairs`, but no message repeats what may be secret."""
-    for number, value in enumerate(values, start=1):
-        name, found, rest = value.partition("=")
-        if not (name and found and rest):
-            raise click.BadParameter(f"number {number} is not NAME=VALUE", param=option)
-    return _pairs(context, option, values)
+) -> dict[str, tuple[str, ...]]:
+    pairs = _pairs(context, option, values)
+    return {table: _columns(context, option, text) for table, text in pairs.items()}
 
 
-_MODEL_OPTIONS = (
-    click.option("--model", "model_file", type=click.Path(), help="The model as a YAML file."),
-    click.option("--sql", "sql_file", type=click.Path(), help="File with the SELECT."),
-    click.option("--source", "sources", multiple=True, callback=_pairs, help="NAME=PATH"),
-    click.option("--key", "keys", multiple=True, callback=_pairs, help="NAME=COL,COL"),
-    click.option("--target", help="Delta path (or catalog name) of the result."),
-    click.option("--mode", type=click.Choice(MODES), help="Default: auto."),
-    click.option(
-        "--reference",
-        "references",
-        multiple=True,
-        callback=_pairs,
-        help="NAME.COL=NAME.COL: a foreign key, for estimates.",
+def _functions(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> dict[str, str]:
+    return dict.fromkeys(names, DETERMINISTIC)
+
+
+_PATH: Mapping[str, Any] = {"type": click.Path()}
+_SWITCHED_OFF, _SWITCHED_ON = ({"flag_value": value, "default": None} for value in (False, True))
+_LIST: Mapping[str, Any] = {"callback": _columns}
+_PAIRS: Mapping[str, Any] = {"multiple": True, "callback": _pairs}
+#: Flag, field of the model (or what it is read from), how it is read, help.
+_MODEL_OPTIONS: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
+    ("--model", "model_file", _PATH, "The model as a YAML file."),
+    ("--sql", "sql_file", _PATH, "File with the SELECT."),
+    ("--source", "sources", _PAIRS, "NAME=PATH"),
+    ("--key", "keys", {**_PAIRS, "callback": _keys}, "NAME=COL,COL"),
+    ("--target", "target", {}, "Delta path (or catalog name) of the result."),
+    ("--mode", "mode", {"type": click.Choice(MODES)}, "Default: auto."),
+    ("--reference", "references", _PAIRS, "NAME.COL=NAME.COL: a foreign key, for estimates."),
+    ("--strategy", "strategy", {}, "Of lookup paths. Default: cost."),
+    ("--no-reorder", "reorder", _SWITCHED_OFF, "Keep the joins as the query nests them."),
+    ("--order", "order", _LIST, "ALIAS,ALIAS,...: force the order of the whole query."),
+    (
+        "--function",
+        "functions",
+        {**_PAIRS, "callback": _functions},
+        "NAME of a function of yours: deterministic.",
     ),
-    click.option("--strategy", help="Of lookup paths. Default: cost."),
-    click.option("--no-reorder", is_flag=True, help="Keep the joins as the query nests them."),
-    click.option("--order", help="ALIAS,ALIAS,...: force the order of the whole query."),
-    click.option(
-        "--function", "functions", multiple=True, help="NAME of a function of yours: deterministic."
-    ),
-    click.option("--sketches", is_flag=True, help="Count distinct values at every rebuild."),
-    click.option("--stamp", "stamps", multiple=True, help="COL: rendered anew at each run."),
-    click.option("--partition-by", help="COL,COL: partitions of the target."),
-    click.option("--clustered-by", help="COL,COL: liquid clustering of the target."),
-    click.option(
-        "--tblproperty",
-        "tblproperties",
-        multiple=True,
-        callback=_pairs,
-        help="NAME=VALUE: a property of the target's table.",
-    ),
-    click.option(
+    ("--sketches", "sketches", _SWITCHED_ON, "Count distinct values at every rebuild."),
+    ("--stamp", "stamps", {"multiple": True}, "COL: rendered anew at each run."),
+    ("--partition-by", "partition_by", _LIST, "COL,COL: partitions of the target."),
+    ("--clustered-by", "clustered_by", _LIST, "COL,COL: liquid clustering of the target."),
+    ("--tblproperty", "tblproperties", _PAIRS, "NAME=VALUE: a property of the target's table."),
+    (
         "--storage-option",
         "storage_options",
-        multiple=True,
-        callback=_storage,
-        help="NAME=VALUE by delta-rs's names; VALUE may be ${VARIABLE} of the environment.",
+        _PAIRS,
+        "NAME=VALUE by delta-rs's names; VALUE may be ${VARIABLE} of the environment.",
     ),
-    click.option("--name", help="Name of the model; default: the SQL file's stem."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+    ("--name", "name", {}, "Name of the model; default: the SQL file's stem."),
+    ("--json", "as_json", {"is_flag": True}, "Print one JSON document."),
 )
+
+
+def _with_options(wrapped: Callable[..., None]) -> Callable[..., None]:
+    for flag, name, reading, text in reversed(_MODEL_OPTIONS):
+        wrapped = click.option(flag, name, **reading, help=text)(wrapped)
+    return wrapped
 
 
 def _with_model(command: Callable[..., None]) -> Callable[..., None]:
@@ -99,72 +108,49 @@ def _with_model(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def wrapped(as_json: bool, **options: Any) -> None:
-        try:
-            model = _model(options)
+        own = {name: options.pop(name) for name in _parameters(command) & options.keys()}
+        with _reported(as_json):
+            model = _model(**options)
             with storage(model.storage_options):
-                command(model=model, as_json=as_json, **options)
-        except DeltaJoinError as error:
-            _fail(error, as_json)
+                command(model=model, as_json=as_json, **own)
 
-    for option in reversed(_MODEL_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped
+    return _with_options(wrapped)
 
 
-def _model(options: dict[str, Any]) -> Model:
-    model_file, sql_file = options.pop("model_file"), options.pop("sql_file")
-    sources, keys = options.pop("sources"), options.pop("keys")
-    target, mode, name = options.pop("target"), options.pop("mode"), options.pop("name")
-    planning = _planning(options)
+def _parameters(command: Callable[..., None]) -> set[str]:
+    return set(signature(command).parameters)
+
+
+def _model(model_file: str | None, sql_file: str | None, **options: Any) -> Model:
+    given: dict[str, Any] = {n: value for n, value in options.items() if value or value is False}
     if model_file:
-        if sql_file or sources or keys or target or name:
+        if sql_file or {"sources", "keys", "target", "name"} & given.keys():
             raise click.UsageError("--model stands alone (with --mode, orders and --json)")
-        loaded = load_model(model_file)
-        return replace(loaded, **({} if mode is None else {"mode": mode}), **planning)
-    if not (sql_file and sources and target):
+        return replace(load_model(model_file), **given)
+    if not (sql_file and {"sources", "target"} <= given.keys()):
         raise click.UsageError("give --model, or --sql with --source and --target")
     path = Path(sql_file)
     try:
         sql = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"cannot read {path}: {error}") from error
-    columns = {table: _names(text) for table, text in keys.items()}
-    return Model(name or path.stem, sql, sources, target, columns, mode or "auto", **planning)
-
-
-def _planning(options: dict[str, Any]) -> dict[str, Any]:
-    """What is said of orders, estimates and the target's layout, as far as it is said."""
-    references, strategy = options.pop("references"), options.pop("strategy")
-    order = options.pop("order")
-    given: dict[str, Any] = {"reorder": False} if options.pop("no_reorder") else {}
-    given |= {"sketches": True} if options.pop("sketches") else {}
-    functions, stamps = options.pop("functions"), options.pop("stamps")
-    given |= {"stamps": stamps} if stamps else {}
-    for name in ("partition_by", "clustered_by"):
-        columns = options.pop(name)
-        given |= {name: _names(columns)} if columns else {}
-    for name in ("tblproperties", "storage_options"):
-        pairs = options.pop(name)
-        given |= {name: pairs} if pairs else {}
-    given |= {"functions": dict.fromkeys(functions, DETERMINISTIC)} if functions else {}
-    given |= {"references": references} if references else {}
-    given |= {"strategy": strategy} if strategy else {}
-    return given | ({"order": _names(order)} if order else {})
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(","))
+    return Model(**({"name": path.stem, "sql": sql} | given))
 
 
 def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False))
 
 
-def _fail(error: DeltaJoinError, as_json: bool) -> NoReturn:
-    if as_json:
-        _print_json({"error": error.to_dict()})
-    click.echo(str(error), err=True)
-    sys.exit(1)
+@contextmanager
+def _reported(as_json: bool) -> Iterator[None]:
+    """Report our errors with exit code 1."""
+    try:
+        yield
+    except DeltaJoinError as error:
+        if as_json:
+            _print_json({"error": error.to_dict()})
+        click.echo(str(error), err=True)
+        sys.exit(1)
 
 
 @click.group()
@@ -177,11 +163,11 @@ def main() -> None:
 @_with_model
 def plan(model: Model, as_json: bool) -> None:
     """Plan a run from the Delta logs, without Spark."""
-    planned = _plan(model)
+    planned = deltajoin.plan(model)
     if as_json:
         _print_json(planned.to_dict())
     else:
-        click.echo(_explain(planned))
+        click.echo(deltajoin.explain(planned))
 
 
 @main.command()
@@ -191,44 +177,24 @@ def plan(model: Model, as_json: bool) -> None:
 def explain(model: Model, as_json: bool, svg: Path | None, trace: bool) -> None:
     """Show strategy, how operators are kept, orders and lookup paths, and why they are so."""
     from deltajoin.audit.explain import explanation, trace_text
+    from deltajoin.audit.picture import picture
+    from deltajoin.audit.render import render_plan
 
-    planned = _plan(model)
-    text = _explain(planned)
-    found = {"explain": text, "plan_hash": planned.hash}
+    planned = deltajoin.plan(model)
+    content, explained = planned.to_dict(), explanation(planned)
+    found = {"explain": render_plan(content, explained), "plan_hash": planned.hash}
     if svg is not None:
-        _write_picture(planned, svg)
         found["svg"] = str(svg)
+        try:
+            svg.write_text(picture(content, explained), encoding="utf-8")
+        except OSError as error:
+            raise click.UsageError(f"cannot write {svg}: {error}") from error
     traced = trace_text(planned) if trace else ""
     if as_json:
         lines = {"trace": traced.split("\n")} if trace else {}
-        plan = planned.to_dict()
-        _print_json({**found, **lines, "plan": plan, "explanation": explanation(planned)})
+        _print_json({**found, **lines, "plan": content, "explanation": explained})
     else:
-        click.echo(text)
-        if trace:
-            click.echo(traced)
-
-
-def _write_picture(planned: DeltaPlan, file: Path) -> None:
-    from deltajoin.audit.explain import explanation
-    from deltajoin.audit.picture import picture
-
-    try:
-        file.write_text(picture(planned.to_dict(), explanation(planned)), encoding="utf-8")
-    except OSError as error:
-        raise click.UsageError(f"cannot write {file}: {error}") from error
-
-
-def _plan(model: Model) -> DeltaPlan:
-    from deltajoin.api import plan as make_plan
-
-    return make_plan(model)
-
-
-def _explain(planned: DeltaPlan) -> str:
-    from deltajoin.api import explain as explain_plan
-
-    return explain_plan(planned)
+        click.echo("\n".join([found["explain"], *([traced] if trace else [])]))
 
 
 @main.command()
@@ -238,7 +204,7 @@ def emit(model: Model, as_json: bool, out: Path | None) -> None:
     """Write the PySpark job of the next run; without --out print its source."""
     from deltajoin.emit.job import job_source, write_job
 
-    planned = _plan(model)
+    planned = deltajoin.plan(model)
     source = job_source(planned)
     files = write_job(planned, out) if out else None
     if as_json:
@@ -266,7 +232,6 @@ def _with_spark(command: Callable[..., None]) -> Callable[..., None]:
 @_with_spark
 def run(model: Model, as_json: bool, master: str, remote: str | None) -> None:
     """Bring the target to its query over the sources as they are now."""
-    from deltajoin.api import run as run_model
     from deltajoin.audit.render import render_text
 
     def progress(name: str, info: dict[str, Any]) -> None:
@@ -275,7 +240,7 @@ def run(model: Model, as_json: bool, master: str, remote: str | None) -> None:
             click.echo(f"  {name} {shown}".rstrip(), err=True)
 
     with _session(master, remote) as session:
-        record = run_model(model, session, on_step=progress).to_dict()
+        record = deltajoin.run(model, session, on_step=progress).to_dict()
     if as_json:
         _print_json(record)
     else:
@@ -289,19 +254,15 @@ def run(model: Model, as_json: bool, master: str, remote: str | None) -> None:
 def run_all(model_files: tuple[str, ...], as_json: bool, master: str, remote: str | None) -> None:
     """Run several models over one frontier, each after those whose targets it reads."""
     from deltajoin.audit.render import render_text
-    from deltajoin.chain import ModelRun
-    from deltajoin.chain import run_all as run_models
 
-    def told(one: ModelRun) -> None:
+    def show_run(one: ModelRun) -> None:
         if not as_json:
             failure = f"{one.model}  {one.status}  {one.error}"
             click.echo(render_text(one.record.to_dict()) if one.record else failure)
 
-    try:
-        with _session(master, remote) as session:
-            summary = run_models([load_model(file) for file in model_files], session, on_run=told)
-    except DeltaJoinError as error:
-        _fail(error, as_json)
+    with _reported(as_json), _session(master, remote) as session:
+        models = [load_model(file) for file in model_files]
+        summary = deltajoin.run_all(models, session, on_run=show_run)
     if as_json:
         _print_json(summary.to_dict())
     if summary.failed:
@@ -338,37 +299,28 @@ def _with_target(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def wrapped(model_file: str | None, target: str | None, as_json: bool, **options: Any) -> None:
-        own = {name: options[name] for name in signature(command).parameters if name in options}
+        own = {name: options[name] for name in _parameters(command) & options.keys()}
         if options.get("rows") and not model_file:
             raise click.UsageError("--rows needs --model")
         if bool(model_file) == bool(target):
             raise click.UsageError("give --target or --model")
-        try:
+        with _reported(as_json):
             model = load_model(model_file) if model_file else None
-            given = (model.storage_options if model else {}) | options["storage_options"]
-            with storage(given):
-                place = model.target if model else str(target)
-                if "model" in signature(command).parameters:
+            with storage((model.storage_options if model else {}) | options["storage_options"]):
+                if "model" in _parameters(command):
                     own["model"] = model
+                place = model.target if model else str(target)
                 command(target=_state(place), as_json=as_json, **own)
-        except DeltaJoinError as error:
-            _fail(error, as_json)
 
-    for option in reversed(_MODEL_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped
+    return _with_options(wrapped)
 
 
-def _state(place: str) -> Any:
+def _state(place: str) -> TargetState:
     from deltajoin.catalog import load_target
+    from deltajoin.places import not_located
 
     if not is_path(place) and not Path(place).exists():
-        raise DeltaJoinError(
-            "CATALOG_NAME",
-            f"'{place}' is a catalog name, which only a Spark session can locate",
-            where=place,
-            remedy="Give the target's path.",
-        )
+        raise not_located(place, place, "Give the target's path.")
     state = load_target(place)
     if state is None:
         raise DeltaJoinError(
@@ -380,7 +332,7 @@ def _state(place: str) -> Any:
 @audit.command()
 @_with_target
 @click.option("--epoch", type=int, help="Default: all that the history holds.")
-def show(target: Any, as_json: bool, epoch: int | None) -> None:
+def show(target: TargetState, as_json: bool, epoch: int | None) -> None:
     """Show the audit records, oldest first, as the target's history tells them."""
     from deltajoin.audit.render import render_text
     from deltajoin.audit.verify import history
@@ -405,7 +357,7 @@ def show(target: Any, as_json: bool, epoch: int | None) -> None:
 @click.option("--rows", is_flag=True, help="Also compare the rows with the query, by Spark.")
 @_with_spark
 def verify(
-    target: Any,
+    target: TargetState,
     model: Model | None,
     as_json: bool,
     rebuild: bool,
@@ -444,8 +396,8 @@ def verify(
             click.echo(f"rebuilt the audit file of epoch {number}")
         for finding in findings:
             click.echo(f"{finding.code}: {finding.message} (at {finding.where})")
-        told = f", {compared:,} rows as the query has them" if compared is not None else ""
-        click.echo(f"{epochs} epochs, {len(findings)} findings{told}")
+        equal = f", {compared:,} rows as the query has them" if compared is not None else ""
+        click.echo(f"{epochs} epochs, {len(findings)} findings{equal}")
     if findings:
         sys.exit(1)
 

@@ -36,7 +36,7 @@ def path_estimates(graph: JoinGraph, statistics: Statistics, path: LookupPath) -
         "branch": path.branch,
         "text": path.text,
         "replanned": path.replanned,
-        "steps": [walk.told(number, step) for number, step in enumerate(path.steps)],
+        "steps": [walk.expected(number, step) for number, step in enumerate(path.steps)],
     }
 
 
@@ -55,7 +55,7 @@ class _Walk:
         self._bound = [path.driver]
         self._key: Key | None = None
 
-    def told(self, number: int, step: LookupStep) -> dict[str, Any]:
+    def expected(self, number: int, step: LookupStep) -> dict[str, Any]:
         """What is expected of one lookup; only its name and kind where nothing is estimated."""
         plain: dict[str, Any] = {"relation": step.relation, "kind": step.kind}
         if step.on and step.accelerated is None and not step.inside:

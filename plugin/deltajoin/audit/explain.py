@@ -15,6 +15,8 @@ Caller: the plan was just made (`api.plan`); one read back from the ledger has n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from deltajoin.accelerate.choose import why_compared
@@ -30,7 +32,7 @@ from deltajoin.planner.enumerate import count_pairs
 from deltajoin.planner.estimate import SetEstimator
 from deltajoin.planner.full import BUDGET, full_plan, written_plan
 from deltajoin.planner.full_query import FullQuery
-from deltajoin.planner.hypergraph import Hypergraph, bits
+from deltajoin.planner.hypergraph import bits
 from deltajoin.planner.runner_up import RunnerUp, exact_runner_up, started_runner_up
 from deltajoin.planner.search import Search
 from deltajoin.planner.statistics import Statistics
@@ -44,132 +46,26 @@ def explanation(planned: DeltaPlan) -> dict[str, Any]:
     stop = planned.rebuilt_because
     if stop is not None:
         found["rebuilt_because"] = dict(vars(stop))
-    graph, full, statistics = planned.graph, planned.full_query, planned.statistics
+    graph, statistics = planned.graph, planned.statistics
     found |= {"graph": None, "full_query": None, "further": [], "paths": []}
     if graph is None or statistics is None:
         return found
     found["paths"] = [path_estimates(graph, statistics, path) for path in planned.paths]
-    if full is not None:
-        first, *further = (
-            {
-                "graph": _graph(branch, order.hypergraph, statistics),
-                "full_query": _full(branch, order, statistics),
-            }
-            for branch, order in zip(arms(graph), full.arms, strict=True)
-        )
-        found |= {**first, "further": further}
-    return found
-
-
-def _graph(graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> dict[str, Any]:
-    nodes = []
-    for name in hypergraph.names:
-        source = graph.by_name[name].source
-        rows = statistics.rows_of(source)
-        nodes.append(
-            {"name": name, "source": source, "rows": round(rows.value), "known_by": rows.source}
-        )
-    edges = [
-        {
-            "kind": "cross" if edge.cross else edge.kind,
-            "left": _names(hypergraph, edge.left),
-            "right": _names(hypergraph, edge.right),
-            "on": sorted(p.sql for p in edge.predicates),
-        }
-        for edge in hypergraph.edges
-        if not edge.implied
+    branches = [
+        {"graph": order.graph_values(), "full_query": order.values()} for order in _orders(planned)
     ]
-    return {"nodes": nodes, "edges": edges}
-
-
-def _full(graph: JoinGraph, full: FullQuery, statistics: Statistics) -> dict[str, Any]:
-    estimator = SetEstimator(graph, full.hypergraph, statistics)
-    cost = SparkCost(graph, full.hypergraph, statistics)
-    runner = _runner_up(graph, full, statistics, Combiner(full.hypergraph, estimator, cost))
-    joins = []
-    for join in full.plan.joins():
-        assert join.left is not None  # noqa: S101 - a join has two sides
-        assert join.right is not None  # noqa: S101
-        way = cost.way(join.kind, join.left, join.right)
-        on = [p.sql for e in join.edges if not e.implied for p in e.predicates]
-        right, rows = (
-            _names(full.hypergraph, join.right.relations),
-            (join.left.rows, join.right.rows),
-        )
-        served = join.right.relations in dict(full.accelerated)
-        joins.append(
-            {
-                "source": estimator.source(join.relations),
-                "broadcast": _names(full.hypergraph, join.right.relations) if way.broadcast else [],
-                "exchanged": [
-                    _names(full.hypergraph, getattr(join, side).relations) for side in way.exchanged
-                ],
-                "compared": ""
-                if served
-                else why_compared(on, *join_of(graph, statistics, on, right, join.kind, rows)),
-            }
-        )
-    return {
-        "tree": _tree(full.hypergraph, full.plan),
-        "joins": joins,
-        "runner_up": _told(full, runner),
-    }
-
-
-def _told(full: FullQuery, runner: RunnerUp) -> dict[str, Any]:
-    told: dict[str, Any] = {"order": None, "among": runner.among, "tree": None}
-    if runner.plan is not None:
-        other = FullQuery(full.hypergraph, runner.plan, "", 0, "", 0.0)
-        cost = runner.plan.cost
-        gap = cost / full.plan.cost if full.plan.cost else 1.0
-        told |= {
-            "order": other.nesting(),
-            "cost": float(f"{cost:.4g}"),
-            "gap": float(f"{gap:.4g}"),
-            "tree": _tree(full.hypergraph, runner.plan),
-        }
-    return told
-
-
-def _runner_up(
-    graph: JoinGraph, full: FullQuery, statistics: Statistics, combiner: Combiner
-) -> RunnerUp:
-    if unknown := statistics.unknown(graph):
-        return RunnerUp(None, f"no costs without a row count of {', '.join(unknown)}")
-    pairs = count_pairs(full.hypergraph, BUDGET)
-    if pairs <= BUDGET:
-        return exact_runner_up(combiner, full.plan, pairs)
-    trace = Trace()
-    full_plan(combiner, written=written_plan(combiner, graph.root), trace=trace)
-    return started_runner_up(trace, full.plan)
-
-
-def _names(graph: Hypergraph, joined: int) -> list[str]:
-    return [graph.names[bit.bit_length() - 1] for bit in bits(joined)]
-
-
-def _tree(graph: Hypergraph, plan: SubPlan) -> dict[str, Any]:
-    """A plan as a nested value: a relation, or a kind with two sides; rows and summed cost."""
-    rows = {"rows": float(f"{plan.rows:.4g}"), "cost": float(f"{plan.cost:.4g}")}
-    if plan.left is None or plan.right is None:
-        return {"relation": _names(graph, plan.relations)[0], **rows}
-    sides = {"left": _tree(graph, plan.left), "right": _tree(graph, plan.right)}
-    return {"kind": plan.kind, **sides, **rows}
+    return {**found, **branches[0], "further": branches[1:]} if branches else found
 
 
 def trace_text(planned: DeltaPlan) -> str:
     """What was considered: sets of the whole query, then steps of each path; at most 500 lines of
     each are shown, and how many more there are is said."""
-    graph, full, statistics = planned.graph, planned.full_query, planned.statistics
-    if graph is None or full is None or statistics is None:
+    graph, statistics = planned.graph, planned.statistics
+    if graph is None or planned.full_query is None or statistics is None:
         return "nothing was considered: the query is only rebuilt as it is written"
     if unknown := statistics.unknown(graph):
         return f"nothing was considered: no row count of {', '.join(unknown)}"
-    lines = [
-        line
-        for branch, order in zip(arms(graph), full.arms, strict=True)
-        for line in capped(_full_trace(branch, order, statistics))
-    ]
+    lines = [line for order in _orders(planned) for line in capped(order.trace_lines())]
     for path in planned.paths:
         core, driven = graph.branches[path.branch], statistics.driven_by(path.driver)
         if path.driver not in core.inner:
@@ -179,25 +75,6 @@ def trace_text(planned: DeltaPlan) -> str:
         rows, part = float(path.estimated_rows), graph.inner_part(core)
         lines += capped(list(_path_trace(part, driven, path.driver, rows)))
     return "\n".join(lines)
-
-
-def _full_trace(graph: JoinGraph, full: FullQuery, statistics: Statistics) -> list[str]:
-    hypergraph, trace = full.hypergraph, Trace()
-    estimator = SetEstimator(graph, hypergraph, statistics)
-    cost = SparkCost(graph, hypergraph, statistics)
-    combiner = Combiner(hypergraph, estimator, cost)
-    found = full_plan(combiner, written=written_plan(combiner, graph.root), trace=trace)
-    sets = [
-        f"  {{{', '.join(_names(hypergraph, p.relations))}}}  rows {p.rows:,.0f}  "
-        f"cost {p.cost:.4g}  {FullQuery(hypergraph, p, '', 0, '', 0.0).nesting()}"
-        for p in trace.sets
-    ]
-    starts = [
-        f"  {s.method} start: cost {s.plan.cost:.4g}  "
-        f"{FullQuery(hypergraph, s.plan, '', 0, '', 0.0).nesting()}"
-        for s in trace.starts
-    ]
-    return [f"full query ({found.method}): the best plan of each set", *sets, *starts]
 
 
 def _path_trace(
@@ -212,3 +89,127 @@ def _path_trace(
             f"  {', '.join(step.bound)} → {step.new}  rows {step.rows:,.0f}  "
             f"cost {step.cost:.4g}{mark}"
         )
+
+
+def _orders(planned: DeltaPlan) -> list[_Order]:
+    graph, full, statistics = planned.graph, planned.full_query, planned.statistics
+    if graph is None or full is None or statistics is None:
+        return []
+    return [_Order(*pair, statistics) for pair in zip(arms(graph), full.arms, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The order of the whole query, or of one branch of it, with what it was chosen by."""
+
+    graph: JoinGraph
+    full: FullQuery
+    statistics: Statistics
+
+    @cached_property
+    def estimator(self) -> SetEstimator:
+        return SetEstimator(self.graph, self.full.hypergraph, self.statistics)
+
+    @cached_property
+    def cost(self) -> SparkCost:
+        return SparkCost(self.graph, self.full.hypergraph, self.statistics)
+
+    @cached_property
+    def combiner(self) -> Combiner:
+        return Combiner(self.full.hypergraph, self.estimator, self.cost)
+
+    def graph_values(self) -> dict[str, Any]:
+        """Relations with their rows, and predicates between them."""
+        nodes = []
+        for name in self.full.hypergraph.names:
+            source = self.graph.by_name[name].source
+            rows = self.statistics.rows_of(source)
+            nodes.append(
+                {"name": name, "source": source, "rows": round(rows.value), "known_by": rows.source}
+            )
+        edges = [
+            {
+                "kind": "cross" if edge.cross else edge.kind,
+                "left": self._names(edge.left),
+                "right": self._names(edge.right),
+                "on": sorted(p.sql for p in edge.predicates),
+            }
+            for edge in self.full.hypergraph.edges
+            if not edge.implied
+        ]
+        return {"nodes": nodes, "edges": edges}
+
+    def values(self) -> dict[str, Any]:
+        """The tree, how each join is made and what its estimate stands on, the runner-up."""
+        joins = [
+            self._join(join, join.left, join.right)
+            for join in self.full.plan.joins()
+            if join.left is not None and join.right is not None
+        ]
+        runner = self._runner_up()
+        other: dict[str, Any] = {"order": None, "among": runner.among, "tree": None}
+        if runner.plan is not None:
+            cost = runner.plan.cost
+            gap = cost / self.full.plan.cost if self.full.plan.cost else 1.0
+            other |= {
+                "order": self._nesting(runner.plan),
+                "cost": float(f"{cost:.4g}"),
+                "gap": float(f"{gap:.4g}"),
+                "tree": self._tree(runner.plan),
+            }
+        return {"tree": self._tree(self.full.plan), "joins": joins, "runner_up": other}
+
+    def trace_lines(self) -> list[str]:
+        """The best plan of each set, and the plans that other methods started from."""
+        trace = Trace()
+        written = written_plan(self.combiner, self.graph.root)
+        found = full_plan(self.combiner, written=written, trace=trace)
+        sets = [
+            f"  {{{', '.join(self._names(plan.relations))}}}  rows {plan.rows:,.0f}  "
+            f"cost {plan.cost:.4g}  {self._nesting(plan)}"
+            for plan in trace.sets
+        ]
+        starts = [
+            f"  {start.method} start: cost {start.plan.cost:.4g}  {self._nesting(start.plan)}"
+            for start in trace.starts
+        ]
+        return [f"full query ({found.method}): the best plan of each set", *sets, *starts]
+
+    def _join(self, join: SubPlan, left: SubPlan, right: SubPlan) -> dict[str, Any]:
+        way = self.cost.way(join.kind, left, right)
+        names, compared = self._names(right.relations), ""
+        if right.relations not in dict(self.full.accelerated):
+            on = [p.sql for e in join.edges if not e.implied for p in e.predicates]
+            rows = (left.rows, right.rows)
+            sides = join_of(self.graph, self.statistics, on, names, join.kind, rows)
+            compared = why_compared(on, *sides)
+        return {
+            "source": self.estimator.source(join.relations),
+            "broadcast": names if way.broadcast else [],
+            "exchanged": [self._names(getattr(join, side).relations) for side in way.exchanged],
+            "compared": compared,
+        }
+
+    def _runner_up(self) -> RunnerUp:
+        if unknown := self.statistics.unknown(self.graph):
+            return RunnerUp(None, f"no costs without a row count of {', '.join(unknown)}")
+        pairs = count_pairs(self.full.hypergraph, BUDGET)
+        if pairs <= BUDGET:
+            return exact_runner_up(self.combiner, self.full.plan, pairs)
+        trace = Trace()
+        full_plan(self.combiner, written=written_plan(self.combiner, self.graph.root), trace=trace)
+        return started_runner_up(trace, self.full.plan)
+
+    def _names(self, joined: int) -> list[str]:
+        return [self.full.hypergraph.names[bit.bit_length() - 1] for bit in bits(joined)]
+
+    def _nesting(self, plan: SubPlan) -> str:
+        return replace(self.full, plan=plan).nesting()
+
+    def _tree(self, plan: SubPlan) -> dict[str, Any]:
+        """A plan as a nested value: a relation, or a kind with two sides; rows, summed cost."""
+        rows = {"rows": float(f"{plan.rows:.4g}"), "cost": float(f"{plan.cost:.4g}")}
+        if plan.left is None or plan.right is None:
+            return {"relation": self._names(plan.relations)[0], **rows}
+        sides = {"left": self._tree(plan.left), "right": self._tree(plan.right)}
+        return {"kind": plan.kind, **sides, **rows}

@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import Any
 
 from deltajoin.audit.record import AuditRecord, from_commit
-from deltajoin.catalog import Store, TargetState
+from deltajoin.catalog import LEDGER, TargetState, open_files
 from deltajoin.delta.format import canonical_json
 from deltajoin.delta.history import epochs_of
 
@@ -37,12 +37,12 @@ class Ledger:
     """Plans and audit records of one target."""
 
     def __init__(self, location: str) -> None:
-        self._store = Store(location)
+        self._files = open_files(f"{location}/{LEDGER}")
         self._folds: dict[str, Entries] = {}  # read so far, by file
 
     def freeze(self, plan: Mapping[str, Any]) -> None:
         """Write the plan of the coming epoch, replacing that of a run that died."""
-        self._store.write_text(f"{_name('plans', int(plan['epoch']))}.json", canonical_json(plan))
+        self._files.write_text(f"{_name('plans', int(plan['epoch']))}.json", canonical_json(plan))
 
     def settle(self, plan: Mapping[str, Any]) -> None:
         """Keep the plan that was committed, where that of a run beside it took its place."""
@@ -56,7 +56,7 @@ class Ledger:
     def write(self, record: AuditRecord) -> None:
         """Write the audit record of a committed epoch; sometimes, fold what is old."""
         text = canonical_json(record.to_dict())
-        self._store.write_text(f"{_name('audit', record.epoch)}.json", text)
+        self._files.write_text(f"{_name('audit', record.epoch)}.json", text)
         if record.epoch % FOLD == 0:
             self._fold(record.epoch - FOLD)
 
@@ -66,7 +66,7 @@ class Ledger:
 
     def epochs(self) -> tuple[int, ...]:
         """Epochs that have an audit record, ascending."""
-        folds = [self._entries(f"folded/{name}") for name in self._store.list("folded")]
+        folds = [self._entries(f"folded/{name}") for name in self._files.list("folded")]
         folded = {int(name[6:]) for fold in folds for name in fold if name.startswith("audit/")}
         return tuple(sorted(folded | self._single("audit")))
 
@@ -93,29 +93,29 @@ class Ledger:
             self._fold_into(fold, [_name(kind, epoch) for epoch, kind in names])
 
     def _fold_into(self, fold: str, names: Iterable[str]) -> None:
-        found = {name: _value(self._store.read_text(f"{name}.json")) for name in names}
+        found = {name: _value(self._files.read_text(f"{name}.json")) for name in names}
         readable = {name: value for name, value in found.items() if value is not None}
         self._folds.pop(fold, None)  # a run beside this one may have folded them
         entries = {**self._entries(fold), **readable}
-        self._store.write(fold, gzip.compress(canonical_json(entries).encode(), mtime=0))
+        self._files.write(fold, gzip.compress(canonical_json(entries).encode(), mtime=0))
         self._folds[fold] = entries
         for name in readable:
-            self._store.remove(f"{name}.json")
+            self._files.remove(f"{name}.json")
 
     def _single(self, kind: str) -> set[int]:
         """The epochs that have a file of their own."""
-        names = self._store.list(kind)
+        names = self._files.list(kind)
         return {int(n[:-5]) for n in names if n.endswith(".json") and n[:-5].isdigit()}
 
     def _read(self, kind: str, epoch: int) -> dict[str, Any] | None:
         name = _name(kind, epoch)
-        text = self._store.read_text(f"{name}.json")
+        text = self._files.read_text(f"{name}.json")
         return self._entries(_fold_of(epoch)).get(name) if text is None else _value(text)
 
     def _entries(self, fold: str) -> Entries:
         """What a fold holds; nothing where it is missing or cannot be read."""
         if fold not in self._folds:
-            content = self._store.read(fold)
+            content = self._files.read(fold)
             try:
                 text = gzip.decompress(content).decode() if content else None
             except (OSError, EOFError, ValueError, zlib.error):

@@ -28,15 +28,14 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import kept_aggregates
 from deltajoin.emit.ast import expression
 from deltajoin.graph import Block, Grouping, Join, JoinGraph
-from deltajoin.layers import INPUT, Generator, Windowing
+from deltajoin.layers import INPUT, Windowing
 from deltajoin.names import RESERVED_PREFIX
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.sql.dialect import text
 
+_SCOPE = "by scope: rows of the join keys that a change touches are compared before and after"
 _KEPT = {
-    "left": "by scope: rows of the join keys that a change touches are compared before and after",
-    "semi": "by scope: rows of the join keys that a change touches are compared before and after",
-    "anti": "by scope: rows of the join keys that a change touches are compared before and after",
+    **dict.fromkeys(("left", "semi", "anti"), _SCOPE),
     "full": "in branches: the left join, and rows of the right side without a match",
     "union": "in branches: each SELECT is kept by itself, with the joins around it",
 }
@@ -71,43 +70,37 @@ def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
             "where": stop.where,
             "remedy": stop.remedy,
         }
-    if planned.graph is None:
-        return (
-            []
-            if stop is None
-            else [{"operator": "query", "over": stop.where, "kept": "rebuilt", "refused": refused}]
-        )
-    found = []
+    found = [] if planned.graph is None else _kept(planned, planned.graph)
+    for operator in found:
+        if stop is not None and _is_at(operator, stop.where):
+            operator |= {"kept": "rebuilt", "refused": refused}
+            break
+    else:
+        if stop is not None:
+            rebuilt = {"operator": "query", "over": stop.where, "kept": "rebuilt"}
+            found.append({**rebuilt, "refused": refused})
+    return found
+
+
+def _kept(planned: DeltaPlan, graph: JoinGraph) -> list[dict[str, Any]]:
+    """Every operator as it is kept where nothing stands against it."""
+    found: list[dict[str, Any]] = []
     orders = {derived.source.source: derived.full_query for derived in planned.derived}
-    for derived in planned.graph.all_derived:
+    for derived in graph.all_derived:
         below = [*_crossed(orders.get(derived.name)), *_operators(derived.graph, _DERIVED)]
         found += [{**one, "within": derived.name} for one in below]
         if derived.clocked:
             over = " AND ".join(predicate.sql for predicate in derived.graph.predicates)
             found.append({"operator": "clock", "over": over, "kept": _CROSSING})
     found += _crossed(planned.full_query)
-    found += _operators(planned.graph, _GROUPS if planned.state is None else _STATE)
-    if planned.graph.grouping is not None:
-        aggregates = _aggregates(planned, planned.graph)
+    found += _operators(graph, _GROUPS if planned.state is None else _STATE)
+    if graph.grouping is not None:
+        aggregates = _aggregates(planned, graph)
         found[-1] |= {"aggregates": aggregates}
         found[-1]["kept"] += _held_back(aggregates) if planned.state is None else ""
-    stamps = planned.graph.stamps
-    found += [{"operator": "stamp", "over": stamp.name, "kept": _STAMP} for stamp in stamps]
-    for operator in found:
-        if stop is not None and _is_at(operator, stop.where):
-            operator |= {"kept": "rebuilt", "refused": refused}
-            break
-    else:
-        if refused is not None:
-            found.append(
-                {
-                    "operator": "query",
-                    "over": stop.where if stop else "",
-                    "kept": "rebuilt",
-                    "refused": refused,
-                }
-            )
-    return found
+    return found + [
+        {"operator": "stamp", "over": stamp.name, "kept": _STAMP} for stamp in graph.stamps
+    ]
 
 
 def _crossed(full: FullQuery | None) -> list[dict[str, Any]]:
@@ -126,8 +119,9 @@ def _crossed(full: FullQuery | None) -> list[dict[str, Any]]:
 
 def _operators(graph: JoinGraph, groups: str) -> list[dict[str, Any]]:
     found = list(_block(graph.root))
-    if graph.generation is not None:
-        found += [_generator(each) for each in graph.generation.generators]
+    for generator in graph.generation.generators if graph.generation else ():
+        call = generator.call.partition("(")[0]
+        found.append({"operator": "generator", "over": call, "kept": _ROWS})
     if graph.windowing is not None:
         keys = ", ".join(_partition_keys(graph, graph.windowing))
         found.append({"operator": "window", "over": keys, "kept": _PARTITIONS})
@@ -155,19 +149,13 @@ def _block(block: Block) -> Iterator[dict[str, Any]]:
         if isinstance(item, Join):
             yield from _block(item.left)
             yield from _block(item.right)
-            over = (
-                f"{', '.join(item.left.relations)} with {', '.join(sorted(item.right.relations))}"
-            )
+            left, right = item.left.relations, sorted(item.right.relations)
+            over = f"{', '.join(left)} with {', '.join(right)}"
             name = "UNION ALL" if item.kind == "union" else f"{item.kind} join"
             yield {"operator": name, "over": over, "kept": _KEPT[item.kind]}
     if len(block.items) > 1:
         over = ", ".join(block.relations)
         yield {"operator": "inner join", "over": over, "kept": _INNER}
-
-
-def _generator(generator: Generator) -> dict[str, Any]:
-    call = generator.call.partition("(")[0]
-    return {"operator": "generator", "over": call, "kept": _ROWS}
 
 
 def _grouped(graph: JoinGraph, grouping: Grouping, how: str) -> dict[str, Any]:
@@ -193,9 +181,10 @@ def _held_back(aggregates: list[dict[str, str]]) -> str:
 
 def _aggregates(planned: DeltaPlan, graph: JoinGraph) -> list[dict[str, str]]:
     """Every aggregate on top with how it is kept."""
-    made = graph.generation
-    joined = {(INPUT, p.name): expression(p.sql) for p in graph.projections}
-    rows = {(INPUT, o.name): expression(o.sql, joined) for o in made.outputs} if made else joined
+    rows = {(INPUT, p.name): expression(p.sql) for p in graph.projections}
+    if graph.generation is not None:
+        outputs = graph.generation.outputs
+        rows = {(INPUT, output.name): expression(output.sql, rows) for output in outputs}
 
     def shown(sql: str) -> str:
         return text(expression(sql, rows)).replace("`", "")

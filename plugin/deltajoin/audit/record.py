@@ -8,35 +8,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from deltajoin.catalog.target import TargetCommit
+from deltajoin.catalog import TargetCommit, TargetState
 from deltajoin.contract import committed_record
 from deltajoin.delta.format import digest
+from deltajoin.delta.history import epochs_of
 
 
 @dataclass(frozen=True)
 class AuditRecord:
     """One epoch of one model, or the finding that nothing had changed (`noop`).
 
-    `rows` counts target rows inserted, updated, deleted. `phases` are the seconds of the run by
-    phase (`runtime/stopwatch.py`), `seconds` all of them: to the end, but only up to the write
-    in a record that was made anew from the commit. `frontier` maps a source to the version
-    consumed. `shadow` is what mode shadow compared: rows of the query, rows that differ (none),
-    tolerances of float columns. `target_version` is what the epoch made, `target_previous` what
-    its plan saw. `derived` are the sources that are subqueries: groups touched,
-    rows of their change, paths. `hidden` are columns that the table holds beside `columns`;
-    None where there are none. `rules` is the version of the rules by which it ran, None before
-    they had one. `written` tells how a rebuild was written, by "difference" or "overwrite",
-    `written_because` why it was overwritten where the reason doesn't say; None for other
-    strategies. `evidence` tells in what a rebuild was compared with the user's own text, or how
-    it `differs`, so that the text itself was run. `clock` is the moment that the query's clock
-    showed, `stamps` what the rows got that were written. `narrowed` are reads within ranges of
-    what changed: table -> column -> how many ranges, and how many values where these were
-    listed; None where none was. `predicted` are the seconds to the commit that either strategy was
-    expected to take, by past runs. `follows` is the `link` of the record before.
+    frontier          source -> the version consumed
+    rows              of the target: inserted, updated, deleted
+    target_version    what the epoch made; target_previous: what its plan saw
+    derived           sources that are subqueries: groups touched, rows of their change, paths
+    hidden            columns that the table holds beside `columns`
+    rules             version of the rules by which it ran; none before they had one
+    written           how a rebuild was written: by difference or overwrite, and why overwritten
+                      where the reason doesn't say (written_because)
+    evidence          in what a rebuild was compared with the user's own text, or how it `differs`,
+                      so that the text itself was run
+    shadow            what mode shadow compared: rows, rows that differ (none), tolerances of floats
+    clock, stamps     the moment that the query's clock showed; what the rows written got
+    narrowed          reads within ranges of what changed: table -> column -> how many ranges, and
+                      how many values where these were listed
+    predicted         seconds to the commit that either strategy was expected to take
+    phases, seconds   of the run (`runtime/stopwatch.py`), and all of them: up to the write only
+                      where the record was made anew from the commit
+    follows           the `link` of the record before
+
+    What there is none of is None.
     """
 
     model: str
@@ -66,7 +71,7 @@ class AuditRecord:
     committed_at: str | None = None
     seconds: float | None = None
     phases: Mapping[str, float] | None = None
-    location: str | None = field(default=None)
+    location: str | None = None
     shadow: Mapping[str, Any] | None = None
     derived: tuple[Mapping[str, Any], ...] = ()
     hidden: tuple[str, ...] | None = None
@@ -90,28 +95,23 @@ def from_commit(commit: TargetCommit, location: str) -> AuditRecord:
     record = committed_record(commit.user_metadata)
     if record is None:
         raise ValueError(f"version {commit.version} carries no record")
-    rows = dict(record["rows"])
-    if not rows:
-        rows = {
-            "inserted": int(commit.metrics.get("numOutputRows") or 0),
-            "updated": 0,
-            "deleted": 0,
-        }
-    names = set(AuditRecord.__dataclass_fields__)
-    known = {name: value for name, value in record.items() if name in names}
+    written = int(commit.metrics.get("numOutputRows") or 0)
+    known = {k: v for k, v in record.items() if k in AuditRecord.__dataclass_fields__}
+    lists = ("paths", "derived", "key", "columns", "warnings")
+    known |= {name: tuple(record.get(name) or ()) for name in lists}
     known |= {
-        "rows": rows,
-        "paths": tuple(record["paths"]),
-        "derived": tuple(record.get("derived") or ()),
-        "key": tuple(record["key"]),
-        "columns": tuple(record["columns"]),
+        "rows": record["rows"] or {"inserted": written, "updated": 0, "deleted": 0},
         "hidden": tuple(record.get("hidden") or ()) or None,
-        "warnings": tuple(record["warnings"]),
         "target_version": commit.version,
         "committed_at": datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC).isoformat(),
         "location": location,
     }
     return AuditRecord(**known)
+
+
+def last_record(state: TargetState) -> AuditRecord | None:
+    """The audit record of the newest epoch in a target's history."""
+    return next((from_commit(commit, state.location) for commit, _ in epochs_of(state)), None)
 
 
 #: What an audit file may say otherwise than its commit: the folder of a target that was moved, and

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from deltajoin.runtime.stopwatch import PHASES
@@ -16,40 +17,39 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
           weather     versions 8..9
           → flights*  version 41   on flights.origin = weather.origin   rows 12 (estimated 9)
     """
-    rows = path.get("change_rows")
-    head = str(path["text"])
-    if rows is not None:
-        head += f"    change {rows:,} → rows {path['rows_out']:,}"
+    head = f"{path['text']}    change "
+    if path.get("change_rows") is None:
+        head += f"about {path['estimated_rows']:,}"
     else:
-        head += f"    change about {path['estimated_rows']:,}"
+        head += f"{path['change_rows']:,} → rows {path['rows_out']:,}"
     lines = [head, f"  Δ{path['driver']} of {path['source']}: {_reading(path)}"]
-    if path.get("expected_empty"):
-        lines.append(f"  expected empty: {path['expected_empty']}")
-    if path.get("replanned"):
-        lines.append(f"  replanned: {path['replanned']}")
+    for name in ("expected_empty", "replanned"):
+        lines += [f"  {name.replace('_', ' ')}: {path[name]}"] if path.get(name) else []
     for step in path["steps"]:
         star = "*" if step["epoch"] == "this" else ""
-        on = " AND ".join(step["on"]).replace("`", "") or "every row"
-        count = step.get("rows_out")
-        shown = f"estimated {step['estimated_rows']:,}"
-        if count is not None:
-            shown = f"rows {count:,} ({shown})"
+        rows = f"estimated {step['estimated_rows']:,}"
+        if step.get("rows_out") is not None:
+            rows = f"rows {step['rows_out']:,} ({rows})"
         unique = ", unique" if step["unique"] else ""
-        shown += accelerator(step)
+        rows += _accelerator(step)
         if step.get("shared_with"):
-            shown += ", shared with " + ", ".join(f"Δ{name}" for name in step["shared_with"])
+            rows += ", shared with " + ", ".join(f"Δ{name}" for name in step["shared_with"])
         lines.append(
             f"  → {step['relation']}{star}: {step['source']} version {step['version']} "
-            f"({step['epoch']} epoch{unique}) on {on}: {shown}"
+            f"({step['epoch']} epoch{unique}) on {_on(step)}: {rows}"
         )
     return lines
 
 
-def accelerator(join: Mapping[str, Any]) -> str:
+def _on(join: Mapping[str, Any]) -> str:
+    return " AND ".join(join["on"]).replace("`", "") or "every row"
+
+
+def _accelerator(join: Mapping[str, Any]) -> str:
     """What serves a join that no equality makes.
 
     Example:
-        >>> accelerator({"accelerated": {"kind": "range", "serves": ["`a`.`x` < `b`.`y`"]}})
+        >>> _accelerator({"accelerated": {"kind": "range", "serves": ["`a`.`x` < `b`.`y`"]}})
         ', accelerated by range: a.x < b.y'
     """
     served = join.get("accelerated")
@@ -102,19 +102,26 @@ def render_text(record: Mapping[str, Any]) -> str:
     if phases := record.get("phases"):
         times = (f"{phase} {phases[phase]:.1f}" for phase in PHASES if phase in phases)
         lines.append(f"  seconds: {', '.join(times)}")
-    lines += _predicted(record.get("predicted"))
+    if predicted := record.get("predicted"):
+        seconds = (f"{strategy} {expected:.1f}" for strategy, expected in sorted(predicted.items()))
+        lines.append(f"  expected seconds, by past runs: {', '.join(seconds)}")
     lines += _written(record.get("written"), record.get("written_because"))
     if record.get("shadow"):
         rows = record["shadow"]["rows"]
         lines.append(f"  shadow: equal to a full recomputation of {rows:,} rows")
     lines.append("  frontier " + _frontier(record["frontier"]))
-    for derived in record.get("derived") or ():
-        lines += ["  " + line for line in derived_lines(derived)]
-    for path in record["paths"]:
-        lines += ["  " + line for line in path_lines(path)]
+    lines += _indented(record)
     lines += _narrowed(record.get("narrowed") or {})
     lines += [f"  warning: {warning}" for warning in record["warnings"]]
     return "\n".join(lines)
+
+
+def _indented(record: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of derived sources, then of paths."""
+    for derived in record.get("derived") or ():
+        yield from ("  " + line for line in derived_lines(derived))
+    for path in record["paths"]:
+        yield from ("  " + line for line in path_lines(path))
 
 
 def _narrowed(tables: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
@@ -142,14 +149,6 @@ def _written(how: str | None, because: str | None) -> list[str]:
     return [f"  the whole target is written: {because}"] if because else []
 
 
-def _predicted(seconds: Mapping[str, float] | None) -> list[str]:
-    """What past runs let expect of both strategies, up to the commit."""
-    if not seconds:
-        return []
-    told = (f"{strategy} {expected:.1f}" for strategy, expected in sorted(seconds.items()))
-    return [f"  expected seconds, by past runs: {', '.join(told)}"]
-
-
 def _frontier(frontier: Mapping[str, Mapping[str, Any]]) -> str:
     def one(source: str, at: Mapping[str, Any]) -> str:
         before, now = at["previous"], at["version"]
@@ -158,25 +157,22 @@ def _frontier(frontier: Mapping[str, Mapping[str, Any]]) -> str:
     return ", ".join(one(source, at) for source, at in sorted(frontier.items()))
 
 
-def _full_query(full: Mapping[str, Any], told: Mapping[str, Any] | None) -> list[str]:
+def _full_query(full: Mapping[str, Any], explained: Mapping[str, Any] | None) -> Iterator[str]:
     """The order of the whole query: what was chosen, how, and what it wins."""
     how = full["method"] + (f" ({full['fallback']})" if full["fallback"] else "")
     if full["pairs"]:
         how += f", {full['pairs']:,} pairs"
     gain = full["written_cost"] / full["cost"] if full["cost"] else 1.0
-    lines = [f"  full query: {full['order']}  {how}; as written costs {gain:.2f}x"]
+    yield f"  full query: {full['order']}  {how}; as written costs {gain:.2f}x"
     if full.get("replanned"):
-        lines.append(f"    replanned: {full['replanned']}")
-    if told is not None:
-        lines.append("    " + _runner_up(told["runner_up"]))
-    for number, join in enumerate(full["joins"]):
-        on = " AND ".join(join["on"]).replace("`", "") or "every row"
-        more = _way(told["joins"][number]) if told is not None else ""
-        lines.append(
-            f"    {join['kind']} join with {join['right']} on {on}: {join['rows']:,.0f} rows"
-            f"{accelerator(join)}{more}"
+        yield f"    replanned: {full['replanned']}"
+    if explained is not None:
+        yield f"    {_runner_up(explained['runner_up'])}"
+    for join, expected in zip_longest(full["joins"], explained["joins"] if explained else ()):
+        yield (
+            f"    {join['kind']} join with {join['right']} on {_on(join)}: {join['rows']:,.0f} rows"
+            f"{_accelerator(join)}{_way(expected) if expected else ''}"
         )
-    return lines
 
 
 def _runner_up(runner: Mapping[str, Any]) -> str:
@@ -197,9 +193,9 @@ def _way(join: Mapping[str, Any]) -> str:
     return f" by {join['source']}; {way}{_compared(join)}"
 
 
-def _compared(told: Mapping[str, Any]) -> str:
+def _compared(join: Mapping[str, Any]) -> str:
     """Why no accelerator serves a join or lookup; empty where none is asked for."""
-    return f"; {told['compared']}" if told.get("compared") else ""
+    return f"; {join['compared']}" if join.get("compared") else ""
 
 
 def _expected(step: Mapping[str, Any]) -> str:
@@ -212,38 +208,32 @@ def _expected(step: Mapping[str, Any]) -> str:
     )
 
 
-def _explained_path(path: Mapping[str, Any], told: Mapping[str, Any] | None) -> list[str]:
+def _explained_path(path: Mapping[str, Any], expected: Mapping[str, Any] | None) -> list[str]:
     """The lines of a path, below each lookup what is expected of it."""
     lines = path_lines(path)
-    if told is None:
-        return lines
-    head, below = lines[: -len(path["steps"])], lines[len(lines) - len(path["steps"]) :]
-    found = list(head) if path["steps"] else lines
-    for line, step in zip(below, told["steps"], strict=bool(path["steps"])):
-        found.append(line)
-        if expected := _expected(step):
-            found.append(f"      {expected}")
-    return found
-
-
-def _operators(told: Mapping[str, Any]) -> list[str]:
-    lines = []
-    for operator in told["operators"]:
-        within = f"{operator['within']}: " if "within" in operator else ""
-        lines.append(f"  {within}{operator['operator']} of {operator['over']}: {operator['kept']}")
-        for one in operator.get("aggregates", ()):
-            lines.append(f"    {one['aggregate']}: {one['kept']}")
-        if refused := operator.get("refused"):
-            lines.append(f"    {refused['code']} at {refused['where']}: {refused['message']}")
-            lines.append(f"    to keep it: {refused['remedy']}")
+    first = len(lines) - len(path["steps"])
+    for number, step in reversed(list(enumerate(expected["steps"], first)) if expected else []):
+        if text := _expected(step):
+            lines.insert(number + 1, f"      {text}")
     return lines
 
 
-def render_plan(plan: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> str:
+def _operators(operators: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for operator in operators:
+        within = f"{operator['within']}: " if "within" in operator else ""
+        yield f"  {within}{operator['operator']} of {operator['over']}: {operator['kept']}"
+        for one in operator.get("aggregates", ()):
+            yield f"    {one['aggregate']}: {one['kept']}"
+        if refused := operator.get("refused"):
+            yield f"    {refused['code']} at {refused['where']}: {refused['message']}"
+            yield f"    to keep it: {refused['remedy']}"
+
+
+def render_plan(plan: Mapping[str, Any], explained: Mapping[str, Any] | None = None) -> str:
     """A plan (`DeltaPlan.to_dict()`) as text: strategy, target, orders, lookup paths.
 
     Args:
-        told: `explain.explanation`: runner-up, sources of estimates, how operators are kept.
+        explained: `explain.explanation`: runner-up, sources of estimates, how operators are kept.
     """
     target = plan["target"]
     key = ", ".join(target["key"]) or "none: rows are counted"
@@ -256,19 +246,16 @@ def render_plan(plan: Mapping[str, Any], told: Mapping[str, Any] | None = None) 
     if rebuild := plan.get("rebuild"):
         lines += _written(rebuild["written"], rebuild["because"])
     lines += [f"  key of {s}: {', '.join(columns)}" for s, columns in plan["keys"].items()]
-    lines += _operators(told) if told is not None else []
-    if plan["full_query"] is not None:
-        full = plan["full_query"]
-        orders = [full, *full.get("further", ())]
-        known = [told, *told["further"]] if told is not None else [{}] * len(orders)
-        for order, branch in zip(orders, known, strict=True):
-            lines += _full_query(order, branch.get("full_query"))
+    lines += _operators(explained["operators"] if explained else ())
+    if (full := plan["full_query"]) is not None:
+        branches = [explained, *explained["further"]] if explained else []
+        for order, branch in zip_longest([full, *full.get("further", ())], branches):
+            lines += _full_query(order, branch and branch["full_query"])
         lines.append("  epoch order: " + ", ".join(plan["epoch_order"]))
     for derived in plan.get("derived") or ():
         lines += ["  " + line for line in derived_lines(derived)]
     lines += [f"  replanned: {note}" for note in plan.get("replanned", ())]
-    paths = told["paths"] if told is not None and told["paths"] else [None] * len(plan["paths"])
-    for path, expected in zip(plan["paths"], paths, strict=True):
+    for path, expected in zip_longest(plan["paths"], explained["paths"] if explained else ()):
         lines += ["  " + line for line in _explained_path(path, expected)]
     lines += [f"  warning: {warning}" for warning in plan["warnings"]]
     lines.append(f"  plan {plan['plan_hash']}")

@@ -8,6 +8,7 @@ and no rebuild came after it. Findings carry a code; none means verified.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -40,23 +41,9 @@ def history(state: TargetState) -> tuple[dict[str, Any], ...]:
 
 def verify(state: TargetState) -> tuple[Finding, ...]:
     """All disagreements between ledger and history, oldest epoch first."""
-    ledger = Ledger(state.location)
     committed: dict[int, dict[str, Any]] = {}
-    findings: list[Finding] = []
-    stands_on, healed = -1, False
-    for commit in state.commits:
-        record = committed_record(commit.user_metadata)
-        if record is not None:
-            stands_on = commit.version if healed else stood_on(commit, record)
-            healed = healed or record["strategy"] == "full"
-            epoch = int(record["epoch"])
-            if epoch in committed:
-                findings.append(Finding("EPOCH_TWICE", f"epoch {epoch}", "committed twice"))
-            committed[epoch] = from_commit(commit, state.location).to_dict()
-        elif commit.data_change and commit.version > stands_on:
-            when = f"while epoch {min(committed)} was made" if committed else "after the last epoch"
-            text = f"{commit.operation} changed rows {when}"
-            findings.append(Finding("TARGET_FOREIGN_WRITE", f"version {commit.version}", text))
+    findings = [*_check_commits(state, committed)]
+    ledger = Ledger(state.location)
     written = ledger.epochs()
     records: dict[int, dict[str, Any]] = {}
     for epoch in range(1, max(committed, default=max(written, default=0)) + 1):
@@ -80,28 +67,48 @@ def verify(state: TargetState) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
+def _check_commits(state: TargetState, committed: dict[int, dict[str, Any]]) -> Iterator[Finding]:
+    """Epochs that were committed twice, and what others wrote; `committed` gets the records."""
+    stands_on, healed = -1, False
+    for commit in state.commits:
+        record = committed_record(commit.user_metadata)
+        if record is not None:
+            stands_on = commit.version if healed else stood_on(commit, record)
+            healed = healed or record["strategy"] == "full"
+            epoch = int(record["epoch"])
+            if epoch in committed:
+                yield Finding("EPOCH_TWICE", f"epoch {epoch}", "committed twice")
+            committed[epoch] = from_commit(commit, state.location).to_dict()
+        elif commit.data_change and commit.version > stands_on:
+            when = f"while epoch {min(committed)} was made" if committed else "after the last epoch"
+            text = f"{commit.operation} changed rows {when}"
+            yield Finding("TARGET_FOREIGN_WRITE", f"version {commit.version}", text)
+
+
 def _check_file(
     epoch: int, written: dict[str, Any] | None, committed: dict[str, Any] | None
-) -> list[Finding]:
-    where = f"epoch {epoch}"
+) -> Iterator[Finding]:
     if written is None:
         lost = "" if committed else ", and the log no longer holds its commit"
-        return [Finding("AUDIT_MISSING", where, f"no readable audit file{lost}")]
+        yield Finding("AUDIT_MISSING", f"epoch {epoch}", f"no readable audit file{lost}")
+        return
     differing = _differing(written, committed or {**written, "epoch": epoch})
     if not differing:
-        return []
+        return
     text = "the audit file differs from the commit in: " + ", ".join(differing)
-    return [Finding("AUDIT_ALTERED", where, text)]
+    yield Finding("AUDIT_ALTERED", f"epoch {epoch}", text)
 
 
-def _check_plan(plan: dict[str, Any] | None, epoch: int, record: dict[str, Any]) -> list[Finding]:
-    where = f"epoch {epoch}"
+def _check_plan(
+    plan: dict[str, Any] | None, epoch: int, record: dict[str, Any]
+) -> Iterator[Finding]:
     if plan is None:
-        return [Finding("PLAN_MISSING", where, "no readable frozen plan")]
+        yield Finding("PLAN_MISSING", f"epoch {epoch}", "no readable frozen plan")
+        return
     content = {key: value for key, value in plan.items() if key != "plan_hash"}
-    if digest(content) == plan.get("plan_hash") == record["plan_hash"]:
-        return []
-    return [Finding("PLAN_ALTERED", where, "the frozen plan's hash differs from the commit's")]
+    if not digest(content) == plan.get("plan_hash") == record["plan_hash"]:
+        text = "the frozen plan's hash differs from the commit's"
+        yield Finding("PLAN_ALTERED", f"epoch {epoch}", text)
 
 
 def _differing(written: dict[str, Any], committed: dict[str, Any]) -> list[str]:
@@ -109,14 +116,12 @@ def _differing(written: dict[str, Any], committed: dict[str, Any]) -> list[str]:
     return sorted(name for name in names if written.get(name) != committed.get(name))
 
 
-def _check_chain(records: dict[int, dict[str, Any]]) -> list[Finding]:
+def _check_chain(records: dict[int, dict[str, Any]]) -> Iterator[Finding]:
     """Each record names the one before it, from the first on that names one."""
-    findings: list[Finding] = []
     chained = False
     for epoch, record in records.items():
         before, follows = records.get(epoch - 1), record.get("follows")
         chained = chained or follows is not None
         if chained and before is not None and follows != link(before):
             text = f"epoch {epoch} does not follow the record that is there"
-            findings.append(Finding("CHAIN_BROKEN", f"epoch {epoch - 1}", text))
-    return findings
+            yield Finding("CHAIN_BROKEN", f"epoch {epoch - 1}", text)

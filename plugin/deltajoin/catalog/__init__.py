@@ -4,37 +4,34 @@ from __future__ import annotations
 
 from deltajoin.catalog.changes import Changes, read_changes
 from deltajoin.catalog.difference import ChangedFiles
-from deltajoin.catalog.files import normalise, overlap
-from deltajoin.catalog.schema import Column, schema_hash
+from deltajoin.catalog.files import normalise, open_files, overlap
+from deltajoin.catalog.schema import Column
 from deltajoin.catalog.static import load_source
-from deltajoin.catalog.store import Store
 from deltajoin.catalog.table import (
     Consumed,
     StaticFiles,
     TableState,
     load_table,
-    newest_version,
     small_files,
 )
-from deltajoin.catalog.target import TargetCommit, TargetState, load_target
+from deltajoin.catalog.target import LEDGER, TargetCommit, TargetState, load_target
 
 __all__ = [
+    "LEDGER",
     "ChangedFiles",
     "Changes",
     "Column",
     "Consumed",
     "StaticFiles",
-    "Store",
     "TableState",
     "TargetCommit",
     "TargetState",
     "load_source",
     "load_table",
     "load_target",
-    "newest_version",
     "normalise",
+    "open_files",
     "overlap",
     "read_changes",
-    "schema_hash",
     "small_files",
 ]

@@ -38,8 +38,6 @@ from deltajoin.catalog.retention import (
 from deltajoin.catalog.table import Consumed, TableState
 
 Kind = Literal["noop", "insert_only", "mutating", "replaced"]
-
-
 Method = Literal["feed", "files", "difference"]
 Trouble = tuple[str, str]
 
@@ -61,8 +59,8 @@ class Changes:
     previous: int
     this: int
     rows: int | None
-    problem: str | None
-    detail: str
+    problem: str | None = None
+    detail: str = ""
     method: Method = "feed"
     why: str = ""
     files: ChangedFiles | None = None
@@ -96,25 +94,25 @@ def read_changes(table: TableState, consumed: Consumed, used: Collection[str]) -
 def _of_files(table: TableState, consumed: Consumed) -> Changes:
     """Static files: the same fingerprint, or a content whose past is gone."""
     if table.table_id != consumed.table_id:
-        told = f"{consumed.table_id} was consumed, now it is {table.table_id}"
-        return _refused(table, consumed.version, "SOURCE_RECREATED", told)
+        other = f"{consumed.table_id} was consumed, now it is {table.table_id}"
+        return _refused(table, consumed.version, "SOURCE_RECREATED", other)
     if table.version == consumed.version:
-        return Changes("noop", table.version, table.version, 0, None, "")
-    told = "the files are not those that were consumed, which are gone"
-    return _refused(table, consumed.version, "STATIC_SOURCE_CHANGED", told, "replaced")
+        return Changes("noop", table.version, table.version, 0)
+    gone = "the files are not those that were consumed, which are gone"
+    return _refused(table, consumed.version, "STATIC_SOURCE_CHANGED", gone, "replaced")
 
 
 def _wrong_past(table: TableState, consumed: Consumed) -> tuple[str, str] | None:
     same_id = table.table_id == consumed.table_id
     if table.version < consumed.version and same_id:
-        told = f"version {consumed.version} was consumed but the newest is {table.version}"
-        return "SOURCE_ROLLED_BACK", told
+        newest = f"version {consumed.version} was consumed but the newest is {table.version}"
+        return "SOURCE_ROLLED_BACK", newest
     if not same_id:
         reached = table.version >= consumed.version
         past = metadata_at(table.location, consumed.version) if reached else None
         if past is None or past.table_id != consumed.table_id:
-            told = f"table id {consumed.table_id} was consumed, now it is {table.table_id}"
-            return "SOURCE_RECREATED", told
+            other = f"table id {consumed.table_id} was consumed, now it is {table.table_id}"
+            return "SOURCE_RECREATED", other
     return None
 
 
@@ -137,8 +135,8 @@ def _classify(
             gone = f"the log no longer reaches version {consumed.version}"
             return _refused(table, consumed.version, "FEED_GAP", gone)
         if before.table_id != consumed.table_id:
-            told = f"version {consumed.version} belongs to another table, id {before.table_id}"
-            return _refused(table, consumed.version, "SOURCE_RECREATED", told)
+            owner = f"version {consumed.version} belongs to another table, id {before.table_id}"
+            return _refused(table, consumed.version, "SOURCE_RECREATED", owner)
         in_force = (before, *metadata_over(before, commits))
     still = next((i for i, c in enumerate(commits) if c.data_change), len(commits))
     other = _other_column(in_force, still, used)
@@ -147,7 +145,7 @@ def _classify(
         return replace(found, kind="replaced", rows=None)
     previous, feed = consumed.version + still, commits[still:]
     if not feed:
-        return Changes("noop", previous, table.version, 0, None, "")
+        return Changes("noop", previous, table.version, 0)
     trouble = _feed_trouble(table, in_force[still:], feed)
     if trouble is not None:
         return _by_files(_compared(table, previous, feed, trouble), table, feed)
@@ -155,7 +153,7 @@ def _classify(
     if lost is not None:
         return _refused(table, previous, "FEED_GAP", lost, _kind(feed))
     rows = changed_rows(table.location, previous, [c for c in feed if c.data_change])
-    return Changes(_kind(feed), previous, table.version, rows, None, "")
+    return Changes(_kind(feed), previous, table.version, rows)
 
 
 def _kind(commits: Sequence[Commit]) -> Kind:
@@ -200,9 +198,8 @@ def _compared(
     if lost is not None:
         return _refused(table, previous, code, f"{why}; {lost}", _kind(commits))
     rows = changed_rows(table.location, previous, [c for c in commits if c.data_change])
-    told = f"{code}: {why}"
-    version = table.version
-    return Changes(_kind(commits), previous, version, rows, None, "", "difference", told)
+    kind, reason = _kind(commits), f"{code}: {why}"
+    return Changes(kind, previous, table.version, rows, method="difference", why=reason)
 
 
 def _by_files(found: Changes, table: TableState, commits: Sequence[Commit]) -> Changes:
@@ -213,7 +210,7 @@ def _by_files(found: Changes, table: TableState, commits: Sequence[Commit]) -> C
     if files is None:
         return found
     if files.count == 0:
-        return Changes("noop", found.this, found.this, 0, None, "")
+        return Changes("noop", found.this, found.this, 0)
     return replace(found, method="files", files=files)
 
 

@@ -26,48 +26,45 @@ _MEASURES = {
 
 def changed_rows(location: str, previous: int, commits: Sequence[Commit]) -> int | None:
     """Changed rows over commits that follow the version `previous`; None if one is unknown."""
-    known = _Known(location, previous)
+    counts = _FileCounts(location, previous)
     total = 0
     for commit in commits:
-        rows = _rows(commit, known)
+        rows = _rows(commit, counts)
         if rows is None:
             return None
         total += rows
-        known.add(commit)
+        counts.update((unquote(a["path"]), _physical(a)) for a in commit.adds)
     return total
 
 
-class _Known:
-    """Records of files by path, for removes that carry no count: delta-rs writes none."""
+class _FileCounts(dict[str, int | None]):
+    """Path -> records of a file, for removes that carry no count: delta-rs writes none. Those of
+    the version before are read when first needed."""
 
-    def __init__(self, location: str, previous: int) -> None:
-        self._at = (location, previous)
-        self._counts: dict[str, int | None] = {}
-        self._loaded = False
-
-    def add(self, commit: Commit) -> None:
-        self._counts.update((unquote(a["path"]), _physical(a)) for a in commit.adds)
+    def __init__(self, location: str, version: int) -> None:
+        self._version: tuple[str, int] | None = (location, version)
 
     def records(self, action: Action) -> int | None:
         path = unquote(action["path"])
-        if path not in self._counts and not self._loaded:
-            self._loaded = True
-            self._counts = {**self._load(), **self._counts}
-        count = self._counts.get(path)
+        if path not in self and self._version is not None:
+            before, self._version = _counts_of(*self._version), None
+            self.update({**before, **self})
+        count = self.get(path)
         return None if count is None else count - _masked(action)
 
-    def _load(self) -> dict[str, int | None]:
-        from deltalake.exceptions import DeltaError
 
-        try:
-            actions = open_table(*self._at).get_add_actions(flatten=True)
-        except (DeltaError, OSError):
-            return {}
-        paths = (unquote(path) for path in actions.column("path").to_pylist())
-        return dict(zip(paths, actions.column("num_records").to_pylist(), strict=True))
+def _counts_of(location: str, version: int) -> dict[str, int | None]:
+    from deltalake.exceptions import DeltaError
+
+    try:
+        actions = open_table(location, version).get_add_actions(flatten=True)
+    except (DeltaError, OSError):
+        return {}
+    paths = (unquote(path) for path in actions.column("path").to_pylist())
+    return dict(zip(paths, actions.column("num_records").to_pylist(), strict=True))
 
 
-def _rows(commit: Commit, known: _Known) -> int | None:
+def _rows(commit: Commit, counts: _FileCounts) -> int | None:
     adds = [a for a in commit.adds if a.get("dataChange")]
     removes = [r for r in commit.removes if r.get("dataChange")]
     measured = _measured(commit.info)
@@ -77,7 +74,7 @@ def _rows(commit: Commit, known: _Known) -> int | None:
     went = {r["path"]: records(r) for r in removes}
     for action in removes:
         if went[action["path"]] is None:
-            went[action["path"]] = known.records(action)
+            went[action["path"]] = counts.records(action)
     total = 0
     for path in came.keys() | went.keys():
         new, old = came.get(path, 0), went.get(path, 0)

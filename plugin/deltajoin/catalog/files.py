@@ -105,28 +105,21 @@ class LocalFiles(Files):
 
     def write(self, rel: str, content: bytes) -> None:
         path = self._root / rel
-        finished = _write_aside(path, content)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(
+            prefix=f".{path.name}.", suffix=".tmp", dir=path.parent
+        )
         try:
-            os.replace(finished, path)
-        except OSError:
-            finished.unlink(missing_ok=True)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(draft, 0o644)
+            os.replace(draft, path)
+        except BaseException:
+            os.unlink(draft)
             raise
         _sync_folder(path.parent)
-
-
-def _write_aside(path: Path, content: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-    except BaseException:
-        os.unlink(name)
-        raise
-    return Path(name)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -37,14 +37,8 @@ def metadata_at(location: str, version: int) -> InForce | None:
         table = open_table(location, version)
     except (DeltaError, OSError):
         return None
-    metadata, schema = table.metadata(), table.schema().to_json()
-    return InForce(
-        table_id=str(metadata.id),
-        columns=columns_of(schema),
-        identities=identities_of(schema),
-        partition_columns=tuple(metadata.partition_columns),
-        change_feed=feed_is_on(metadata.configuration),
-    )
+    found, schema = table.metadata(), table.schema().to_json()
+    return _in_force(found.id, schema, found.partition_columns, found.configuration)
 
 
 def metadata_over(before: InForce, commits: Sequence[Commit]) -> tuple[InForce, ...]:
@@ -86,10 +80,13 @@ def feed_breaks(old: InForce, new: InForce) -> str | None:
 
 
 def _from_action(action: Mapping[str, Any]) -> InForce:
-    return InForce(
-        table_id=str(action["id"]),
-        columns=columns_of(action["schemaString"]),
-        identities=identities_of(action["schemaString"]),
-        partition_columns=tuple(action.get("partitionColumns") or ()),
-        change_feed=feed_is_on(action.get("configuration") or {}),
-    )
+    partitions, properties = action.get("partitionColumns"), action.get("configuration")
+    return _in_force(action["id"], action["schemaString"], partitions or (), properties or {})
+
+
+def _in_force(
+    table_id: str, schema: str, partitions: Sequence[str], properties: Mapping[str, str]
+) -> InForce:
+    columns, identities = columns_of(schema), identities_of(schema)
+    feed = feed_is_on(properties)
+    return InForce(str(table_id), columns, identities, tuple(partitions), feed)

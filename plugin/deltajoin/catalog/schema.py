@@ -8,12 +8,13 @@ same name and type.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from deltajoin.names import quote
 
 _SPELLING = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -47,12 +48,6 @@ def identities_of(schema_json: str) -> dict[str, str]:
     return {f["name"]: _identity(f) for f in json.loads(schema_json)["fields"]}
 
 
-def schema_hash(columns: Iterable[Column]) -> str:
-    """16 hexadecimal digits over names and types, in order."""
-    text = json.dumps([[c.name, c.type] for c in columns], ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def ddl_type(delta_type: str | Mapping[str, Any]) -> str:
     """Spark DDL text of a Delta type.
 
@@ -60,33 +55,28 @@ def ddl_type(delta_type: str | Mapping[str, Any]) -> str:
         >>> ddl_type({"type": "map", "keyType": "string", "valueType": "long"})
         'map<string,bigint>'
     """
+    return _type(delta_type, _ddl_field)
+
+
+def _type(
+    delta_type: str | Mapping[str, Any], field_text: Callable[[Mapping[str, Any]], str]
+) -> str:
+    """The text of a type, given that of a struct's field."""
     if isinstance(delta_type, str):
         return _SPELLING.get(delta_type, delta_type.replace(" ", ""))
     kind = delta_type["type"]
-    if kind == "array":
-        return f"array<{ddl_type(delta_type['elementType'])}>"
-    if kind == "map":
-        return f"map<{ddl_type(delta_type['keyType'])},{ddl_type(delta_type['valueType'])}>"
-    fields = (f"{_quoted(f['name'])}:{ddl_type(f['type'])}" for f in delta_type["fields"])
-    return f"struct<{','.join(fields)}>"
+    if kind == "struct":
+        return f"struct<{','.join(map(field_text, delta_type['fields']))}>"
+    parts = ("elementType",) if kind == "array" else ("keyType", "valueType")
+    return f"{kind}<{','.join(_type(delta_type[part], field_text) for part in parts)}>"
 
 
-def _quoted(name: str) -> str:
-    return name if _PLAIN_NAME.match(name) else "`" + name.replace("`", "``") + "`"
+def _ddl_field(field: Mapping[str, Any]) -> str:
+    name = field["name"]
+    return f"{name if _PLAIN_NAME.match(name) else quote(name)}:{ddl_type(field['type'])}"
 
 
 def _identity(field: Mapping[str, Any]) -> str:
     physical = (field.get("metadata") or {}).get(_PHYSICAL_NAME, field["name"])
-    return f"{physical}={_type_identity(field['type'])}"
-
-
-def _type_identity(delta_type: str | Mapping[str, Any]) -> str:
-    if isinstance(delta_type, str):
-        return ddl_type(delta_type)
-    kind = delta_type["type"]
-    if kind == "array":
-        return f"array<{_type_identity(delta_type['elementType'])}>"
-    if kind == "map":
-        key, value = delta_type["keyType"], delta_type["valueType"]
-        return f"map<{_type_identity(key)},{_type_identity(value)}>"
-    return f"struct<{','.join(f['name'] + ':' + _identity(f) for f in delta_type['fields'])}>"
+    of_type = _type(field["type"], lambda inner: f"{inner['name']}:{_identity(inner)}")
+    return f"{physical}={of_type}"

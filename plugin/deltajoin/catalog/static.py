@@ -15,30 +15,33 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
-import re
+from typing import TYPE_CHECKING
 
 from deltajoin.catalog.files import normalise
+from deltajoin.catalog.plain import is_pattern
 from deltajoin.catalog.schema import Column, columns_of
-from deltajoin.catalog.table import StaticFiles, TableState, load_table
+from deltajoin.catalog.table import StaticFiles, TableState, in_one_line, load_table
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote
 
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
 FORMATS = ("parquet", "csv")
-_GLOB = re.compile(r"[{}\[\]*?\\]")
 #: What the table id of static files ends with.
 STATIC = " files"
 HASHED_BYTES = 64 * 1024 * 1024
 
 
-def load_source(name: str, place: str) -> TableState:
-    """A source at its newest version: a Delta table, or static files.
+def load_source(name: str, place: str, opened: DeltaTable | None = None) -> TableState:
+    """A source at its newest version: a Delta table, which may be `opened`, or static files.
 
     Raises SOURCE_MISSING, SOURCE_NOT_DELTA, SOURCE_UNREADABLE.
     """
     kind = _format(place)
     location = normalise(place)
     if kind is None or "://" in location or os.path.isdir(os.path.join(location, "_delta_log")):
-        return load_table(name, place)
+        return load_table(name, place, opened=opened)
     folder = os.path.basename(location) == f"*.{kind}"
     location = os.path.dirname(location) if folder else location
     where = f"{name}: {location}"
@@ -50,7 +53,7 @@ def load_source(name: str, place: str) -> TableState:
             where=where,
             remedy="Check the path of this source in the model.",
         )
-    if any(_GLOB.search(path) for path in paths):
+    if any(map(is_pattern, paths)):
         raise _unreadable("a path holds one of {}[]*?\\, which Spark takes for a pattern", where)
     schemas = [_columns(path, kind, where) for path in paths]
     for path, (columns, _) in zip(paths, schemas, strict=True):
@@ -115,8 +118,7 @@ def _columns(path: str, kind: str, where: str) -> tuple[tuple[Column, ...], int 
     try:
         return _parquet_columns(path) if kind == "parquet" else (_csv_columns(path), None)
     except Exception as failure:
-        reason = " ".join(str(failure).split())[:300].rstrip(".")
-        raise _unreadable(f"{os.path.basename(path)}: {reason}", where) from failure
+        raise _unreadable(f"{os.path.basename(path)}: {in_one_line(failure)}", where) from failure
 
 
 def _parquet_columns(path: str) -> tuple[tuple[Column, ...], int]:

@@ -5,8 +5,7 @@ column, or with figures that can't be compared with what is asked, may hold anyt
 every range and tells nothing of shares. Strings are cut by writers, so a bound may be wider than
 the values; times are cut to milliseconds, so an upper bound is read one millisecond wider.
 
-Caller: takes `TableState.log` of a loaded table, or `surviving_files` by location and version.
-Columns are decoded at first use and kept with the object.
+Caller: takes `TableState.log` of a loaded table. Columns are decoded at first use.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from __future__ import annotations
 import math
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 Value = bool | int | float | Decimal | str | date | datetime
@@ -52,13 +50,26 @@ class ColumnStatistics:
     domain: int | None
 
 
+class _InFile(NamedTuple):
+    """What is known of a column in one file: least and greatest value, NULLs, rows."""
+
+    bounds: tuple[Value, Value] | None
+    nulls: int | None
+    rows: int | None
+
+    @property
+    def only_null(self) -> bool:
+        """Whether it holds no value at all."""
+        return self.bounds is None and self.rows is not None and self.nulls == self.rows
+
+
 class FileStatistics:
     """The active files of one table version, from deltalake's flattened add actions."""
 
     def __init__(self, actions: Any) -> None:
         self._actions = actions
         self._names = frozenset(actions.schema.names)
-        self._bounds: dict[str, list[tuple[Value, Value] | None]] = {}
+        self._in_files: dict[str, list[_InFile]] = {}
         self._columns: dict[str, ColumnStatistics] = {}
 
     @property
@@ -69,12 +80,14 @@ class FileStatistics:
     def column(self, name: str) -> ColumnStatistics:
         """What the files together say of a column."""
         if name not in self._columns:
-            known = [bounds for bounds in self._file_bounds(name) if bounds is not None]
-            low = high = None
-            if known and len(known) == self.files - sum(self._only_null(name)):
-                low, high = min(k[0] for k in known), max(k[1] for k in known)
-            nulls = self._null_share(name)
-            self._columns[name] = ColumnStatistics(low, high, nulls, _domain(low, high))
+            found = self._read(name)
+            bounds = [each.bounds for each in found if each.bounds is not None]
+            low = high = share = None
+            if bounds and len(bounds) == sum(not each.only_null for each in found):
+                low, high = min(each[0] for each in bounds), max(each[1] for each in bounds)
+            if all(None not in (each.nulls, each.rows) for each in found) and self._rows():
+                share = min(1.0, sum(each.nulls or 0 for each in found) / self._rows())
+            self._columns[name] = ColumnStatistics(low, high, share, _domain(low, high))
         return self._columns[name]
 
     def surviving(self, name: str, ranges: Iterable[Range]) -> Surviving:
@@ -82,19 +95,26 @@ class FileStatistics:
 
         A file of nothing but nulls meets none.
         """
-        bounds = self._file_bounds(name)
-        sizes = self._pylist("size_bytes")
-        sample = next((b[0] for b in bounds if b is not None), None)
-        merged = _merged(ranges, sample)
-        if sample is None or merged is None:
-            return Surviving(len(bounds), len(bounds), sum(sizes))
-        highs = [_Top() if high is None else high for _, high in merged]
+        found, sizes = self._read(name), self._pylist("size_bytes")
+        sample = next((each.bounds[0] for each in found if each.bounds is not None), None)
+        try:
+            merged = None if sample is None else _merged(ranges, sample)
+        except (TypeError, ValueError):
+            merged = None
+        if merged is None:
+            return Surviving(len(found), len(found), sum(sizes))
+        ends = [high for _, high in merged if high is not None]  # only the last may be open
+
+        def meets(low: Any, high: Any) -> bool:
+            at = bisect_left(ends, low)
+            return at < len(merged) and (merged[at][0] is None or merged[at][0] <= high)
+
         kept = [
             size
-            for at, size, empty in zip(bounds, sizes, self._only_null(name), strict=True)
-            if not empty and (at is None or _meets(merged, highs, at))
+            for each, size in zip(found, sizes, strict=True)
+            if not each.only_null and (each.bounds is None or meets(*each.bounds))
         ]
-        return Surviving(len(kept), len(bounds), sum(kept))
+        return Surviving(len(kept), len(found), sum(kept))
 
     def share(self, name: str, low: Value | None, high: Value | None) -> float | None:
         """Share of the rows within a closed range, values taken as even within each file.
@@ -112,7 +132,7 @@ class FileStatistics:
         if self.files > _WEIGHED_FILES:
             return _overlap(whole.low, whole.high, low, high, 1 / max(1, self._rows()))
         total = weight = 0.0
-        for bounds, rows in zip(self._file_bounds(name), self._pylist("num_records"), strict=True):
+        for bounds, _, rows in self._read(name):
             if bounds is not None and rows:
                 weight += rows
                 total += rows * _overlap(*bounds, low, high, 1 / rows)
@@ -128,17 +148,17 @@ class FileStatistics:
         if kind not in (int, date, datetime) or parts < 2:
             return ()
         points: list[tuple[float, float]] = []
-        for bounds, rows in zip(self._file_bounds(name), self._pylist("num_records"), strict=True):
+        for bounds, _, rows in self._read(name):
             if bounds is None or rows is None:
                 return ()
             low, high = (_position(value, "") for value in bounds)
             step = (high - low) / _POINTS
             points += ((low + step * (n + 0.5), rows / _POINTS) for n in range(_POINTS))
         points.sort()
-        share, seen = sum(rows for _, rows in points) / parts, 0.0
+        share, seen = sum(weight for _, weight in points) / parts, 0.0
         found: list[float] = []
-        for position, rows in points:
-            seen += rows
+        for position, weight in points:
+            seen += weight
             if seen >= share * (len(found) + 1) and len(found) < parts - 1:
                 found.append(position)
         return tuple(sorted({_value(position, kind) for position in found}))
@@ -146,45 +166,25 @@ class FileStatistics:
     def _rows(self) -> int:
         return sum(rows or 0 for rows in self._pylist("num_records"))
 
-    def _file_bounds(self, name: str) -> list[tuple[Value, Value] | None]:
-        if name not in self._bounds:
-            self._bounds[name] = self._read_bounds(name)
-        return self._bounds[name]
-
-    def _read_bounds(self, name: str) -> list[tuple[Value, Value] | None]:
-        if f"partition.{name}" in self._names:
-            values = self._pylist(f"partition.{name}")
-            return [_bounds(value, value) for value in values]
-        if f"min.{name}" in self._names and f"max.{name}" in self._names:
-            lows, highs = self._pylist(f"min.{name}"), self._pylist(f"max.{name}")
-            return [_bounds(low, high) for low, high in zip(lows, highs, strict=True)]
-        return [None] * self.files
-
-    def _only_null(self, name: str) -> list[bool]:
-        """For each file, whether it holds no value of the column at all."""
-        return [
-            bounds is None and rows is not None and nulls == rows
-            for bounds, nulls, rows in zip(
-                self._file_bounds(name), self._nulls(name), self._pylist("num_records"), strict=True
-            )
-        ]
-
-    def _null_share(self, name: str) -> float | None:
-        nulls, rows = self._nulls(name), self._pylist("num_records")
-        if any(n is None for n in nulls) or any(n is None for n in rows) or not sum(rows):
-            return None
-        return float(min(1.0, sum(n or 0 for n in nulls) / sum(rows)))
-
-    def _nulls(self, name: str) -> list[int | None]:
-        if f"partition.{name}" in self._names:
-            pairs = zip(self._pylist(f"partition.{name}"), self._pylist("num_records"), strict=True)
-            return [rows if value is None else 0 for value, rows in pairs]
-        if f"null_count.{name}" in self._names:
-            return self._pylist(f"null_count.{name}")
-        return [None] * self.files
+    def _read(self, name: str) -> list[_InFile]:
+        """What is known of a column in each file."""
+        if name not in self._in_files:
+            rows = self._pylist("num_records")
+            if f"partition.{name}" in self._names:
+                lows = highs = self._pylist(f"partition.{name}")
+                nulls = [n if value is None else 0 for value, n in zip(lows, rows, strict=True)]
+            else:
+                kinds = ("min", "max", "null_count")
+                lows, highs, nulls = (self._pylist(f"{kind}.{name}") for kind in kinds)
+            bounds = map(_bounds, lows, highs)
+            self._in_files[name] = list(map(_InFile, bounds, nulls, rows))
+        return self._in_files[name]
 
     def _pylist(self, column: str) -> list[Any]:
-        """The values of a column of the log; None for a moment that Python has no year for."""
+        """The values of a column of the log; None where it has none, and for a moment that Python
+        has no year for."""
+        if column not in self._names:
+            return [None] * self.files
         values = self._actions.column(column)
         try:
             return list(values.to_pylist())
@@ -197,33 +197,6 @@ def _readable(value: Any) -> Any:
         return value.as_py()
     except (ValueError, OverflowError):
         return None
-
-
-def surviving_files(
-    location: str, version: int, column: str, ranges: Iterable[Range], table_id: str = ""
-) -> Surviving:
-    """How many files of a table version may hold values of the ranges; read once per version.
-
-    `table_id` keeps a table apart from another that once stood in its place.
-    """
-    return _file_statistics(location, version, table_id).surviving(column, ranges)
-
-
-@lru_cache(maxsize=64)
-def _file_statistics(location: str, version: int, table_id: str) -> FileStatistics:
-    from deltajoin.catalog.table import open_table
-
-    return FileStatistics(open_table(location, version).get_add_actions(flatten=True))
-
-
-class _Top:
-    """Above every value."""
-
-    def __lt__(self, other: object) -> bool:
-        return False
-
-    def __gt__(self, other: object) -> bool:
-        return True
 
 
 def _bounds(low: Any, high: Any) -> tuple[Value, Value] | None:
@@ -266,29 +239,17 @@ def _time(value: Value, with_time: bool) -> date:
     return datetime(value.year, value.month, value.day) if with_time else value
 
 
-def _merged(ranges: Iterable[Range], sample: Value | None) -> list[tuple[Any, Any]] | None:
-    """Ranges of the sample's type, ascending and apart; None when one can't be compared."""
-    if sample is None:
-        return None
-    try:
-        found = [(_like(low, sample), _like(high, sample)) for low, high in ranges]
-        opened = [(low, high) for low, high in found if low is None]
-        closed = sorted((r for r in found if r[0] is not None), key=lambda r: r[0])
-        merged: list[tuple[Any, Any]] = []
-        for low, high in (*opened, *closed):
-            if merged and (low is None or merged[-1][1] is None or low <= merged[-1][1]):
-                last = merged[-1]
-                merged[-1] = (last[0], None if None in (last[1], high) else max(last[1], high))
-            else:
-                merged.append((low, high))
-    except (TypeError, ValueError):
-        return None
+def _merged(ranges: Iterable[Range], sample: Value) -> list[tuple[Any, Any]]:
+    """Ranges of the sample's type, ascending and apart; ValueError or TypeError if one is none."""
+    found = [(_like(low, sample), _like(high, sample)) for low, high in ranges]
+    merged: list[tuple[Any, Any]] = []
+    for low, high in sorted(found, key=lambda each: (each[0] is not None, each[0])):
+        start, end = merged[-1] if merged else (low, None)
+        if merged and (low is None or end is None or low <= end):
+            merged[-1] = (start, None if None in (end, high) else max(end, high))
+        else:
+            merged.append((low, high))
     return merged
-
-
-def _meets(ranges: Sequence[tuple[Any, Any]], highs: list[Any], at: tuple[Value, Value]) -> bool:
-    first = bisect_left(highs, at[0])
-    return first < len(ranges) and (ranges[first][0] is None or ranges[first][0] <= at[1])
 
 
 def _domain(low: Value | None, high: Value | None) -> int | None:

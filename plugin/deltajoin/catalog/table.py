@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise, open_files
 from deltajoin.catalog.plain import mapping, small_files_of
-from deltajoin.catalog.schema import Column, columns_of, schema_hash
+from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.errors import DeltaJoinError
 from deltajoin.storage import options_of
@@ -59,11 +59,6 @@ class TableState:
     static: StaticFiles | None = None
     small: tuple[str, ...] = ()
 
-    @property
-    def schema_hash(self) -> str:
-        """16 hexadecimal digits over column names and types, in order."""
-        return schema_hash(self.columns)
-
 
 @dataclass(frozen=True)
 class Consumed:
@@ -74,8 +69,10 @@ class Consumed:
     columns: tuple[Column, ...]
 
 
-def load_table(name: str, location: str, version: int | None = None) -> TableState:
-    """A source table at a version, by default the newest.
+def load_table(
+    name: str, location: str, version: int | None = None, opened: DeltaTable | None = None
+) -> TableState:
+    """A source table at a version, by default the newest, or as it was `opened`.
 
     `name` is the source's name in the model; errors point at it. Raises SOURCE_MISSING,
     SOURCE_NOT_DELTA, SOURCE_UNREADABLE, and FRONTIER_LOST when the given version is not there.
@@ -84,7 +81,7 @@ def load_table(name: str, location: str, version: int | None = None) -> TableSta
     where = f"{name}: {location}"
     _look_before_opening(location, where)
     try:
-        table = open_table(location, version)
+        table = open_table(location, version) if opened is None else opened
         metadata = table.metadata()
         columns = columns_of(table.schema().to_json())
         actions = table.get_add_actions(flatten=True)
@@ -92,9 +89,10 @@ def load_table(name: str, location: str, version: int | None = None) -> TableSta
         small = small_files_of(table, location, actions)
     except Exception as failure:
         if version is not None:
-            raise _lost(failure, version, where) from failure
+            cause = in_one_line(failure)
+            raise _refused("FRONTIER_LOST", where, cause, version) from failure
         raise _refusal(failure, where) from failure
-    properties = _properties(metadata.configuration)
+    properties = properties_of(metadata.configuration)
     return TableState(
         name=name,
         location=location,
@@ -104,9 +102,9 @@ def load_table(name: str, location: str, version: int | None = None) -> TableSta
         rows=rows,
         bytes=size,
         files=files,
-        change_feed=feed_is_on(properties),
+        change_feed=feed_is_on(metadata.configuration),
         column_mapping=mapping(table),
-        properties=tuple(sorted(properties.items())),
+        properties=properties,
         log=FileStatistics(actions),
         small=small,
     )
@@ -117,12 +115,6 @@ def open_table(location: str, version: int | None = None) -> DeltaTable:
     from deltalake import DeltaTable
 
     return DeltaTable(location, version=version, storage_options=options_of(location))
-
-
-def newest_version(location: str) -> tuple[str, int]:
-    """The id of a table, and its newest version."""
-    table = open_table(normalise(location))
-    return str(table.metadata().id), table.version()
 
 
 def small_files(location: str, version: int) -> tuple[str, ...]:
@@ -136,13 +128,14 @@ def small_files(location: str, version: int) -> tuple[str, ...]:
         return ()
 
 
-def feed_is_on(properties: Mapping[str, str]) -> bool:
+def feed_is_on(properties: Mapping[str, str | None]) -> bool:
     """Whether a table with these properties records its changes."""
-    return str(properties.get(FEED_PROPERTY, "false")).lower() == "true"
+    return str(properties.get(FEED_PROPERTY)).lower() == "true"
 
 
-def _properties(configuration: Mapping[str, str | None]) -> dict[str, str]:
-    return {key: value for key, value in configuration.items() if value is not None}
+def properties_of(configuration: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
+    """A table's properties, by name."""
+    return tuple(sorted((key, value) for key, value in configuration.items() if value is not None))
 
 
 def table_size(
@@ -177,11 +170,9 @@ def _masked_rows(table: DeltaTable, location: str) -> int:
 def _look_before_opening(location: str, where: str) -> None:
     if "://" in location or os.path.isdir(os.path.join(location, "_delta_log")):
         return
-    if os.path.isdir(location) and os.listdir(location):
-        raise _not_delta(where)
-    if os.path.isfile(location):
-        raise _not_delta(where)
-    raise _missing(where)
+    if os.path.isfile(location) or (os.path.isdir(location) and os.listdir(location)):
+        raise _refused("SOURCE_NOT_DELTA", where)
+    raise _refused("SOURCE_MISSING", where)
 
 
 def in_one_line(failure: Exception) -> str:
@@ -193,37 +184,31 @@ def _refusal(failure: Exception, where: str) -> DeltaJoinError:
     from deltalake.exceptions import TableNotFoundError
 
     if isinstance(failure, TableNotFoundError):
-        return _missing(where) if "://" in where else _not_delta(where)
-    return DeltaJoinError(
-        "SOURCE_UNREADABLE",
-        f"the Delta log cannot be read: {in_one_line(failure)}",
-        where=where,
-        remedy="Repair the table, or drop the table feature that deltalake does not know.",
-    )
+        return _refused("SOURCE_MISSING" if "://" in where else "SOURCE_NOT_DELTA", where)
+    return _refused("SOURCE_UNREADABLE", where, in_one_line(failure))
 
 
-def _lost(failure: Exception, version: int, where: str) -> DeltaJoinError:
-    return DeltaJoinError(
-        "FRONTIER_LOST",
-        f"version {version}, which the frontier names, cannot be read: {in_one_line(failure)}",
-        where=where,
-        remedy="Freeze a new frontier: start the whole run again.",
-    )
+def _refused(code: str, where: str, cause: str = "", version: int | None = None) -> DeltaJoinError:
+    message, remedy = _REFUSALS[code]
+    message = message.format(cause=cause, version=version)
+    return DeltaJoinError(code, message, where=where, remedy=remedy)
 
 
-def _missing(where: str) -> DeltaJoinError:
-    return DeltaJoinError(
-        "SOURCE_MISSING",
+_REFUSALS = {
+    "SOURCE_UNREADABLE": (
+        "the Delta log cannot be read: {cause}",
+        "Repair the table, or drop the table feature that deltalake does not know.",
+    ),
+    "FRONTIER_LOST": (
+        "version {version}, which the frontier names, cannot be read: {cause}",
+        "Freeze a new frontier: start the whole run again.",
+    ),
+    "SOURCE_MISSING": (
         "there is no table at this location",
-        where=where,
-        remedy="Check the path of this source in the model, or create the table first.",
-    )
-
-
-def _not_delta(where: str) -> DeltaJoinError:
-    return DeltaJoinError(
-        "SOURCE_NOT_DELTA",
+        "Check the path of this source in the model, or create the table first.",
+    ),
+    "SOURCE_NOT_DELTA": (
         "the location holds files but no Delta log",
-        where=where,
-        remedy="Convert it with CONVERT TO DELTA, or point the source at a Delta table.",
-    )
+        "Convert it with CONVERT TO DELTA, or point the source at a Delta table.",
+    ),
+}

@@ -2,9 +2,8 @@
 
 Rule: the truth about epochs is the target's commits, newest first, as far back as the log has
 files, each read when it is asked for. Spark and delta-rs both keep a writer's text under
-`commitInfo.userMetadata` (delta-rs: a
-custom key of that name). A folder that holds only the ledger is no target yet: a plan is frozen
-there before the first commit.
+`commitInfo.userMetadata` (delta-rs: a custom key of that name). A folder that holds only the ledger
+is no target yet: a plan is frozen there before the first commit.
 """
 
 from __future__ import annotations
@@ -19,9 +18,12 @@ from typing import Any
 from deltajoin.catalog.files import Files, normalise, open_files
 from deltajoin.catalog.log import Commit, commit_versions, read_commit
 from deltajoin.catalog.schema import Column, columns_of
-from deltajoin.catalog.store import FOLDER
-from deltajoin.catalog.table import in_one_line, open_table, table_size
+from deltajoin.catalog.table import in_one_line, open_table, properties_of, table_size
 from deltajoin.errors import DeltaJoinError
+
+#: The ledger's folder in that of the target. Reads, DataFrame writes and VACUUM of Spark and of
+#: delta-rs pass it by for its underscore; only Spark's plain CREATE TABLE refuses such a folder.
+LEDGER = "_deltajoin"
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,12 @@ def load_target(location: str) -> TargetState | None:
         return None
     except Exception as failure:
         raise _unreadable(location, failure) from failure
-    properties = {k: v for k, v in metadata.configuration.items() if v is not None}
     return TargetState(
         location=location,
         table_id=str(metadata.id),
         version=table.version(),
         columns=columns,
-        properties=tuple(sorted(properties.items())),
+        properties=properties_of(metadata.configuration),
         commits=Commits(_commits(open_files(location), location, table.version())),
         partition_by=tuple(metadata.partition_columns),
         _opened=table,
@@ -112,7 +113,7 @@ def _has_log(location: str) -> bool:
         return True
     if not os.path.lexists(location):
         return False
-    if os.path.isdir(location) and set(os.listdir(location)) <= {FOLDER}:
+    if os.path.isdir(location) and set(os.listdir(location)) <= {LEDGER}:
         return False
     raise DeltaJoinError(
         "TARGET_NOT_DELTA",

@@ -13,8 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["archive_at_exit", "archive_option", "class_archive"]
-
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 

@@ -104,14 +104,14 @@ def _read(spark: SparkSession, location: str, versions: range) -> list[Commit]:
             functions.expr("get_json_object(value, '$.commitInfo')").alias("info"),
             functions.expr(_CHANGES).alias("changes"),
         )
-        told = lines.where("info IS NOT NULL OR changes").collect()
+        rows = lines.where("info IS NOT NULL OR changes").collect()
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return []
         raise
     infos: dict[int, dict[str, Any]] = {version: {} for version in versions}
     changing = set()
-    for row in told:
+    for row in rows:
         version = int(row["file"].removesuffix(".json"))
         if row["info"] is not None:
             infos[version] = json.loads(row["info"])

@@ -21,12 +21,14 @@ _OPERATIONS = {"insert": "inserted", "update": "updated", "delete": "deleted"}
 BY_WEIGHT = ("bag", "plain")
 
 
+def columns_of(rows: DataFrame) -> list[tuple[str, str]]:
+    """Names and types of columns."""
+    return [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
+
+
 def why_overwrite(rows: DataFrame, stored: DataFrame) -> str:
     """Why the rows of the query can't be compared with the stored ones; empty where they can."""
-    new, old = (
-        [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
-        for frame in (rows, stored)
-    )
+    new, old = columns_of(rows), columns_of(stored)
     if new != old:
         return "the query's columns or their types are not those of the target"
     collated = [name for name, kind in new if " collate " in kind]
@@ -42,7 +44,7 @@ def find_difference(
     rebuilt.watch(rows).createOrReplaceTempView("rebuilt")
     read_stored(spark, target).createOrReplaceTempView("target_rows")
     found = materialised(spark, "to_write", fold, counted_columns(target["kind"]))
-    return counts_of(found), (rebuilt.read() or rebuilt.over(rows))["rows"]
+    return counts_of(found), rebuilt.figures(rows)["rows"]
 
 
 def counted_columns(kind: str) -> dict[str, str]:

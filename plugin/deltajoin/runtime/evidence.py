@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import COUNT, SHOWN, quote
+from deltajoin.runtime.difference import columns_of
 from deltajoin.runtime.failures import translate
 
 if TYPE_CHECKING:
@@ -41,44 +42,43 @@ class Proof:
     warnings: list[str]
 
 
-@dataclass(frozen=True)
-class Circumstances:
-    """What decides how far a comparison goes: sources small enough to compare rows, and whether a
-    failure is final. (Interpreted, Spark may fail where it would not when it compiles.)"""
-
-    few: bool
-    final: bool
-
-
 def hold_against(
-    spark: SparkSession,
-    program: dict[str, Any],
-    target: dict[str, Any],
-    now: Circumstances,
+    spark: SparkSession, program: dict[str, Any], target: dict[str, Any], few: bool, final: bool
 ) -> Proof:
-    """Compare our form of a query with its text."""
+    """Compare our form of a query with its text.
+
+    Args:
+        few: the sources are small enough to compare rows.
+        final: a failure is one of the query. Interpreted, Spark may fail where it would not when it
+            compiles.
+    """
     evidence = program["evidence"]
     written = spark.sql(evidence["text"])
-    columns = _columns(written)
+    columns = columns_of(written)
     try:
         rows = spark.sql(program["full"])
-        differs = _other_columns(_columns(rows), columns, target)
+        differs = _other_columns(columns_of(rows), columns, target)
     except Exception as error:
         differs = f"our form of it fails: {translate(error, '').message}"
     report: dict[str, Any] = {"compared": "columns"}
-    if not differs and evidence["rows"] and not now.few:
+    if not differs and evidence["rows"] and not few:
         report["because"] = "the sources have more rows than spark.deltajoin.compareRows"
     elif not differs and evidence["rows"]:
         from pyspark import StorageLevel
 
         rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-        sides = _sides(rows, written, columns, evidence["rounded"], target)
+        often = quote(COUNT) if target["kind"] == "bag" else "1L"
+        shown = rows.where(quote(SHOWN)) if SHOWN in target.get("hidden", ()) else rows
+        sides = tuple(
+            _figures(side, columns, evidence["rounded"], weight)
+            for side, weight in ((shown, often), (written, "1L"))
+        )
         count = 0
         try:
             count, differs = _compare_rows(sides, columns)
         except Exception as error:
             rows.unpersist()
-            differs = _failure_of_ours(error, sides[1], now)
+            differs = _failure_of_ours(error, sides[1], final)
         if differs:
             rows.unpersist()
         report = {"compared": "columns and rows", "rows": count}
@@ -106,10 +106,6 @@ def by_own_text(target: dict[str, Any], mode: str, proof: Proof) -> dict[str, An
     return {**target, "kind": "plain", "key": [], "hidden": [], "columns": columns}
 
 
-def _columns(rows: DataFrame) -> list[tuple[str, str]]:
-    return [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
-
-
 def _other_columns(
     ours: list[tuple[str, str]], written: list[tuple[str, str]], target: dict[str, Any]
 ) -> str:
@@ -128,22 +124,7 @@ def _other_columns(
     return ("in our form of it " + "; ".join(found))[:300] if found else ""
 
 
-def _sides(
-    ours: DataFrame,
-    written: DataFrame,
-    columns: list[tuple[str, str]],
-    rounded: bool,
-    target: dict[str, Any],
-) -> tuple[DataFrame, DataFrame]:
-    """The figures of our rows that a user sees, and of the text's."""
-    weight = quote(COUNT) if target["kind"] == "bag" else "1L"
-    shown = ours.where(quote(SHOWN)) if SHOWN in target.get("hidden", ()) else ours
-    return _figures(shown, columns, rounded, weight), _figures(written, columns, rounded, "1L")
-
-
-def _compare_rows(
-    sides: tuple[DataFrame, DataFrame], columns: list[tuple[str, str]]
-) -> tuple[int, str]:
+def _compare_rows(sides: tuple[DataFrame, ...], columns: list[tuple[str, str]]) -> tuple[int, str]:
     """Rows of the text, and how ours differ; "" where they don't."""
     from pyspark.sql.functions import lit
 
@@ -160,10 +141,10 @@ def _compare_rows(
     return count, f"our form of it has other values of {', '.join(names)}" if off else ""
 
 
-def _failure_of_ours(error: Exception, written: DataFrame, now: Circumstances) -> str:
+def _failure_of_ours(error: Exception, written: DataFrame, final: bool) -> str:
     """What failed, if it is not the user's own text that fails, and no want of memory."""
     failure = translate(error, "")
-    if not now.final or failure.code == "BROADCAST_TOO_LARGE":
+    if not final or failure.code == "BROADCAST_TOO_LARGE":
         raise error
     written.collect()
     return f"our form of it fails: {failure.message}"

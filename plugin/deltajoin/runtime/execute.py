@@ -14,7 +14,6 @@ Caller: gives a job (`emit.job.describe_job`) and a session; gets the record of 
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -26,7 +25,7 @@ from deltajoin.runtime import target as targets
 from deltajoin.runtime.commits import commits_since, last_commit, overtaken, refuse_changed
 from deltajoin.runtime.derived import derive
 from deltajoin.runtime.difference import counted_columns, counts_of, find_difference, why_overwrite
-from deltajoin.runtime.evidence import Circumstances, Proof, by_own_text, hold_against
+from deltajoin.runtime.evidence import Proof, by_own_text, hold_against
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.narrowing import Narrowing
@@ -45,6 +44,7 @@ from deltajoin.runtime.read import (
     open_scans,
     open_statements,
 )
+from deltajoin.runtime.record import record_of, surprises
 from deltajoin.runtime.settings import check_reading, drift, read_settings
 from deltajoin.runtime.shadow import compare, nothing_to_write
 from deltajoin.runtime.stopwatch import Stopwatch
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 OnStep = Callable[[str, dict[str, Any]], None]
 #: How often a commit is tried that OPTIMIZE or the like has come before.
 _TRIES = 3
-#: Of a target, what the record holds where there is some.
-_SELDOM = ("follows", "hidden", "layout")
 
 
 def execute(
@@ -78,8 +76,7 @@ def execute(
             SOURCE_FILES_MISSING, SPARK_ANALYSIS, SPARK_FAILED. Nothing is committed then, but where
             the target was changed in the very moment of the write; its next plan knows that.
     """
-    told = on_step or (lambda name, info: None)
-    run = _Run(spark, job, told, watch or Stopwatch())
+    run = _Run(spark, job, on_step or (lambda name, info: None), watch or Stopwatch())
     try:
         return run.execute()
     finally:
@@ -95,20 +92,18 @@ class _Run:
         self.program: dict[str, Any] = job["program"]
         self.target: dict[str, Any] = dict(self.plan["target"])
         self.on_step = on_step
-        self.started = time.time()
+        self.started_at = datetime.now(UTC).isoformat()
         self.run_id = uuid.uuid4().hex
         #: The versions of the target that this run stands on, and that it wrote.
         self.previous: int = self.target.get("version", -1)
         self.committed: int | None = None
         self.caller = spark
-        self.shadow: dict[str, Any] | None = None
-        self.written: dict[str, str] = {}
-        self.rebuilt_rows: int | None = None
         self.interpreted = False
         self.proof: Proof | None = None
         self.warnings: list[str] = []
         self.derived: dict[str, dict[str, Any]] = {}
-        self.sketches: dict[str, dict[str, Any]] = self.plan.get("sketches", {})
+        #: What the record says besides: sketches, how a rebuild was written, a comparison.
+        self.noted: dict[str, Any] = {"sketches": self.plan.get("sketches")}
         check_reading(spark, self.program.get("syntax", {}))
         parsed = self.plan["graph"] is not None
         self.spark = own_session(spark, self.plan["settings"], parsed)
@@ -116,6 +111,8 @@ class _Run:
 
     def execute(self) -> dict[str, Any]:
         try:
+            if self.target["exists"]:
+                targets.alter(self.spark, self.target)
             self._write()
             targets.show(self.spark, self.target, self.plan["strategy"] == "full")
         finally:
@@ -132,8 +129,6 @@ class _Run:
 
     def _write(self) -> None:
         """Commit the epoch; once more without broadcasts if the driver had no room for one."""
-        if self.target["exists"]:
-            targets.alter(self.spark, self.target)
         try:
             self._write_as_planned()
         except DeltaJoinError as error:
@@ -172,7 +167,7 @@ class _Run:
         self.watch.begin("query", f"of {self.plan['model']}: {self.plan['reason']}")
         open_scans(self.spark, self.program["scans"])
         self._check_keys()
-        self.sketches = self._counted()
+        self.noted["sketches"] = self._distinct_values()
         rows = targets.without_char(self._queried())
         if not self.target["columns"]:
             self.target["columns"] = list(rows.columns)
@@ -180,7 +175,7 @@ class _Run:
             self._create(rows)
         if self._is_by_difference(rows):
             with explained("comparison with the target"):
-                counts, self.rebuilt_rows = find_difference(
+                counts, self.noted["rebuilt_rows"] = find_difference(
                     self.spark, self.program["fold"], self.target, rows
                 )
             self.on_step("changes_materialised", {})
@@ -204,7 +199,7 @@ class _Run:
             if self.target["kind"] != self.plan["target"]["kind"]:
                 because = "its rows are those of the query's own text"
             rebuild = {"written": "overwrite" if because else "difference", "because": because}
-        self.written = {"written": rebuild["written"], "written_because": rebuild["because"]}
+        self.noted |= {"written": rebuild["written"], "written_because": rebuild["because"]}
         return bool(rebuild["written"] == "difference")
 
     def _queried(self) -> DataFrame:
@@ -216,8 +211,8 @@ class _Run:
                 return rows
             self._release_proof()  # of a try before
             few = may_compare_rows(self.caller, self.plan["frontier"])
-            now = Circumstances(few, not self.interpreted)
-            self.proof = hold_against(self.spark, self.program, self.target, now)
+            final = not self.interpreted
+            self.proof = hold_against(self.spark, self.program, self.target, few, final)
         if "differs" in self.proof.report:
             self.target = by_own_text(self.target, self.plan["mode"], self.proof)
         return self.proof.rows
@@ -244,7 +239,7 @@ class _Run:
                 remedy="Remove the duplicates, correct the key, or declare no key.",
             )
 
-    def _counted(self) -> dict[str, dict[str, Any]]:
+    def _distinct_values(self) -> dict[str, dict[str, Any]]:
         """About how many distinct values each column has that joins and filters speak of."""
         if self.program.get("sketch") is None:
             return {}
@@ -255,22 +250,26 @@ class _Run:
     # incremental ------------------------------------------------------------------------------
 
     def _merge(self) -> None:
-        self.watch.begin("changes", _changes_told(self.program["feeds"]))
+        feeds = self.program["feeds"]
+        versions = ", ".join(f"{f['source']} {f['first']}..{f['last']}" for f in feeds)
+        self.watch.begin("changes", f"of {versions}")
         self.narrowing = Narrowing(self.spark, self.program.get("narrowed", []))
         open_scans(self.spark, self.program["scans"])
         if self.program["touched"]:
             stored = targets.read_stored(self.spark, self.target)
             stored.createOrReplaceTempView("target_stored")
-        change_rows = materialise_changes(self.spark, self.program["feeds"])
+        change_rows = materialise_changes(self.spark, feeds)
         self.narrowing.hold(change_rows)
         self.derived = derive(
             self.spark, self.program.get("derived", []), change_rows, self.narrowing.hold
         )
         self.on_step("changes_materialised", {"rows": change_rows})
-        self.watch.begin("lookups", _paths_told(self.plan["paths"], change_rows))
+        paths = "; ".join(path["text"] for path in self.plan["paths"])
+        self.watch.begin("lookups", f"{paths} of {sum(change_rows.values()):,} changed rows")
         with explained("lookup paths"):
-            paths, shared = self.program["paths"], self.program["shared"]
-            lookups = start_lookups(self.spark, paths, shared, change_rows)
+            lookups = start_lookups(
+                self.spark, self.program["paths"], self.program["shared"], change_rows
+            )
             counts = self._fold(lookups)
         self._compare()
         self._commit_merge(counts, lookups)
@@ -285,13 +284,12 @@ class _Run:
         """Commit the epoch by one statement; once more where only maintenance came between."""
         place, epoch = self.target["place"], self.plan["epoch"]
         self.on_step("before_merge", {"rows": counts})
-        told = f"of {sum(counts.values()):,} rows into {place}" if counts else f"of {place}"
+        rows = f"of {sum(counts.values()):,} rows into {place}" if counts else f"of {place}"
         for left in reversed(range(_TRIES)):
             self._check_target(replaced=not counts and self.plan["mode"] == "full")
-            marks = commit_marks(
-                self.spark, _app(self.plan), epoch, self._metadata(counts, lookups)
-            )
-            self.watch.begin("write", told)
+            record = metadata_of(self._record(counts, lookups))
+            marks = commit_marks(self.spark, f"deltajoin:{self.plan['model']}", epoch, record)
+            self.watch.begin("write", rows)
             try:
                 with explained(f"write of {place}"), marks:
                     write()
@@ -314,113 +312,60 @@ class _Run:
         if shadow is not None:
             self.watch.begin("comparison", "with the whole query")
             floats = self.plan["shadow"]["floats"]
-            self.shadow = compare(self.spark, shadow, self.target, floats)
-            self.on_step("compared", {"rows": self.shadow["rows"]})
+            self.noted["shadow"] = compare(self.spark, shadow, self.target, floats)
+            self.on_step("compared", {"rows": self.noted["shadow"]["rows"]})
 
     def _fold(self, lookups: Lookups) -> dict[str, int]:
         rows = lookups.union()
-        if rows is None:
-            return self._nothing()
+        if rows is None:  # no path is live: the epoch is committed without a row
+            nothing_to_write(self.spark, self.target)
+            return counts_of({})
         rows.createOrReplaceTempView("path_rows")
-        if self.program["touched"]:
-            self._regroup()
+        if self.program["touched"]:  # the groups, their rows in the target and where they are read
+            touched = materialised(self.spark, "touched", self.program["touched"])
+            self.narrowing.hold({"touched": touched["rows"]})
+            open_statements(self.spark, self.program["regroup"])
         counted = counted_columns(self.target["kind"])
         return counts_of(materialised(self.spark, "to_write", self.program["fold"], counted))
 
-    def _regroup(self) -> None:
-        """Put up the touched groups, their rows in the target, and theirs where they are read."""
-        touched = materialised(self.spark, "touched", self.program["touched"])
-        self.narrowing.hold({"touched": touched["rows"]})
-        open_statements(self.spark, self.program["regroup"])
-
-    def _nothing(self) -> dict[str, int]:
-        """No path is live: the epoch is committed without a row."""
-        nothing_to_write(self.spark, self.target)
-        return counts_of({})
-
     # the record, and what the history says ----------------------------------------------------
 
-    def _metadata(self, counts: dict[str, int], lookups: Lookups | None) -> str:
-        plan = self.plan
-        reports: list[dict[str, Any] | None] = []
-        if lookups is not None:
-            reports += [run.report() for run in lookups.runs]
-        reports += [None] * (len(plan["paths"]) - len(reports))
-        paths = [_path_record(*pair) for pair in zip(plan["paths"], reports, strict=True)]
-        record = {
-            "format": plan["format"],
-            "rules": plan["rules"],
-            "model": plan["model"],
-            "target": self.target["place"],
+    def _record(self, counts: dict[str, int], lookups: Lookups | None) -> dict[str, Any]:
+        plan, settings = self.plan, self.plan["settings"]
+        reports = [run.report() for run in lookups.runs] if lookups else []
+        record = record_of(plan, self.target, reports, self.derived)
+        warnings = [*plan["warnings"], *self.warnings, *surprises(record["paths"])]
+        warnings += drift(self.caller, settings)
+        evidence = {"differs": plan["differs"]} if plan.get("differs") else None
+        if self.proof is not None:
+            evidence = self.proof.report
+            warnings += self.proof.warnings
+        found = {
+            **self.noted,
+            "narrowed": self.narrowing.used,
+            "stamps": self._stamps(),
+            "evidence": evidence,
+        }
+        return record | {
             "target_previous": self.previous,
-            "epoch": plan["epoch"],
-            "strategy": plan["strategy"],
-            "reason": plan["reason"],
-            "detail": plan["detail"],
-            "mode": plan["mode"],
-            "plan_hash": plan["plan_hash"],
-            "fingerprint": plan["fingerprint"],
-            "model_hash": plan["model_hash"],
-            "frontier": plan["frontier"],
-            "paths": paths,
-            "order": _order_record(plan),
-            "kind": self.target["kind"],
-            "key": self.target["key"],
             "columns": targets.visible(self.target),
             "rows": counts,
-            "settings": plan["settings"] or read_settings(self.spark),
-            "warnings": [
-                *plan["warnings"],
-                *self.warnings,
-                *_surprises(paths),
-                *drift(self.caller, plan["settings"]),
-            ],
+            "settings": settings or read_settings(self.spark),
+            "warnings": warnings,
             "run_id": self.run_id,
-            "started_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
+            "started_at": self.started_at,
             "phases": self.watch.phases,
             "seconds": self.watch.seconds,
+            **{name: value for name, value in found.items() if value or value == 0},
         }
-        record |= {name: value for name, value in self.written.items() if value}
-        if self.rebuilt_rows is not None:
-            record["rebuilt_rows"] = self.rebuilt_rows
-        if plan.get("derived"):
-            record["derived"] = [self._derived_record(one) for one in plan["derived"]]
-        if self.sketches:
-            record["sketches"] = self.sketches
-        if plan.get("predicted"):
-            record["predicted"] = plan["predicted"]
-        record |= {name: found for name in _SELDOM if (found := self.target.get(name))}
-        if self.shadow is not None:
-            record["shadow"] = self.shadow
-        if self.narrowing.used:
-            record["narrowed"] = self.narrowing.used
-        record |= self._clock()
-        if self.proof is not None:
-            record["evidence"] = self.proof.report
-            record["warnings"] += self.proof.warnings
-        elif plan.get("differs"):
-            record["evidence"] = {"differs": plan["differs"]}
-        return metadata_of(record)
 
-    def _clock(self) -> dict[str, Any]:
-        """The clock of the epoch, and the stamps of the rows that it writes."""
-        found = {"clock": self.plan["clock"]} if "clock" in self.plan else {}
+    def _stamps(self) -> dict[str, Any]:
+        """The stamps of the rows that the epoch writes."""
         if self.program.get("stamps") is None:
-            return found
+            return {}
         with explained(f"stamps of {self.plan['model']}"):
             (row,) = self.spark.sql(self.program["stamps"]).collect()
-        return {**found, "stamps": row.asDict()}
-
-    def _derived_record(self, derived: dict[str, Any]) -> dict[str, Any]:
-        found = self.derived.get(derived["source"], {})
-        reports = found.get("reports") or [None] * len(derived["paths"])
-        pairs = zip(derived["paths"], reports, strict=True)
-        return {
-            "source": derived["source"],
-            "touched": found.get("touched"),
-            "change_rows": found.get("change_rows"),
-            "paths": [_path_record(*pair) for pair in pairs],
-        }
+        return dict(row.asDict())
 
     def _check_target(self, replaced: bool) -> None:
         """Refuse to write where someone has changed the target's rows since the plan; an overwrite
@@ -450,45 +395,3 @@ class _Run:
             where=place,
             remedy="Run again.",
         )
-
-
-def _app(plan: dict[str, Any]) -> str:
-    return f"deltajoin:{plan['model']}"
-
-
-def _changes_told(feeds: list[dict[str, Any]]) -> str:
-    return "of " + ", ".join(f"{f['source']} {f['first']}..{f['last']}" for f in feeds)
-
-
-def _paths_told(paths: list[dict[str, Any]], rows: dict[str, int]) -> str:
-    """The paths of a run, each with the rows of its change."""
-    return "; ".join(path["text"] for path in paths) + f" of {sum(rows.values()):,} changed rows"
-
-
-def _order_record(plan: dict[str, Any]) -> dict[str, Any] | None:
-    """The order of the whole query where costs chose it, and the rows of its tables then."""
-    full = plan["full_query"]
-    if full is None or full["method"] in ("forced", "written"):
-        return None
-    rows = {source: at["rows"] for source, at in plan["frontier"].items()}
-    return {"nesting": full["order"], "rows": full.get("rows_when_chosen", rows)}
-
-
-def _path_record(path: dict[str, Any], report: dict[str, Any] | None) -> dict[str, Any]:
-    out = report["lookup_rows"] if report else {}
-    return {
-        **path,
-        "change_rows": report["change_rows"] if report else None,
-        "rows_out": report["rows_out"] if report else None,
-        "steps": [{**step, "rows_out": out.get(step["relation"])} for step in path["steps"]],
-    }
-
-
-def _surprises(paths: list[dict[str, Any]]) -> list[str]:
-    """A path that a declared reference says is empty and that had rows all the same."""
-    return [
-        f"the path of {path['driver']} gave {path['rows_out']} rows, but {path['expected_empty']}: "
-        "the reference did not hold; the target is right all the same"
-        for path in paths
-        if path["expected_empty"] and path["rows_out"]
-    ]

@@ -13,26 +13,6 @@ from contextlib import contextmanager
 
 from deltajoin.errors import DeltaJoinError
 
-_OURS = {
-    "KEY_VIOLATED": (
-        "a declared key is not unique: two rows of the result have the same key",
-        "Find the duplicates in the changed sources, correct the key, or declare no keys.",
-    ),
-    "TARGET_DRIFT": (
-        "the target does not hold the rows that the last epoch left",
-        "Something else wrote to it; run once with mode full.",
-    ),
-}
-_CONCURRENT = re.compile(
-    r"DELTA_CONCURRENT|Concurrent\w+Exception|DELTA_METADATA_CHANGED|"
-    r"MetadataChangedException|ProtocolChangedException|"
-    r"DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"
-)
-#: What Spark says where a side of a join that it broadcasts is too large for the driver.
-_BROADCAST = re.compile(
-    r"Not enough memory to build and broadcast|Cannot broadcast the table|"
-    r"Could not execute broadcast in|MAX_BROADCAST_TABLE|spark\.driver\.maxResultSize"
-)
 _JAVA = "An error occurred while calling"
 _KIND = re.compile(r"^(?:Caused by)?: ([\w.$]+)(?:: (.*))?$", re.MULTILINE)
 _NAMED = re.compile(r"\[[A-Z][A-Z0-9_.]+\]")
@@ -44,31 +24,49 @@ _NAME = re.compile(
     r"\[SCALAR_SUBQUERY_TOO_MANY_ROWS\] A subquery [a-z ]+"
     r'|"[A-Z][A-Z0-9 <>,():_]*"|"spark\.[\w.]+"|"(true|false)"|(`[^`]*`\.?)+|\W?'
 )
-_GONE = re.compile(
-    r"FILE_NOT_EXIST|FileNotFoundException|DELTA_MISSING_CHANGE_DATA|"
-    r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSION_NOT_CONTIGUOUS|"
-    r"DELTA_CANNOT_CREATE_LOG|DELTA_LOG_FILE_NOT_FOUND|does not exist"
-)
 
 
-#: What an exception's text says -> code, message, remedy; the first that is found.
+#: What an exception's text has -> code, message, remedy; the first that is found.
 _BY_TEXT = (
     (
-        _CONCURRENT,
+        re.compile("deltajoin:KEY_VIOLATED"),
+        "KEY_VIOLATED",
+        "a declared key is not unique: two rows of the result have the same key",
+        "Find the duplicates in the changed sources, correct the key, or declare no keys.",
+    ),
+    (
+        re.compile("deltajoin:TARGET_DRIFT"),
+        "TARGET_DRIFT",
+        "the target does not hold the rows that the last epoch left",
+        "Something else wrote to it; run once with mode full.",
+    ),
+    (
+        re.compile(
+            r"DELTA_CONCURRENT|Concurrent\w+Exception|DELTA_METADATA_CHANGED|"
+            r"MetadataChangedException|ProtocolChangedException|"
+            r"DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"
+        ),
         "CONCURRENT_RUN",
         "another writer committed to the target during this run; nothing was written",
         "Run again: the next run starts from what the other one committed.",
     ),
     (
-        _GONE,
+        re.compile(
+            r"FILE_NOT_EXIST|FileNotFoundException|DELTA_MISSING_CHANGE_DATA|"
+            r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSION_NOT_CONTIGUOUS|"
+            r"DELTA_CANNOT_CREATE_LOG|DELTA_LOG_FILE_NOT_FOUND|does not exist"
+        ),
         "SOURCE_FILES_MISSING",
-        "a file that this run needs is gone: {told}",
+        "a file that this run needs is gone: {cause}",
         "Run again; if it stays, run once with mode full.",
     ),
     (
-        _BROADCAST,
+        re.compile(
+            r"Not enough memory to build and broadcast|Cannot broadcast the table|"
+            r"Could not execute broadcast in|MAX_BROADCAST_TABLE|spark\.driver\.maxResultSize"
+        ),
         "BROADCAST_TOO_LARGE",
-        "a side of a join is too large to be broadcast: {told}",
+        "a side of a join is too large to be broadcast: {cause}",
         "Give the driver more memory (spark.driver.memory).",
     ),
 )
@@ -88,20 +86,17 @@ def explained(where: str) -> Iterator[None]:
 def translate(error: Exception, where: str) -> DeltaJoinError:
     """The `DeltaJoinError` for an exception of a Spark statement."""
     text = f"{type(error).__name__}: {error}"
-    for code, (message, remedy) in _OURS.items():
-        if f"deltajoin:{code}" in text:
-            return DeltaJoinError(code, message, where=where, remedy=remedy)
     for pattern, code, message, remedy in _BY_TEXT:
         if pattern.search(text):
-            told = message.format(told=_told(error))
-            return DeltaJoinError(code, told, where=where, remedy=remedy)
-    code, told = "SPARK_FAILED", _told(error)
+            message = message.format(cause=_cause(error))
+            return DeltaJoinError(code, message, where=where, remedy=remedy)
+    code, message = "SPARK_FAILED", _cause(error)
     if "AnalysisException" in text or "ParseException" in text:
-        code, told = "SPARK_ANALYSIS", _first_line(str(error)) or type(error).__name__
-    return DeltaJoinError(code, told, where=where, remedy="See Spark's log.")
+        code, message = "SPARK_ANALYSIS", _first_line(str(error)) or type(error).__name__
+    return DeltaJoinError(code, message, where=where, remedy="See Spark's log.")
 
 
-def _told(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     """The first line of what went wrong, without values of rows."""
     text = str(error).strip()
     if text.startswith(_JAVA) and (kinds := _KIND.findall(text)):
@@ -130,12 +125,12 @@ def _without_values(message: str, parameters: Sequence[str] = ()) -> str:
     """
     named = _NAMED.match(message)
     start = named.end() if named else 0
-    told = message[start:]
+    text = message[start:]
     for value in parameters:
         if not _NAME.fullmatch(value):
-            told = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "...", told)
-    told = _VALUE.sub(lambda found: "'...'" if found[0][0] == "'" else "...", told)
-    return message[:start] + told
+            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "...", text)
+    text = _VALUE.sub(lambda found: "'...'" if found[0][0] == "'" else "...", text)
+    return message[:start] + text
 
 
 def _java_error(kinds: list[tuple[str, str]]) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import reduce
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.names import quote
@@ -100,13 +100,16 @@ class Narrowing:
         """
         self._held |= rows
         ready = [scan for scan in self._waiting if _views(scan) <= self._held.keys()]
+        self._waiting = [scan for scan in self._waiting if scan not in ready]
         if not ready:
             return
-        self._waiting = [scan for scan in self._waiting if scan not in ready]
         with explained("ranges of the change"):
-            self._summarise(ready)
-            for scan in ready:
-                self._open(scan)
+            keys = [self._comparable(scan) for scan in ready]
+            asked = {each: kind for of in keys for _, values, kind in of for each in values}
+            asked = {each: kind for each, kind in asked.items() if each not in self._ranges}
+            self._ranges |= ranges_of(self._spark, asked, self._held)
+            for scan, of in zip(ready, keys, strict=True):
+                self._open(scan, of)
 
     def of_target(self, view: str, rows: int, stored: DataFrame, key: list[str]) -> str:
         """The condition that rows of the target `t` have keys of a materialised view of so many
@@ -132,47 +135,37 @@ class Narrowing:
                 conditions.append(each.condition(column))
         return " AND ".join(conditions)
 
-    def _summarise(self, scans: list[dict[str, Any]]) -> None:
-        """The ranges of all columns that some scans ask for."""
-        wanted = {
-            (view, name): kind
-            for scan in scans
-            for key in scan["keys"]
-            for view, name in self._values(key)
-            if (kind := self._common_type(scan["of"], key)) and (view, name) not in self._ranges
-        }
-        self._ranges |= ranges_of(self._spark, wanted, self._held)
-
-    def _common_type(self, of: str, key: dict[str, Any]) -> str:
-        """The one type of the column and of all its values; empty where they differ."""
-        types = {self._kind(of, key["column"])}
-        types |= {self._kind(view, name) for view, name in self._values(key)}
-        (kind,) = types if len(types) == 1 else ("",)
-        return kind
-
-    def _values(self, key: dict[str, Any]) -> list[tuple[str, str]]:
-        """The columns that hold values of a key."""
-        return [(view, name) for view, name in key["held"] if self._held[view]]
-
-    def _kind(self, view: str, name: str) -> str:
-        return _kind(self._spark.table(quote(view)), name)
-
-    def _open(self, scan: dict[str, Any]) -> None:
-        conditions = []
+    def _comparable(self, scan: dict[str, Any]) -> list[_ComparedKey]:
+        """The keys of a scan whose values are of the column's type, with the columns that hold
+        them, and that type."""
+        found = []
         for key in scan["keys"]:
-            values = self._values(key)
-            known = [self._ranges[each] for each in values if each in self._ranges]
-            if known and len(known) == len(values) and self._common_type(scan["of"], key):
-                together = reduce(_united, known)
-                column, bound = quote(key["column"]), key["bound"]
-                one = together.bounded(column, bound) if bound else together.condition(column)
-                conditions.append(one)
-                used = self.used.setdefault(scan["table"], {})
-                used[key["column"]] = {"ranges": 1 if bound else len(together.ranges)}
+            values = [(view, name) for view, name in key["held"] if self._held[view]]
+            columns = [(scan["of"], key["column"]), *values]
+            kinds = {_kind(self._spark.table(quote(view)), name) for view, name in columns}
+            if values and len(kinds) == 1 and (kind := kinds.pop()):
+                found.append((key, values, kind))
+        return found
+
+    def _open(self, scan: dict[str, Any], keys: list[_ComparedKey]) -> None:
         rows = self._spark.table(quote(scan["of"]))
-        if conditions:
-            rows = rows.where(" AND ".join(conditions))
+        for key, values, _ in keys:
+            if not all(each in self._ranges for each in values):
+                continue
+            held = [self._ranges[each] for each in values]
+            ranges = tuple(one for each in held for one in each.ranges)
+            together = Ranges(ranges, any(each.nulls for each in held))
+            column, bound = quote(key["column"]), key["bound"]
+            rows = rows.where(
+                together.bounded(column, bound) if bound else together.condition(column)
+            )
+            used = self.used.setdefault(scan["table"], {})
+            used[key["column"]] = {"ranges": 1 if bound else len(ranges)}
         rows.createOrReplaceTempView(quote(scan["view"]))
+
+
+#: A key of a scan, the columns (view, name) that hold its values, the type of all.
+_ComparedKey = tuple[dict[str, Any], list[tuple[str, str]], str]
 
 
 def ranges_of(
@@ -198,9 +191,9 @@ def ranges_of(
             found[view, name] = _ranges(wanted[view, name], parts, None in known)
     large = [(view, name) for view, name in wanted if rows[view] > _TAKEN]
     texts = [_summary(at, *each, wanted[each]) for at, each in enumerate(large)]
-    told = spark.sql(" UNION ALL ".join(texts)).collect() if texts else []
+    summaries = spark.sql(" UNION ALL ".join(texts)).collect() if texts else []
     for at, each in enumerate(large):
-        mine = [row for row in told if row["at"] == at]
+        mine = [row for row in summaries if row["at"] == at]
         parts = [(row["low"], row["high"]) for row in mine if row["low"] is not None]
         found[each] = _ranges(wanted[each], parts, any(row["nulls"] for row in mine))
     return {each: ranges for each, ranges in found.items() if ranges is not None}
@@ -259,22 +252,14 @@ def merged_ranges(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
     if not parts:
         return []
     gaps = sorted(
-        ((after[0] - before[1] - 1, at) for at, (before, after) in enumerate(_pairs(parts), 1)),
+        ((after[0] - before[1] - 1, at) for at, (before, after) in enumerate(pairwise(parts), 1)),
         reverse=True,
     )[: RANGES - 1]
     way = parts[-1][1] - parts[0][0] + 1
     if sum(gap for gap, _ in gaps) < WORTH * way:
         return [(parts[0][0], parts[-1][1])]
     cuts = [0, *sorted(at for gap, at in gaps if gap > 0), len(parts)]
-    return [(parts[start][0], parts[end - 1][1]) for start, end in _pairs(cuts)]
-
-
-def _pairs(values: list[Any]) -> list[tuple[Any, Any]]:
-    return list(zip(values, values[1:], strict=False))
-
-
-def _united(one: Ranges, other: Ranges) -> Ranges:
-    return Ranges(one.ranges + other.ranges, one.nulls or other.nulls)
+    return [(parts[start][0], parts[end - 1][1]) for start, end in pairwise(cuts)]
 
 
 def _literal(kind: str, value: Any) -> str:

@@ -13,7 +13,7 @@ anew when its inputs are there. `for_few_rows` interprets plans as they were mad
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
@@ -37,14 +37,12 @@ _NEEDED = {
     "spark.databricks.delta.merge.materializeSource": "none",
 }
 
-
-#: Rows of all sources together up to which plans are interpreted, where the session's setting
-#: FEW_ROWS_SETTING doesn't say. With dozens of stages that is a second or two of rows in place of
-#: ten of compiling.
+#: Rows of all sources together up to which plans are interpreted, unless the session's setting says
+#: otherwise: a second or two of rows in place of ten of compiling dozens of stages.
 FEW_ROWS = 100_000
 FEW_ROWS_SETTING = "spark.deltajoin.fewRows"
-#: Rows of all sources together up to which a first build is computed twice, by our form of the
-#: query and by the user's own text, where the session's setting COMPARE_ROWS_SETTING doesn't say.
+#: The same for a first build that is computed twice, by our form of the query and by the user's own
+#: text.
 COMPARE_ROWS = 20_000_000
 COMPARE_ROWS_SETTING = "spark.deltajoin.compareRows"
 _FOR_FEW_ROWS = {
@@ -79,11 +77,7 @@ def own_session(
 
 
 def has_few_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
-    """True when the sources of a frontier are known to have few rows together.
-
-    Raises:
-        DeltaJoinError: INVALID_SETTING where the session's number is none.
-    """
+    """True when the sources of a frontier are known to have few rows together; INVALID_SETTING."""
     rows = [at["rows"] for at in frontier.values()]
     few = _number_of_rows(caller, FEW_ROWS_SETTING, FEW_ROWS)
     return None not in rows and sum(rows) <= few
@@ -91,11 +85,7 @@ def has_few_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
 
 def may_compare_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
     """True when a first build over these sources is compared row by row; tables whose rows no log
-    counts don't stand against it.
-
-    Raises:
-        DeltaJoinError: INVALID_SETTING where the session's number is none.
-    """
+    counts don't stand against it; INVALID_SETTING."""
     most = _number_of_rows(caller, COMPARE_ROWS_SETTING, COMPARE_ROWS)
     return 0 < most >= sum(at["rows"] or 0 for at in frontier.values())
 
@@ -112,11 +102,29 @@ def _number_of_rows(caller: SparkSession, setting: str, default: int) -> int:
     return int(given)
 
 
-@contextmanager
-def for_few_rows(own: SparkSession) -> Iterator[None]:
+def for_few_rows(own: SparkSession) -> AbstractContextManager[None]:
     """Plans made inside are interpreted, and not planned anew between their stages."""
-    before = {key: own.conf.get(key, None) for key in _FOR_FEW_ROWS}
-    for key, value in _FOR_FEW_ROWS.items():
+    return _with_confs(own, _FOR_FEW_ROWS)
+
+
+def without_broadcasts(own: SparkSession) -> None:
+    """From here on, joins exchange both sides: slower, and as large as the disks."""
+    for key, value in _WITHOUT_BROADCASTS.items():
+        own.conf.set(key, value)
+
+
+def commit_marks(
+    own: SparkSession, app: str, epoch: int, metadata: str
+) -> AbstractContextManager[None]:
+    """Mark the commits made inside with a transaction id and our metadata."""
+    marks = zip(COMMIT_MARKS, (app, str(epoch), metadata), strict=True)
+    return _with_confs(own, dict(marks))
+
+
+@contextmanager
+def _with_confs(own: SparkSession, confs: dict[str, str]) -> Iterator[None]:
+    before = {key: own.conf.get(key, None) for key in confs}
+    for key, value in confs.items():
         own.conf.set(key, value)
     try:
         yield
@@ -126,21 +134,3 @@ def for_few_rows(own: SparkSession) -> Iterator[None]:
                 own.conf.unset(key)
             else:
                 own.conf.set(key, old)
-
-
-def without_broadcasts(own: SparkSession) -> None:
-    """From here on, joins exchange both sides: slower, and as large as the disks."""
-    for key, value in _WITHOUT_BROADCASTS.items():
-        own.conf.set(key, value)
-
-
-@contextmanager
-def commit_marks(own: SparkSession, app: str, epoch: int, metadata: str) -> Iterator[None]:
-    """Mark the commits made inside with a transaction id and our metadata."""
-    for key, value in zip(COMMIT_MARKS, (app, str(epoch), metadata), strict=True):
-        own.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in COMMIT_MARKS:
-            own.conf.unset(key)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
 
@@ -30,29 +30,11 @@ _PATIENCE = 60.0
 
 #: Column -> value; empty or None where nothing was counted.
 Figures = Callable[[], dict[str, int] | None]
+#: A frame in place of the one that was given, and what was counted over it.
+Counted = tuple["DataFrame", Figures]
 
 
-class Port(Protocol):
-    """One kind of session."""
-
-    def fork(self, spark: SparkSession) -> SparkSession:
-        """A session of its own with what the caller's has set."""
-
-    def watch(
-        self, frame: DataFrame, name: str, columns: list[Column]
-    ) -> tuple[DataFrame, Figures]:
-        """A frame in place of this one, and what was counted once a query over it has run."""
-
-    def materialise(
-        self, frame: DataFrame, name: str, columns: list[Column]
-    ) -> tuple[DataFrame, Figures]:
-        """The frame computed once, and what was counted."""
-
-    def release(self, own: SparkSession) -> None:
-        """Forget what a fork that has done its work holds; never fails."""
-
-
-def port_of(spark: SparkSession) -> Port:
+def port_of(spark: SparkSession) -> Classic:
     """The port for a session."""
     return Classic() if hasattr(spark, "newSession") else Connect()
 
@@ -82,26 +64,22 @@ class Classic:
             own.catalog.setCurrentDatabase(schema)
         return own
 
-    def watch(
-        self, frame: DataFrame, name: str, columns: list[Column]
-    ) -> tuple[DataFrame, Figures]:
-        """Counted while a query over the frame runs."""
+    def watch(self, frame: DataFrame, name: str, columns: list[Column]) -> Counted:
+        """Count while a query over the frame runs."""
         from pyspark.sql import Observation
 
         observation = Observation(name)
         return frame.observe(observation, *columns), lambda: _patiently(observation)
 
-    def materialise(
-        self, frame: DataFrame, name: str, columns: list[Column]
-    ) -> tuple[DataFrame, Figures]:
-        """In one job, in which counters below the frame count too."""
+    def materialise(self, frame: DataFrame, name: str, columns: list[Column]) -> Counted:
+        """Compute the frame once, in one job, in which counters below it count too."""
         watched, figures = self.watch(frame, name, columns)
         return watched.localCheckpoint(eager=True), figures
 
     def release(self, own: SparkSession) -> None:
-        """Drop the temporary views: Delta keeps the session that loaded a snapshot for as long as
-        that is the newest; the plans of its views would stay with it, some megabytes for each
-        table."""
+        """Drop the temporary views; never fails. Delta keeps the session that loaded a snapshot
+        for as long as that is the newest; the plans of its views, megabytes for each table, would
+        stay with it."""
         with suppress(Exception):
             # Temporary views are listed with any schema; this one asks no metastore.
             for view in own.sql("SHOW VIEWS IN spark_catalog.global_temp").collect():
@@ -116,26 +94,25 @@ def _patiently(observation: Any) -> dict[str, int] | None:
     """
     from threading import Thread
 
-    found: list[dict[str, int] | None] = []
+    found: list[dict[str, int]] = []
     failed: list[Exception] = []
 
     def read() -> None:
         try:
             found.append(observation.get)
         except Exception as error:
-            # An eliminated point leaves a row without schema, on which PySpark 4.2 asserts.
-            if "AssertionError" not in str(error):
-                failed.append(error)
+            failed.append(error)
 
     reader = Thread(target=read, daemon=True)
     reader.start()
     reader.join(_PATIENCE)
-    if failed:
+    # An eliminated point leaves a row without schema, on which PySpark 4.2 asserts.
+    if failed and "AssertionError" not in str(failed[0]):
         raise failed[0]
     return found[0] if found else None
 
 
-class Connect:
+class Connect(Classic):
     """A session on a Spark Connect server."""
 
     def fork(self, spark: Any) -> SparkSession:
@@ -148,10 +125,11 @@ class Connect:
         try:
             own: SparkSession = spark.cloneSession()
         except Exception as error:
-            told = getattr(error, "details", None)  # of gRPC, which PySpark hands on as it is here
+            details = getattr(error, "details", None)  # of gRPC, which PySpark hands on as it is
+            text = details() if details else error
             raise DeltaJoinError(
                 "SPARK_FAILED",
-                f"the Spark Connect server can't clone a session: {told() if told else error}",
+                f"the Spark Connect server can't clone a session: {text}",
                 where=f"Spark {version}",
                 remedy="Use a server of Spark 4.2, or a classic session.",
             ) from error
@@ -159,21 +137,17 @@ class Connect:
             own.conf.unset(key)
         return own
 
-    def watch(
-        self, frame: DataFrame, name: str, columns: list[Column]
-    ) -> tuple[DataFrame, Figures]:
-        """Materialised: the server tells what is counted in the plan that a client sends, and
+    def watch(self, frame: DataFrame, name: str, columns: list[Column]) -> Counted:
+        """Materialise: the server tells what is counted in the plan that a client sends, and
         nothing of counters within views."""
         return self.materialise(frame, name, columns)
 
-    def materialise(
-        self, frame: DataFrame, name: str, columns: list[Column]
-    ) -> tuple[DataFrame, Figures]:
-        """In one job."""
+    def materialise(self, frame: DataFrame, name: str, columns: list[Column]) -> Counted:
+        """Compute the frame once, in one job."""
         watched = frame.observe(name, *columns)
         kept = watched.localCheckpoint(eager=True)
-        told = watched.executionInfo
-        figures = dict(told.flows).get(name) if told else None
+        execution = watched.executionInfo
+        figures = dict(execution.flows).get(name) if execution else None
         # PySpark 4.2 gives a frame of the thread's active session, which has no such rows.
         own = frame.sparkSession
         return own.sql("SELECT * FROM {rows}", rows=kept), lambda: figures

@@ -37,8 +37,10 @@ class Counter:
         values = self._figures()
         return {name: int(values.get(name) or 0) for name in self._columns} if values else None
 
-    def over(self, frame: DataFrame) -> dict[str, int]:
-        """The same figures by a query: what Spark did not report is never taken for zero."""
+    def figures(self, frame: DataFrame) -> dict[str, int]:
+        """What was counted; by a query over the frame where Spark did not report it."""
+        if counted := self.read():
+            return counted
         (row,) = frame.agg(*self._counted()).collect()
         return {name: int(row[name] or 0) for name in self._columns}
 
@@ -89,7 +91,7 @@ def materialised(
     counter = Counter(view, columns)
     frame = counter.materialise(spark.sql(sql))
     frame.createOrReplaceTempView(quote(view))
-    return counter.read() or counter.over(frame)
+    return counter.figures(frame)
 
 
 def _open_raw(spark: SparkSession, feed: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime.class_archive import archive_at_exit, archive_option, class_archive
@@ -27,20 +27,8 @@ from deltajoin.runtime.java import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "DELTA_PACKAGE",
-    "archive_classes",
-    "delta_jars",
-    "fetch_jars",
-    "java_home",
-    "java_options",
-    "local_session",
-    "remote_session",
-    "submit_conf",
-    "submit_environment",
-]
-
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+_PACKAGES = {"spark.jars.packages": DELTA_PACKAGE}
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 MOST_DRIVER_MEMORY_GB = 4
 
@@ -57,29 +45,24 @@ def local_session(
     from pyspark.sql import SparkSession
 
     java_home()
-    builder = SparkSession.builder.appName(app).master(master)
-    for key, value in {**submit_conf(), **_local_conf(), **(conf or {})}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    confs: dict[str, Any] = {**submit_conf(), **_local_conf(), **(conf or {})}
+    return SparkSession.builder.appName(app).master(master).config(map=confs).getOrCreate()
 
 
 def remote_session(url: str, conf: Mapping[str, str] | None = None) -> SparkSession:
     """A new session on a Spark Connect server, such as `sc://host:15002`; it needs no Java here."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.remote(url)
-    for key, value in (conf or {}).items():
-        builder = builder.config(key, value)
-    return builder.create()
+    return SparkSession.builder.remote(url).config(map=dict(conf or {})).create()
 
 
 def submit_conf() -> dict[str, str]:
     """The settings with which a spark-submit from this machine can read and write Delta tables."""
     jars = delta_jars()
-    source = ("spark.jars", ",".join(map(str, jars))) if jars else _packages()
+    source = {"spark.jars": ",".join(map(str, jars))} if jars else _PACKAGES
     catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     return {
-        source[0]: source[1],
+        **source,
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": catalog,
     }
@@ -118,8 +101,7 @@ def fetch_jars() -> tuple[Path, ...]:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         script = Path(scratch, "nothing.py")
         script.touch()
-        key, package = _packages()
-        options = _options({key: package, "spark.jars.ivy": f"{scratch}/ivy"})
+        options = _options({**_PACKAGES, "spark.jars.ivy": f"{scratch}/ivy"})
         output = _submit([*options, str(script)], environment)
         resolved = Path(scratch, "ivy", "jars")
         if not resolved.exists():
@@ -156,7 +138,7 @@ def archive_classes() -> Path:
 def _local_conf() -> dict[str, str]:
     """Defaults of a session on one machine: quiet, small, and unable to skip a missing file."""
     cores = os.cpu_count() or 1
-    conf = {
+    return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{_driver_memory_gb()}g",
@@ -168,8 +150,8 @@ def _local_conf() -> dict[str, str]:
         "spark.sql.variable.substitute": "false",
         "spark.sql.files.ignoreMissingFiles": "false",
         "spark.sql.files.ignoreCorruptFiles": "false",
+        "spark.driver.extraJavaOptions": f"{LOGGING} {java_options()}",
     }
-    return {**conf, "spark.driver.extraJavaOptions": f"{LOGGING} {java_options()}"}
 
 
 def _driver_memory_gb() -> int:
@@ -188,15 +170,6 @@ def _options(conf: Mapping[str, str]) -> list[str]:
     return [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
 
 
-def _packages() -> tuple[str, str]:
-    return "spark.jars.packages", DELTA_PACKAGE
-
-
-def _jar_name() -> str:
-    _, artifact, version = DELTA_PACKAGE.split(":")
-    return f"{artifact}-{version}.jar"
-
-
 def _artifact(jar: Path) -> str:
     """A jar's artifact, without the group that Ivy puts before it and without its version.
 
@@ -211,19 +184,15 @@ def _artifact(jar: Path) -> str:
 
 
 def _jar_folder() -> Path:
-    named = os.environ.get("DELTAJOIN_JARS")
-    return Path(named) if named else _share() / "jars"
-
-
-def _share() -> Path:
-    return Path(sys.prefix, "share", "deltajoin")
+    return Path(os.environ.get("DELTAJOIN_JARS") or Path(sys.prefix, "share", "deltajoin", "jars"))
 
 
 def main(arguments: list[str]) -> int:
     """`fetch-jars`: the Delta jars, if not there yet; `archive-classes`: the archive, made anew."""
     if arguments == ["fetch-jars"]:
+        _, artifact, version = DELTA_PACKAGE.split(":")
         jars = delta_jars()
-        if not any(jar.name.endswith(_jar_name()) for jar in jars):
+        if not any(jar.name.endswith(f"{artifact}-{version}.jar") for jar in jars):
             jars = fetch_jars()
         print(f"          {len(jars)} jars in {_jar_folder()}; Java in {java_home()}")
     elif arguments == ["archive-classes"]:
@@ -232,9 +201,8 @@ def main(arguments: list[str]) -> int:
         except DeltaJoinError as error:
             print(f"          {error}", file=sys.stderr)
     else:
-        print(
-            "usage: python -m deltajoin.runtime.session fetch-jars|archive-classes", file=sys.stderr
-        )
+        usage = "usage: python -m deltajoin.runtime.session fetch-jars|archive-classes"
+        print(usage, file=sys.stderr)
         return 2
     return 0
 

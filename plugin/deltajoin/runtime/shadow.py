@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.names import OPERATION, WEIGHT
+from deltajoin.names import OPERATION, WEIGHT, quote
 from deltajoin.runtime.difference import BY_WEIGHT
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.own_session import own_session
@@ -93,30 +93,25 @@ def _compared(
         rows = spark.sql(one["sql"])
         queried.watch(rows).createOrReplaceTempView(view)
         found = counted.materialise(spark.sql(one["compare"]))
-        differing = counted.read() or counted.over(found)
+        differing = counted.figures(found)
         if any(differing.values()):
-            raise _mismatch(refusal, target, differing, _examples(found, target))
-        return (queried.read() or queried.over(rows))["rows"]
+            code, begins = refusal
+            raise DeltaJoinError(
+                code,
+                f"{begins} {differing[EXTRA]} rows too many and lack {differing[MISSING]} of the "
+                f"query's; nothing was written; for example {_examples(found, target)}",
+                where=target["place"],
+                remedy="Run once with mode full. If nothing else wrote to the target, report the "
+                "model.",
+            )
+        return queried.figures(rows)["rows"]
 
 
 def _examples(found: DataFrame, target: dict[str, Any]) -> str:
     """The keys of some differing rows; of a bag all columns."""
     there = [name for name in found.columns if name not in (EXTRA, MISSING)]
     wanted = [name for name in target["key"] if name in there] or there
-    columns = [found["`" + name.replace("`", "``") + "`"] for name in wanted]
+    columns = [found[quote(name)] for name in wanted]
     rows = found.select(*columns).distinct().orderBy(*columns).limit(EXAMPLES).collect()
     shown = (", ".join(f"{n}={v}" for n, v in zip(wanted, row, strict=True)) for row in rows)
     return "; ".join(f"({text[:200]})" for text in shown)
-
-
-def _mismatch(
-    refusal: tuple[str, str], target: dict[str, Any], differing: dict[str, int], keys: str
-) -> DeltaJoinError:
-    code, begins = refusal
-    return DeltaJoinError(
-        code,
-        f"{begins} {differing[EXTRA]} rows too many and lack {differing[MISSING]} of the query's; "
-        f"nothing was written; for example {keys}",
-        where=target["place"],
-        remedy="Run once with mode full. If nothing else wrote to the target, report the model.",
-    )

@@ -129,13 +129,13 @@ def backing_name(target: dict[str, Any]) -> str:
     return ".".join(quote(part) for part in parts)
 
 
-def show(spark: SparkSession, target: dict[str, Any], again: bool = True) -> None:
-    """Put the view over a backing table in a catalog, `again` also where there is one already;
-    nothing to do for another target."""
+def show(spark: SparkSession, target: dict[str, Any], replace: bool = True) -> None:
+    """Put the view over a backing table in a catalog, in the place of one that is there or only
+    where there is none; nothing to do for another target."""
     if target["kind"] not in UNDER_A_VIEW or not target["name_parts"]:
         return
     name = ".".join(quote(part) for part in target["name_parts"])
-    if not again and spark.catalog.tableExists(name):
+    if not replace and spark.catalog.tableExists(name):
         return
     with explained(f"view {target['place']}"):
         rows = _shown_sql(target, backing_name(target))

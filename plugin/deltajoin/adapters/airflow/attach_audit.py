@@ -48,8 +48,8 @@ def attach_audit(
         for line in lines:
             log.info("%s", line)
         log.info("::endgroup::")
-    told = tell(record)
-    for line in told.splitlines():
+    text = f"deltajoin {render_text({**record, 'paths': (), 'derived': ()})}"
+    for line in text.splitlines():
         log.info("%s", line)
     log.info("deltajoin %s: %s", record["model"], outcome_lines(record)[0])
     summary = summarise(record)
@@ -60,7 +60,7 @@ def attach_audit(
     store: Any = context.get("task_state_store")
     if store is not None:
         store.set(STATE_KEY, summary)
-    return told
+    return text
 
 
 def summarise(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,8 +71,3 @@ def summarise(record: Mapping[str, Any]) -> dict[str, Any]:
     }
     summary["paths"] = [path["text"] for path in record["paths"]]
     return summary
-
-
-def tell(record: Mapping[str, Any]) -> str:
-    """The record without its paths, in a few lines for people."""
-    return f"deltajoin {render_text({**record, 'paths': (), 'derived': ()})}"

@@ -58,6 +58,7 @@ class DeltaJoinFrontierOperator(BaseOperator):
         """Freeze; returns folder -> version and table id."""
         from deltajoin.delta.frontier import Frontier
         from deltajoin.model import is_path
+        from deltajoin.places import not_located
         from deltajoin.storage import storage
 
         frontier = Frontier()
@@ -65,11 +66,6 @@ class DeltaJoinFrontierOperator(BaseOperator):
         with failing_once(self.log), storage(given):
             for place in self.sources:
                 if not is_path(place):
-                    raise DeltaJoinError(
-                        "CATALOG_NAME",
-                        f"'{place}' is a catalog name, which only a Spark session can locate",
-                        where=f"task {self.task_id}",
-                        remedy="Give the table's folder.",
-                    )
+                    raise not_located(place, f"task {self.task_id}", "Give the table's folder.")
                 frontier.table(place, place)
         return frontier.to_dict()

@@ -122,19 +122,22 @@ class DeltaJoinOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.sql = sql
+        fields: dict[str, Any] = {
+            "sql": sql,
+            "sources": sources,
+            "target": target,
+            "keys": keys,
+            "stamps": stamps,
+            "partition_by": partition_by,
+            "clustered_by": clustered_by,
+            "tblproperties": tblproperties,
+            "mode": mode,
+            "model_name": model_name,
+        }
         self.model = model
-        self.sources = sources
-        self.target = target
-        self.keys = keys
-        self.stamps = stamps
-        self.partition_by = partition_by
-        self.clustered_by = clustered_by
-        self.tblproperties = tblproperties
+        self.fields = {name: value for name, value in fields.items() if value is not None}
         self.storage_options = storage_options
         self.storage_conn_id = storage_conn_id
-        self.mode = mode
-        self.model_name = model_name
         self.submit = submit
         self.conn_id = conn_id
         self.conf = conf
@@ -208,21 +211,12 @@ class DeltaJoinOperator(BaseOperator):
             if isinstance(self.model, Model):
                 return self.model
             return load_model(self._beside_dag(self.model))
-        sql, target = str(self.sql), str(self.target)
-        if isinstance(self.sql, Path) or sql.rstrip().endswith(".sql"):
+        fields = {name: value for name, value in self.fields.items() if value}
+        sql, target = str(self.fields["sql"]), str(self.fields["target"])
+        if isinstance(self.fields["sql"], Path) or sql.rstrip().endswith(".sql"):
             sql = self._beside_dag(sql.strip()).read_text(encoding="utf-8")
-        return Model(
-            name=self.model_name or target.rstrip("/").rsplit("/", 1)[-1],
-            sql=sql,
-            sources=dict(self.sources or {}),
-            target=target,
-            keys=dict(self.keys or {}),
-            mode=self.mode or "auto",
-            stamps=tuple(self.stamps or ()),
-            partition_by=tuple(self.partition_by or ()),
-            clustered_by=tuple(self.clustered_by or ()),
-            tblproperties=dict(self.tblproperties or {}),
-        )
+        name = fields.pop("model_name", target.rstrip("/").rsplit("/", 1)[-1])
+        return Model(**{"sources": {}, **fields, "name": name, "sql": sql, "target": target})
 
     def _beside_dag(self, file: str | Path) -> Path:
         found = Path(self.dag.fileloc).parent / file if self.has_dag() else Path(file)
@@ -236,29 +230,15 @@ class DeltaJoinOperator(BaseOperator):
         return found
 
     def _refuse_wrong_arguments(self) -> None:
-        single = {
-            "sql": self.sql,
-            "sources": self.sources,
-            "target": self.target,
-            "keys": self.keys,
-            "stamps": self.stamps,
-            "partition_by": self.partition_by,
-            "clustered_by": self.clustered_by,
-            "tblproperties": self.tblproperties,
-            "mode": self.mode,
-            "model_name": self.model_name,
-        }
         if self.model is not None:
-            problem = [
-                f"{name} beside model" for name, value in single.items() if value is not None
-            ]
+            problem = [f"{name} beside model" for name in self.fields]
         else:
             needed = ("sql", "sources", "target")
-            problem = [f"no {name}" for name in needed if single[name] is None]
+            problem = [f"no {name}" for name in needed if name not in self.fields]
         if self.submit not in SUBMISSIONS:
             problem.append(f"submit={self.submit!r}")
         for name in ("sql", "target", "mode", "model_name"):
-            if single[name] is not None and not isinstance(single[name], str | Path):
+            if not isinstance(self.fields.get(name, ""), str | Path):
                 problem.append(f"{name} is not text")
         if problem:
             raise DeltaJoinError(

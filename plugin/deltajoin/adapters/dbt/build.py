@@ -8,9 +8,10 @@ cursor, so that it is the same one; nothing is set on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.adapters.dbt.keys import fold, keys_of, nodes_by_table
+from deltajoin.adapters.dbt.keys import Relations, fold, keys_of, nodes_by_table
 from deltajoin.adapters.dbt.options import layout_of, read_options
 from deltajoin.adapters.dbt.place import check_free, enter, name_parts, place_of
 from deltajoin.adapters.dbt.references import hints_of, references_of
@@ -54,8 +55,7 @@ def build(
     Errors: those of `deltajoin.run`, and UNSUPPORTED_CONNECTION.
     """
     session = session_of(credentials)
-    views = views_below(session, sql, graph)
-    given = storage_of(credentials)
+    views, given = views_below(session, sql, graph), storage_of(credentials)
     model = model_of(
         node, sql, relation, graph, views=views, full_refresh=full_refresh, storage_options=given
     )
@@ -100,9 +100,9 @@ def model_of(
     relation: Any,
     graph: Mapping[str, Any],
     *,
-    views: Mapping[str, str] | None = None,
+    views: Mapping[str, str] = MappingProxyType({}),
     full_refresh: bool = False,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] = MappingProxyType({}),
 ) -> Model:
     """The deltajoin model of a dbt node: its unique id, its SQL, what dbt knows of its tables.
 
@@ -114,28 +114,24 @@ def model_of(
     where = str(node["unique_id"])
     options = read_options((node.get("config") or {}).get("deltajoin"), where)
     plain = {
-        ".".join(split_dotted(name)): inline_views(text, views or {})
-        for name, text in (views or {}).items()
+        ".".join(split_dotted(name)): inline_views(text, views) for name, text in views.items()
     }
-    written, tables = _read(node, sql, graph, views or {})
+    written, tables = _read(node, sql, graph, views)
+    relations = Relations(tables, graph, where, plain)
+    resolved = {
+        "keys": keys_of(options.get("keys", {}), relations),
+        "references": references_of(options.get("references", {}), relations),
+        "hints": hints_of(options.get("hints", {}), relations),
+        "storage_options": {**storage_options, **options.get("storage_options", {})},
+    }
+    fields = {**options, **resolved, **layout_of(node.get("config") or {}, where)}
     return Model(
         name=where,
         sql=written.sql,
         lines=written.lines,
         sources={table: table for table in tables},
         target=place_of(node, relation),
-        keys=keys_of(options.keys, tables, graph, where, plain),
-        mode="full" if full_refresh else options.mode,
-        references=references_of(options.references, tables, graph, where, plain),
-        hints=hints_of(options.hints, tables, graph, where, plain),
-        strategy=options.strategy,
-        reorder=options.reorder,
-        sketches=options.sketches,
-        functions=options.functions,
-        stamps=options.stamps,
-        order=options.order,
-        storage_options={**(storage_options or {}), **options.storage_options},
-        **layout_of(node.get("config") or {}, where),
+        **(fields | ({"mode": "full"} if full_refresh else {})),
     )
 
 
@@ -195,10 +191,8 @@ def session_of(credentials: Any) -> SparkSession:
         )
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.enableHiveSupport()
-    for name, value in credentials.server_side_parameters.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    settings = dict(credentials.server_side_parameters)
+    return SparkSession.builder.enableHiveSupport().config(map=settings).getOrCreate()
 
 
 def describe(

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from deltajoin.errors import DeltaJoinError
@@ -30,64 +32,97 @@ PLAIN = re.compile(r"[A-Za-z_]\w*|`[^`]+`")
 Node = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Relations:
+    """What a model's SQL reads, for what the user and dbt say of it by other names.
+
+    `tables` of the compiled SQL, dbt's `graph`; `where` names the model in errors; `views` are the
+    names of views that the SQL was written with -> their queries, down to tables.
+    """
+
+    tables: Sequence[str]
+    graph: Mapping[str, Any]
+    where: str
+    views: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def nodes(self) -> dict[tuple[str, ...], list[Node]]:
+        """dbt's nodes by table."""
+        return nodes_by_table(self.graph)
+
+    def origin(self, name: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
+        """Columns of a table or view as columns of a table; None where they are computed."""
+        if name not in self.views:
+            return name, columns
+        found = column_origin(self.views[name], columns)
+        table = next((t for t in self.tables if found and fold(t) == fold(found[0])), None)
+        return (table, found[1]) if found and table else None
+
+    def declared(
+        self, option: str, relation: str, columns: tuple[str, ...]
+    ) -> tuple[str, tuple[str, ...]]:
+        """The table and columns that an option means.
+
+        Raises:
+            DeltaJoinError: AMBIGUOUS_KEYS; INVALID_OPTION of a view that says nothing of a table.
+        """
+        found = self.origin(self.find(option, relation, (*self.tables, *self.views)), columns)
+        if found is None:
+            raise DeltaJoinError(
+                "INVALID_OPTION",
+                f"{option}: '{relation}' is a view whose rows are not those of one table",
+                where=self.where,
+                remedy="Declare it of the table below the view.",
+            )
+        return found
+
+    def find(self, option: str, relation: str, among: Sequence[str]) -> str:
+        """The name in the SQL that an option means by a relation; the relation itself if none.
+
+        Raises:
+            DeltaJoinError: AMBIGUOUS_KEYS.
+        """
+        exact = [name for name in among if fold(name) == fold(relation)]
+        called = [
+            name
+            for name in among
+            if any(relation in _names(node) for node in self.nodes.get(fold(name), ()))
+        ]
+        last = [name for name in among if fold(name)[-1:] == fold(relation)]
+        found = exact or called or last
+        if len(found) > 1:
+            raise DeltaJoinError(
+                "AMBIGUOUS_KEYS",
+                f"{option} of '{relation}' fit {' and '.join(found)}",
+                where=self.where,
+                remedy="Name the relation in full.",
+            )
+        return found[0] if found else relation
+
+
 def keys_of(
-    declared: Sequence[tuple[str, tuple[str, ...]]],
-    tables: Sequence[str],
-    graph: Mapping[str, Any],
-    where: str,
-    views: Mapping[str, str] | None = None,
+    declared: Mapping[str, tuple[str, ...]], relations: Relations
 ) -> dict[str, tuple[str, ...]]:
     """Key columns per table of the compiled SQL, for the tables that have a key.
-
-    Args:
-        views: name of a view that the SQL was written with -> its query, down to tables.
 
     Example:
         >>> test = {"resource_type": "test", "column_name": "id", "attached_node": "model.p.a"}
         >>> test["test_metadata"] = {"name": "unique", "kwargs": {"column_name": "id"}}
         >>> model = {"unique_id": "model.p.a", "name": "a", "relation_name": "dw.a_v1"}
         >>> graph = {"nodes": {"model.p.a": model, "test.p.t": test}, "sources": {}}
-        >>> keys_of((), ["dw.a_v1", "dw.b"], graph, "model m")
-        {'dw.a_v1': ('id',)}
-        >>> keys_of((("a", ("x", "y")),), ["dw.a_v1", "dw.b"], graph, "model m")
-        {'dw.a_v1': ('x', 'y')}
+        >>> relations = Relations(["dw.a_v1", "dw.b"], graph, "model m")
+        >>> keys_of({}, relations), keys_of({"a": ("x", "y")}, relations)
+        ({'dw.a_v1': ('id',)}, {'dw.a_v1': ('x', 'y')})
     """
-    nodes, views = nodes_by_table(graph), views or {}
     known: dict[str, list[tuple[int, int, tuple[str, ...]]]] = {}
-    for name in (*tables, *views):
-        for node in nodes.get(fold(name), ()):
-            for rank, length, columns in _known_keys(node, graph):
-                if (found := origin_of(name, columns, tables, views)) is not None:
+    for name in (*relations.tables, *relations.views):
+        for node in relations.nodes.get(fold(name), ()):
+            for rank, length, columns in _known_keys(node, relations.graph):
+                if (found := relations.origin(name, columns)) is not None:
                     known.setdefault(found[0], []).append((rank, length, found[1]))
-    keys = {table: min(known[table])[2] for table in sorted(known)}
-    for relation, columns in declared:
-        name = find_table(relation, (*tables, *views), nodes, where)
-        found = origin_of(name, columns, tables, views)
-        if found is None:
-            raise not_of_a_table("keys", relation, where)
-        keys[found[0]] = found[1]
-    return {name: keys[name] for name in sorted(keys)}
-
-
-def origin_of(
-    name: str, columns: tuple[str, ...], tables: Sequence[str], views: Mapping[str, str]
-) -> tuple[str, tuple[str, ...]] | None:
-    """Columns of a table or view as columns of a table of the SQL; None where they are computed."""
-    if name not in views:
-        return name, columns
-    found = column_origin(views[name], columns)
-    table = next((t for t in tables if found and fold(t) == fold(found[0])), None)
-    return (table, found[1]) if found and table else None
-
-
-def not_of_a_table(option: str, relation: str, where: str) -> DeltaJoinError:
-    """The error for a declaration about a view that says nothing of a table."""
-    return DeltaJoinError(
-        "INVALID_OPTION",
-        f"{option}: '{relation}' is a view whose rows are not those of one table",
-        where=where,
-        remedy="Declare it of the table below the view.",
-    )
+    keys = {table: min(known[table])[2] for table in known}
+    keys |= dict(relations.declared("keys", *each) for each in declared.items())
+    return dict(sorted(keys.items()))
 
 
 def nodes_by_table(graph: Mapping[str, Any]) -> dict[tuple[str, ...], list[Node]]:
@@ -166,36 +201,6 @@ def _tested_columns(test: Node) -> Any:
         return [column] if column and not arguments else None
     columns = arguments.pop(argument, None) if argument else None
     return None if arguments else columns
-
-
-def find_table(
-    relation: str,
-    tables: Sequence[str],
-    nodes: Mapping[tuple[str, ...], Sequence[Node]],
-    where: str,
-    option: str = "keys",
-) -> str:
-    """The table of the SQL that a config means by a relation; the name itself if none.
-
-    Raises:
-        DeltaJoinError: AMBIGUOUS_KEYS.
-    """
-    exact = [table for table in tables if fold(table) == fold(relation)]
-    called = [
-        table
-        for table in tables
-        if any(relation in _names(node) for node in nodes.get(fold(table), ()))
-    ]
-    last = [table for table in tables if fold(table)[-1:] == fold(relation)]
-    found = exact or called or last
-    if len(found) > 1:
-        raise DeltaJoinError(
-            "AMBIGUOUS_KEYS",
-            f"{option} of '{relation}' fit {' and '.join(found)}",
-            where=where,
-            remedy="Name the relation in full.",
-        )
-    return found[0] if found else relation
 
 
 def _names(node: Node) -> tuple[str, ...]:

@@ -9,48 +9,29 @@ as `auto`. Relations are named as the user knows them; `keys.py` and `references
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import partial
 from typing import Any
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.model import DETERMINISTIC, MODES, PLANNING
+from deltajoin.model import DETERMINISTIC, MODES
 from deltajoin.planner.solver import STRATEGIES, parse_strategy
 
-_KNOWN = ("keys", "mode", *PLANNING, "storage_options")
 
+def read_options(config: Any, where: str) -> dict[str, Any]:
+    """The options in a model's `deltajoin` config, by the fields of `Model`; keys are tuples.
 
-@dataclass(frozen=True)
-class Options:
-    """A model's options, as `Model` has them; keys and references are pairs."""
-
-    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    mode: str = "auto"
-    references: tuple[tuple[str, str], ...] = ()
-    hints: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    strategy: str = "cost"
-    reorder: bool = True
-    order: tuple[str, ...] = ()
-    sketches: bool = False
-    functions: Mapping[str, str] = field(default_factory=dict)
-    stamps: tuple[str, ...] = ()
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-def read_options(config: Any, where: str) -> Options:
-    """The options in a model's `deltajoin` config; `where` names the model in errors.
+    `where` names the model in errors.
 
     Example:
-        >>> read_options({"keys": {"flights": "id"}}, "model m").keys
-        (('flights', ('id',)),)
+        >>> read_options({"keys": {"flights": "id"}}, "model m")
+        {'keys': {'flights': ('id',)}}
         >>> read_options({"mdoe": "full"}, "model m")
         Traceback (most recent call last):
         ...
         deltajoin.errors.DeltaJoinError: UNKNOWN_OPTION: 'mdoe' is not a deltajoin option (at model m). Did you mean 'mode'? Known options: keys, mode, references, hints, strategy, reorder, order, sketches, functions, stamps, storage_options.
     """  # noqa: E501
     if config is None or config == "":
-        return Options()
+        return {}
     if not isinstance(config, Mapping):
         raise _invalid(
             f"the config 'deltajoin' is {_kind(config)}, not a mapping",
@@ -58,30 +39,20 @@ def read_options(config: Any, where: str) -> Options:
             "Write it as deltajoin: {keys: {relation: [column]}, mode: auto}.",
         )
     for option in config:
-        if option not in _KNOWN:
-            near = get_close_matches(str(option), _KNOWN, n=1)
+        if option not in _READINGS:
+            near = get_close_matches(str(option), _READINGS, n=1)
             hint = f"Did you mean '{near[0]}'? " if near else ""
             raise DeltaJoinError(
                 "UNKNOWN_OPTION",
                 f"'{option}' is not a deltajoin option",
                 where=where,
-                remedy=f"{hint}Known options: {', '.join(_KNOWN)}.",
+                remedy=f"{hint}Known options: {', '.join(_READINGS)}.",
             )
-    given = {name: value for name, value in config.items() if value is not None}
-    read: dict[str, Callable[[Any, str], Any]] = {
-        "keys": _read_keys,
-        "mode": _read_mode,
-        "references": _read_references,
-        "hints": _read_hints,
-        "strategy": _read_strategy,
-        "reorder": partial(_read_switch, "reorder"),
-        "order": _read_order,
-        "sketches": partial(_read_switch, "sketches"),
-        "functions": _read_functions,
-        "stamps": partial(_read_columns, "stamps"),
-        "storage_options": _read_storage,
+    return {
+        name: _read(name, value, _READINGS[name], where)
+        for name, value in config.items()
+        if value is not None
     }
-    return Options(**{name: read[name](value, where) for name, value in given.items()})
 
 
 def layout_of(config: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -94,118 +65,136 @@ def layout_of(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for option in ("partition_by", "clustered_by", "liquid_clustered_by"):
         if names := config.get(option):
-            found[option.removeprefix("liquid_")] = _read_columns(option, names, where)
+            found[option.removeprefix("liquid_")] = _read(option, names, _COLUMNS, where)
     properties = config.get("tblproperties") or {}
     if not isinstance(properties, Mapping):
         raise _invalid("tblproperties is no mapping", where, "Write it as {name: value}.")
-    if properties:
-        found["tblproperties"] = {str(k): _as_property(v) for k, v in properties.items()}
-    return found
+    return {**found, "tblproperties": _texts(properties)} if properties else found
 
 
-def _as_property(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+# how the value of an option is read: as `Model` has it, or refused with a ValueError --------------
 
 
-def _read_mode(mode: Any, where: str) -> str:
-    if mode not in MODES:
-        raise _invalid(f"mode is {mode!r}", where, f"Use one of: {', '.join(MODES)}.")
-    return str(mode)
+def _keys(name: str, keys: Any) -> dict[str, tuple[str, ...]]:
+    for relation, columns in _mapping(name, keys).items():
+        if not _are_names(_listed(columns)):
+            raise ValueError(f"keys of '{relation}' are not a list of column names")
+    return {str(relation): tuple(_listed(columns)) for relation, columns in keys.items()}
 
 
-def _read_keys(keys: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    remedy = "Write keys as {relation: [column, ...]}."
-    if not isinstance(keys, Mapping):
-        raise _invalid(f"keys is {_kind(keys)}, not a mapping", where, remedy)
-    read = []
-    for relation, columns in keys.items():
-        names = (columns,) if isinstance(columns, str) else columns
-        if not _are_names(names):
-            raise _invalid(f"keys of '{relation}' are not a list of column names", where, remedy)
-        read.append((str(relation), tuple(names)))
-    return tuple(read)
-
-
-def _read_references(references: Any, where: str) -> tuple[tuple[str, str], ...]:
-    remedy = "Write references as {relation.column: relation.column}."
-    if not isinstance(references, Mapping):
-        raise _invalid(f"references is {_kind(references)}, not a mapping", where, remedy)
-    for one, other in references.items():
+def _references(name: str, references: Any) -> dict[str, str]:
+    for one, other in _mapping(name, references).items():
         if not _are_names([one, other]):
-            raise _invalid(f"references: '{one}' is not given a column", where, remedy)
-    return tuple(references.items())
+            raise ValueError(f"references: '{one}' is not given a column")
+    return dict(references)
 
 
-def _read_hints(hints: Any, where: str) -> Mapping[str, Mapping[str, float]]:
-    remedy = "Write hints as {rows: {relation: number}, distinct: {relation.column: number}}."
-    if not isinstance(hints, Mapping):
-        raise _invalid(f"hints is {_kind(hints)}, not a mapping", where, remedy)
-    for kind, figures in hints.items():
+def _hints(name: str, hints: Any) -> dict[str, dict[str, float]]:
+    for kind, figures in _mapping(name, hints).items():
         if kind not in ("rows", "distinct") or not isinstance(figures, Mapping):
-            raise _invalid(f"hints: '{kind}' is not a mapping of rows or distinct", where, remedy)
-        for name, figure in figures.items():
+            raise ValueError(f"hints: '{kind}' is not a mapping of rows or distinct")
+        for of, figure in figures.items():
             count = isinstance(figure, int | float) and not isinstance(figure, bool)
-            if not _are_names([name]) or not (count and figure >= 0):
-                raise _invalid(f"hints: '{name}' has {figure!r}, which is no count", where, remedy)
+            if not _are_names([of]) or not (count and figure >= 0):
+                raise ValueError(f"hints: '{of}' has {figure!r}, which is no count")
     return {str(kind): dict(figures) for kind, figures in hints.items()}
 
 
-def _read_strategy(strategy: Any, where: str) -> str:
-    remedy = "Use one of: " + "; ".join(each.name for each in STRATEGIES) + "."
+def _strategy(name: str, strategy: Any) -> str:
     if not isinstance(strategy, str):
-        raise _invalid(f"strategy is {_kind(strategy)}, not a text", where, remedy)
+        raise ValueError(f"{name} is {_kind(strategy)}, not a text")
     try:
         return parse_strategy(strategy).name
     except DeltaJoinError as error:
-        raise _invalid(f"strategy is {strategy!r}", where, remedy) from error
+        raise ValueError(f"{name} is {strategy!r}") from error
 
 
-def _read_switch(name: str, value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise _invalid(f"{name} is {value!r}", where, "Use true or false.")
+def _storage_options(name: str, options: Any) -> dict[str, str]:
+    return _texts(_mapping(name, options))
+
+
+def _mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):  # the value may be secret
+        raise ValueError(f"{name} is {_kind(value)}, not a mapping")
     return value
 
 
-def _read_columns(name: str, value: Any, where: str) -> tuple[str, ...]:
-    columns = [value] if isinstance(value, str) else value
-    if not _are_names(columns):
-        remedy = f"Write {name} as [column, ...]."
-        raise _invalid(f"{name} is {value!r}, not a list of output columns", where, remedy)
-    return tuple(columns)
+def _where(
+    holds: Callable[[Any], bool],
+    otherwise: str = "",
+    read: Callable[[Any], Any] = lambda value: value,
+) -> Callable[[str, Any], Any]:
+    """Read what holds; the refusal shows another value and says what it is not."""
+
+    def checked(name: str, value: Any) -> Any:
+        if not holds(value):
+            raise ValueError(f"{name} is {value!r}{otherwise}")
+        return read(value)
+
+    return checked
 
 
-def _read_functions(functions: Any, where: str) -> Mapping[str, str]:
-    if not isinstance(functions, Mapping) or set(functions.values()) - {DETERMINISTIC}:
-        remedy = f"Write functions as {{name: {DETERMINISTIC}}}."
-        raise _invalid(f"functions is {functions!r}", where, remedy)
-    return {str(name): DETERMINISTIC for name in functions}
+def _texts(options: Mapping[Any, Any]) -> dict[str, str]:
+    """Names and values as texts, as Spark and Delta write them."""
+    return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
 
 
-def _read_storage(options: Any, where: str) -> Mapping[str, str]:
-    if not isinstance(options, Mapping):  # its value may be secret
-        remedy = "Write storage_options as {NAME: value}."
-        raise _invalid(f"storage_options is {_kind(options)}, not a mapping", where, remedy)
-    return {str(name): _as_property(value) for name, value in options.items()}
-
-
-def _read_order(order: Any, where: str) -> tuple[str, ...]:
-    if not _are_names(order):
-        remedy = "Write order as [alias, alias, ...]."
-        raise _invalid(f"order is {order!r}, not a list of relations", where, remedy)
-    return tuple(order)
+def _listed(names: Any) -> Any:
+    return [names] if isinstance(names, str) else names
 
 
 def _are_names(names: Any) -> bool:
-    return (
-        isinstance(names, list | tuple)
-        and bool(names)
-        and all(isinstance(name, str) and name.strip() for name in names)
-    )
+    listed = isinstance(names, list | tuple) and bool(names)
+    return listed and all(isinstance(name, str) and name.strip() for name in names)
 
 
-def _invalid(message: str, where: str, remedy: str) -> DeltaJoinError:
-    return DeltaJoinError("INVALID_OPTION", message, where=where, remedy=remedy)
+def _are_functions(functions: Any) -> bool:
+    return isinstance(functions, Mapping) and set(functions.values()) <= {DETERMINISTIC}
 
 
 def _kind(value: Any) -> str:
     return f"a {type(value).__name__}"
+
+
+_Reading = tuple[Callable[[str, Any], Any], str]
+_SWITCH: _Reading = (_where(lambda value: isinstance(value, bool)), "Use true or false.")
+_COLUMNS: _Reading = (
+    _where(
+        lambda value: _are_names(_listed(value)),
+        ", not a list of output columns",
+        lambda value: tuple(_listed(value)),
+    ),
+    "Write {} as [column, ...].",
+)
+#: Option -> how its value is read, and the remedy for a wrong one; {} is the option's name.
+_READINGS: dict[str, _Reading] = {
+    "keys": (_keys, "Write {} as {{relation: [column, ...]}}."),
+    "mode": (_where(lambda mode: mode in MODES), f"Use one of: {', '.join(MODES)}."),
+    "references": (_references, "Write {} as {{relation.column: relation.column}}."),
+    "hints": (
+        _hints,
+        "Write {} as {{rows: {{relation: number}}, distinct: {{relation.column: number}}}}.",
+    ),
+    "strategy": (_strategy, f"Use one of: {'; '.join(each.name for each in STRATEGIES)}."),
+    "reorder": _SWITCH,
+    "order": (
+        _where(_are_names, ", not a list of relations", tuple),
+        "Write {} as [alias, alias, ...].",
+    ),
+    "sketches": _SWITCH,
+    "functions": (_where(_are_functions, read=dict), "Write {} as {{name: deterministic}}."),
+    "stamps": _COLUMNS,
+    "storage_options": (_storage_options, "Write {} as {{NAME: value}}."),
+}
+
+
+def _read(name: str, value: Any, reading: _Reading, where: str) -> Any:
+    read, remedy = reading
+    try:
+        return read(name, value)
+    except ValueError as error:
+        raise _invalid(str(error), where, remedy.format(name)) from error
+
+
+def _invalid(message: str, where: str, remedy: str) -> DeltaJoinError:
+    return DeltaJoinError("INVALID_OPTION", message, where=where, remedy=remedy)

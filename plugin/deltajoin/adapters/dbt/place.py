@@ -44,9 +44,7 @@ def check_free(spark: SparkSession, relation: Any, folder: str) -> None:
     """
     for kind in ("keyed", "bag"):
         name = targets.backing_name({"name_parts": name_parts(relation), "kind": kind})
-        if not spark.catalog.tableExists(name) or _is_view(spark, name):
-            continue
-        found = targets.locate(spark, name)
+        found = None if is_view(spark, name) else targets.locate(spark, name)
         if found is not None and normalise(found) != normalise(folder):
             raise DeltaJoinError(
                 "TARGET_NOT_OURS",
@@ -61,13 +59,15 @@ def enter(spark: SparkSession, relation: Any, audit: Mapping[str, Any]) -> None:
     parts, kind = name_parts(relation), str(audit["kind"])
     name, under = quote_dotted(parts), kind in UNDER_A_VIEW
     backing = targets.backing_name({"name_parts": parts, "kind": kind})
-    if spark.catalog.tableExists(name) and _is_view(spark, name) != under:
+    if spark.catalog.tableExists(name) and is_view(spark, name) != under:
         spark.sql(f"drop {'table' if under else 'view'} {name}")
-    folder = str(audit["location"]).replace("\\", "\\\\").replace("'", "\\'")
-    spark.sql(f"create table if not exists {backing} using delta location '{folder}'")
+    folder = targets.literal(audit["location"])
+    spark.sql(f"create table if not exists {backing} using delta location {folder}")
     shown = {"name_parts": parts, "kind": kind, "place": name, "columns": list(audit["columns"])}
     targets.show(spark, {**shown, "hidden": list(audit["hidden"] or ())})
 
 
-def _is_view(spark: SparkSession, name: str) -> bool:
-    return bool(spark.catalog.getTable(name).tableType == "VIEW")
+def is_view(spark: SparkSession, name: str) -> bool:
+    """Whether the catalog has a view of this name."""
+    there = spark.catalog.tableExists(name)
+    return there and spark.catalog.getTable(name).tableType == "VIEW"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from deltajoin.adapters.dbt.place import is_view
 from deltajoin.contract import BACKING_SUFFIX
 from deltajoin.names import quote, quote_dotted, split_dotted
 from deltajoin.sql.views import qualify_tables
@@ -23,7 +24,7 @@ _OURS = BACKING_SUFFIX + "`"
 def view_sql(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     """The query of the view of this name; None for a table, a target's view, or no such name."""
     name = quote_dotted(parts)
-    if not spark.catalog.tableExists(name) or spark.catalog.getTable(name).tableType != "VIEW":
+    if not is_view(spark, name):
         return None
     rows = [(row[0], row[1]) for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()]
     start = next(i for i, (key, _) in enumerate(rows) if key.startswith("# Detailed"))
