@@ -16,10 +16,11 @@ can't be a query over these tables at all.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames
 from deltajoin.sql.binder import Binder, Columns, Sources, Types
@@ -43,16 +44,6 @@ from deltajoin.sql.tables import resolve_tables
 
 
 @dataclass(frozen=True)
-class Reason:
-    """Why a query can't be kept incrementally."""
-
-    code: str
-    message: str
-    where: str
-    remedy: str
-
-
-@dataclass(frozen=True)
 class BoundQuery:
     """A query on known tables: a join graph, or the reason why there is none.
 
@@ -63,7 +54,7 @@ class BoundQuery:
     sql: str
     tables: tuple[str, ...]
     graph: JoinGraph | None
-    reason: Reason | None
+    reason: Refusal | None
     canonical: str
     clock: str = ""
     reads_clock: bool = False
@@ -96,7 +87,7 @@ def bind(
     except Unreadable as error:
         if not may_be_a_query(sql):
             raise
-        unread = Reason(error.code, error.message, error.where or "the SQL", str(error.remedy))
+        unread = replace(error.refusal, where=error.where or "the SQL")
         clock = "instant" if names_clock(sql) else ""
         return BoundQuery(sql, tuple(sorted(columns)), None, unread, spelled(sql), clock)
     tables = resolve_tables(query, columns)
@@ -118,11 +109,10 @@ def bind(
     return BoundQuery(sql, tables, graph, None, spelled(sql), clock_of_sources(graph))
 
 
-def _why(query: exp.Query, stop: Unsupported) -> Reason:
+def _why(query: exp.Query, stop: Unsupported) -> Refusal:
     """Why a query is rebuilt: what changes by itself is told before anything else."""
     try:
         check_bare_functions(query)
     except Unsupported as changing:
         stop = changing
-    message = f"{stop.message} is not kept incrementally"
-    return Reason(stop.code, message, stop.where or "the SQL", stop.remedy)
+    return replace(stop.refusal, message=f"{stop.refusal.message} is not kept incrementally")

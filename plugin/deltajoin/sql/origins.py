@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 
 Lines = tuple[str, ...]
 VIEW = "view "
@@ -28,22 +29,24 @@ def numbered(count: int, view: str = "") -> Lines:
     return tuple(f"{head}line {number}" for number in range(1, count + 1))
 
 
-def origin(where: str, remedy: str, lines: Sequence[str]) -> tuple[str, str]:
-    """Place and remedy for who wrote the line that a place names.
+def origin(refusal: Refusal, lines: Sequence[str]) -> Refusal:
+    """The refusal for who wrote the line that it names.
 
     Example:
         >>> lines = ("line 1", "view v, line 1", "line 1")
-        >>> origin("line 2", "Write b.", lines)
+        >>> found = origin(Refusal("LIMIT", "LIMIT", "line 2", "Write b."), lines)
+        >>> found.where, found.remedy
         ('view v, line 1', 'Write b. Or make the view a table.')
-        >>> origin("line 3", "Write b.", lines), origin("orders.id", "Write b.", lines)
-        (('line 1', 'Write b.'), ('orders.id', 'Write b.'))
+        >>> origin(Refusal("LIMIT", "LIMIT", "line 3", "Write b."), lines).where
+        'line 1'
     """
-    named = _LINE.fullmatch(where)
+    named = _LINE.fullmatch(refusal.where or "")
     if named is None or int(named[1]) > len(lines):
-        return where, remedy
-    found = lines[int(named[1]) - 1]
-    more = " Or make the view a table." if found.startswith(VIEW) else ""
-    return found + named[2], (remedy + more).strip()
+        return refusal
+    line = lines[int(named[1]) - 1]
+    more = " Or make the view a table." if line.startswith(VIEW) else ""
+    remedy = ((refusal.remedy or "") + more).strip()
+    return replace(refusal, where=line + named[2], remedy=remedy)
 
 
 @contextmanager
@@ -52,7 +55,7 @@ def at_origin(lines: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except DeltaJoinError as error:
-        where, remedy = origin(error.where or "", error.remedy or "", lines)
-        if where == (error.where or ""):
+        found = origin(error.refusal, lines)
+        if found.where == error.where:
             raise
-        raise DeltaJoinError(error.code, error.message, where=where, remedy=remedy) from error
+        raise DeltaJoinError.of(found) from error

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import place
 from deltajoin.sql.moments import names_a_moment
@@ -18,14 +18,12 @@ from deltajoin.sql.ordered import order_of
 
 
 class Unsupported(Exception):
-    """A construct that is rebuilt in full; carries what `DeltaJoinError` needs."""
+    """A construct that is rebuilt in full, at a node of the query."""
 
     def __init__(self, code: str, message: str, node: exp.Expr | None, remedy: str) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.where = None if node is None else place(node)
-        self.remedy = remedy
+        where = None if node is None else place(node)
+        self.refusal = Refusal(code, message, where or "the SQL", remedy)
 
 
 def check_deterministic(query: exp.Query, declared: Collection[str] = ()) -> None:

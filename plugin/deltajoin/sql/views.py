@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -121,7 +122,7 @@ def _in_view(name: str) -> Iterator[None]:
         if where.startswith(VIEW) or error.code == "VIEW_TOO_LARGE":
             raise
         where = ", ".join(part for part in (f"{VIEW}{name}", where) if part)
-        raise DeltaJoinError(error.code, error.message, where=where, remedy=error.remedy) from error
+        raise DeltaJoinError.of(replace(error.refusal, where=where)) from error
 
 
 def _unqualified(query: exp.Query, name: Parts) -> Iterator[_Edit]:
