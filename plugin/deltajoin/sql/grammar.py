@@ -5,7 +5,6 @@
     substr(x FROM 2 FOR 3)          as `substring`
     v:a.b[0]::int                   a path into a variant
     SELECT a, FROM t                Spark refuses it, and so must we
-    GROUP BY window(t.x, '1 day')   a call; WINDOW and a bracket begin no clause
 
 Caller: mixed into a dialect's parser before sqlglot's own.
 """
@@ -70,12 +69,6 @@ class SparkGrammar:
             if found[-1] is None and not self._match_set(_GROUPS, advance=False):
                 self.raise_error("Nothing stands after a comma")
         return [item for item in found if item is not None]
-
-    def _parse_group(self: Any, *args: Any, **more: Any) -> Any:
-        after = self._tokens[self._index + 1 : self._index + 3]
-        if [token.token_type for token in after] == [TokenType.WINDOW, TokenType.L_PAREN]:
-            after[0].token_type = TokenType.VAR
-        return super()._parse_group(*args, **more)  # type: ignore[misc]
 
     def _parse_join(self: Any, *args: Any, **more: Any) -> Any:
         comma = self._match(TokenType.COMMA, advance=False)

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import place
+from deltajoin.sql.dialect import clauses_of, place
 from deltajoin.sql.moments import names_a_moment
 from deltajoin.sql.ordered import order_of
 
@@ -150,8 +150,7 @@ def check_union(query: exp.SetOperation) -> None:
     what = type(query).__name__.upper()
     if query.args.get("limit") or query.args.get("offset"):
         raise Unsupported("LIMIT", "LIMIT", query, downstream("LIMIT"))
-    known = {"this", "expression", "distinct", "order", "with_"}
-    if {name for name, value in query.args.items() if value} - known:
+    if clauses_of(query) - {"this", "expression", "distinct", "order", "with_"}:
         raise Unsupported("SET_OPERATION", f"{what} with more said", query, f"Write {what} alone.")
 
 

@@ -14,7 +14,7 @@ Caller: `SpanParser` and `SpanGenerator` are mixed into a dialect; `note_slots` 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, cast
 
@@ -31,7 +31,7 @@ _PARTS = (exp.Identifier, exp.TableAlias, exp.DataType)
 class Tokens:
     """A text and the tokens in it, comments left out; places are offsets in the text."""
 
-    def __init__(self, text: str, tokens: list[Any]) -> None:
+    def __init__(self, text: str, tokens: Sequence[Any]) -> None:
         self.text = text
         #: Suffixed numbers (1L) are several tokens in one place.
         self.places = sorted({(token.start, token.end + 1) for token in tokens})
@@ -108,7 +108,7 @@ class SpanParser:
                 setattr(cls, name, _noting(method))
 
 
-def note_slots(tree: exp.Expr, text: str, tokens: list[Any]) -> None:
+def note_slots(tree: exp.Expr, text: str, tokens: Sequence[Any]) -> None:
     """Turn the token numbers of a parse into places, and note what stands inside each node."""
     known = Tokens(text, tokens)
     nodes = list(tree.walk())
@@ -124,14 +124,20 @@ def note_slots(tree: exp.Expr, text: str, tokens: list[Any]) -> None:
             span.skeleton = _skeleton(node, {way for way, _, _ in slots}) if apart else None
 
 
-def _place(node: exp.Expr, tokens: list[Any]) -> tuple[int, int] | None:
+def _place(node: exp.Expr, tokens: Sequence[Any]) -> tuple[int, int] | None:
     """Where a node begins and ends; a column where its names do."""
     if isinstance(node, exp.Column):
-        parts = [part.meta for part in node.parts if "start" in part.meta]
+        parts = [part for part in node.parts if "start" in part.meta]
         if parts:
-            return min(int(p["start"]) for p in parts), max(int(p["end"]) for p in parts) + 1
+            return around(parts)
     pair = node._meta.get(_SPAN) if node._meta else None
     return (tokens[pair[0]].start, tokens[pair[1] - 1].end + 1) if pair else None
+
+
+def around(parts: list[exp.Expr]) -> tuple[int, int]:
+    """Where a dotted name begins and ends in the text."""
+    starts, ends = ([int(part.meta[end]) for part in parts] for end in ("start", "end"))
+    return min(starts), max(ends) + 1
 
 
 def _slots(node: exp.Expr, outer: Span, way: Way = ()) -> Iterator[tuple[Way, int, int]]:

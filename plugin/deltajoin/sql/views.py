@@ -18,12 +18,19 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import MAX_SQL_BYTES, quote, quote_dotted, split_dotted
-from deltajoin.sql.dialect import parse, place
+from deltajoin.sql.dialect import clauses_of, edited, parse
 from deltajoin.sql.functions import GENERATORS
 from deltajoin.sql.origins import VIEW, Lines, numbered
-from deltajoin.sql.tables import find_cte, real_tables
-
-Parts = tuple[str, ...]
+from deltajoin.sql.spans import around
+from deltajoin.sql.tables import (
+    Parts,
+    check_unpinned,
+    find_cte,
+    lowered,
+    own_alias,
+    parts_of,
+    real_tables,
+)
 
 
 class WrittenOut(NamedTuple):
@@ -67,7 +74,7 @@ def write_out(sql: str, views: Mapping[str, str]) -> WrittenOut:
         >>> write_out("SELECT *\\nFROM v JOIN t USING (id)", {"v": "SELECT id\\nFROM r"}).lines
         ('line 1', 'line 2', 'view v, line 1', 'view v, line 2', 'line 2')
     """
-    known = {_lowered(split_dotted(name)): text for name, text in sorted(views.items())}
+    known = {lowered(split_dotted(name)): text for name, text in sorted(views.items())}
     return _inline(sql, known, {}, ())
 
 
@@ -77,27 +84,21 @@ def _inline(
     query = parse(sql)
     edits: list[_Edit] = []
     for table in real_tables(query):
-        name = _lowered(_parts(table))
+        name = lowered(parts_of(table))
         if name not in views:
             continue
-        if table.args.get("version") or table.args.get("when"):
-            raise DeltaJoinError(
-                "TIME_TRAVEL",
-                f"the view '{table.name}' is pinned to a version in the SQL",
-                where=place(table),
-                remedy="Remove VERSION AS OF; each run pins its own versions.",
-            )
+        check_unpinned(table, f"the view '{table.name}'")
         if name not in done:
             done[name] = _inline_view(name, views, done, above)
         view = done[name]
-        alias = "" if table.alias else f" AS {quote(table.name)}"
-        edits.append(_Edit(*_span(table.parts), f"(\n{view.sql}\n){alias}", view.lines))
+        subquery = f"(\n{view.sql}\n){own_alias(table)}"
+        edits.append(_Edit(*around(table.parts), subquery, view.lines))
         if not table.alias:
             edits += _unqualified(query, name)
     if sum(len(edit.text) for edit in edits) > MAX_SQL_BYTES:
         raise _too_large("the SQL with its views written out has over 1 MB", ".".join(above))
     own = numbered(sql.count("\n") + 1, above[-1] if above else "")
-    return WrittenOut(_edited(sql, edits), _edited_lines(sql, own, edits))
+    return WrittenOut(edited(sql, (edit[:3] for edit in edits)), _edited_lines(sql, own, edits))
 
 
 def _inline_view(
@@ -127,13 +128,13 @@ def _in_view(name: str) -> Iterator[None]:
 
 def _unqualified(query: exp.Query, name: Parts) -> Iterator[_Edit]:
     """`schema.view.column` -> `view.column`: an alias has no schema."""
-    if any(_lowered((table.alias,)) == name[:1] for table in query.find_all(exp.Table)):
+    if any(table.alias.lower() == name[0] for table in query.find_all(exp.Table)):
         return
     for column in query.find_all(exp.Column):
         before = column.parts[:-1]
-        written = _lowered(tuple(part.name for part in before))
+        written = lowered(part.name for part in before)
         if len(written) > 1 and written == name[-len(written) :]:
-            yield _Edit(*_span(before), quote(before[-1].name))
+            yield _Edit(*around(before), quote(before[-1].name))
 
 
 def gather_views(sql: str, read: Callable[[Parts], str | None]) -> dict[str, str]:
@@ -144,12 +145,12 @@ def gather_views(sql: str, read: Callable[[Parts], str | None]) -> dict[str, str
     """
     views: dict[str, str] = {}
     asked: set[Parts] = set()
-    waiting = list(real_tables(parse(sql)))
+    waiting = real_tables(parse(sql))
     while waiting:
-        parts = _parts(waiting.pop())
-        if _lowered(parts) in asked:
+        parts = parts_of(waiting.pop())
+        if lowered(parts) in asked:
             continue
-        asked.add(_lowered(parts))
+        asked.add(lowered(parts))
         with _in_view(".".join(parts)):
             if (text := read(parts)) is not None:
                 views[quote_dotted(parts)] = text
@@ -164,17 +165,13 @@ def qualify_tables(sql: str, schema: Parts) -> str:
         >>> qualify_tables("WITH c AS (SELECT * FROM t) SELECT * FROM c, x.u", ("dw",))
         'WITH c AS (SELECT * FROM `dw`.`t` AS `t`) SELECT * FROM c, x.u'
     """
-    return _edited(
+    return edited(
         sql,
-        [
-            _Edit(
-                *_span(table.parts),
-                quote_dotted((*schema, table.name))
-                + ("" if table.alias else f" AS {quote(table.name)}"),
-            )
+        (
+            (*around(table.parts), quote_dotted((*schema, table.name)) + own_alias(table))
             for table in real_tables(parse(sql))
-            if len(table.parts) == 1 and find_cte(table) is None
-        ],
+            if len(table.parts) == 1
+        ),
     )
 
 
@@ -190,7 +187,8 @@ def column_origin(sql: str, columns: Sequence[str]) -> tuple[str, Parts] | None:
         >>> column_origin(view + " SELECT * FROM r", ["k", "y"]) is None
         True
     """
-    found = [_origin(parse(sql), column) for column in columns]
+    query = parse(sql)
+    found = [_origin(query, column) for column in columns]
     named = [each for each in found if each is not None]
     if len(named) != len(found) or len({table for table, _ in named}) != 1:
         return None
@@ -198,33 +196,28 @@ def column_origin(sql: str, columns: Sequence[str]) -> tuple[str, Parts] | None:
 
 
 def _origin(query: exp.Expr, column: str) -> tuple[str, str] | None:
-    while not isinstance(query, exp.Table) or find_cte(query) is not None:
-        if isinstance(query, exp.Table):
-            cte = find_cte(query)
-            plain = cte is not None and not cte.args["alias"].args.get("columns")
-            query = cte.this if cte is not None and plain else query
-        if isinstance(query, exp.Subquery):
-            query = query.this
-        source = query.args.get("from_") if isinstance(query, exp.Select) else None
-        if source is None or not _only_projects(query):
-            return None
-        name = _projected(query, source.this, column)
-        if name is None:
-            return None
-        query, column = source.this, name
-    return ".".join(_parts(query)), column
+    if isinstance(query, exp.Table):
+        cte = find_cte(query)
+        if cte is None:
+            return ".".join(parts_of(query)), column
+        query = query if cte.args["alias"].args.get("columns") else cte.this
+    if isinstance(query, exp.Subquery):
+        query = query.this
+    source = query.args.get("from_") if isinstance(query, exp.Select) else None
+    if source is None or not _only_projects(query):
+        return None
+    name = _projected(query, source.this, column)
+    return None if name is None else _origin(source.this, name)
 
 
 def _only_projects(select: exp.Expr) -> bool:
-    kept = {name for name, value in select.args.items() if value}
     item = select.args["from_"].this
-    alias = item.args.get("alias")
-    more = {name for name, value in item.args.items() if value} - {"alias", "this", "db", "catalog"}
+    alias = item.args.get("alias") or exp.TableAlias()
     calls = {str(c.this).lower() for p in select.expressions for c in p.find_all(exp.Anonymous)}
     return (
-        kept <= {"with_", "from_", "expressions"}
-        and not more
-        and not (alias is not None and alias.args.get("columns"))
+        clauses_of(select) <= {"with_", "from_", "expressions"}
+        and clauses_of(item) <= {"alias", "this", "db", "catalog"}
+        and not alias.args.get("columns")
         and not calls & GENERATORS
     )
 
@@ -244,39 +237,15 @@ def _projected(select: exp.Expr, item: exp.Expr, column: str) -> str | None:
     return None if value.args.get("db") else value.name
 
 
-def _parts(table: exp.Table) -> Parts:
-    return tuple(part.name for part in table.parts)
-
-
-def _lowered(parts: Parts) -> Parts:
-    return tuple(part.lower() for part in parts)
-
-
-def _span(parts: list[exp.Expr]) -> tuple[int, int]:
-    """First and last offset of a dotted name in the text."""
-    starts, ends = [int(p.meta["start"]) for p in parts], [int(p.meta["end"]) for p in parts]
-    return min(starts), max(ends) + 1
-
-
-def _edited(sql: str, edits: list[_Edit]) -> str:
-    for start, end, replacement, _ in sorted(set(edits), reverse=True):
-        sql = sql[:start] + replacement + sql[end:]
-    return sql
-
-
 def _edited_lines(sql: str, own: Lines, edits: list[_Edit]) -> Lines:
     """Where each line of the edited text was written; `own` are the places of the text's lines."""
-    lines, before = [own[0]], 0
+    lines, line = [own[0]], 0
     for edit in sorted(set(edits)):
-        lines += own[_line(sql, before) + 1 : _line(sql, edit.start) + 1]
-        before = edit.end
+        lines += own[line + 1 : sql.count("\n", 0, edit.start) + 1]
+        line = sql.count("\n", 0, edit.end)
         if edit.lines:  # the text goes on after the closing bracket on a line of its own
-            lines += [*edit.lines, own[_line(sql, before)]]
-    return (*lines, *own[_line(sql, before) + 1 :])
-
-
-def _line(sql: str, offset: int) -> int:
-    return sql.count("\n", 0, offset)
+            lines += [*edit.lines, own[line]]
+    return (*lines, *own[line + 1 :])
 
 
 def _too_large(message: str, where: str) -> DeltaJoinError:
