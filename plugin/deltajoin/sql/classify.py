@@ -16,14 +16,12 @@ from deltajoin.graph import (
     Block,
     ColumnRef,
     Derived,
-    Grouping,
     Join,
     JoinGraph,
     Predicate,
     Projection,
     Relation,
 )
-from deltajoin.layers import Generation, Windowing
 from deltajoin.names import check_name
 from deltajoin.sql import scope as bound
 from deltajoin.sql.dialect import text
@@ -37,18 +35,20 @@ from deltajoin.sql.unite import read, with_outputs, without_unions
 
 def build_graph(
     relations: list[tuple[str, str]],
-    block: bound.Block,
+    made: bound.Layered,
     columns: Mapping[str, tuple[str, ...]],
-    grouping: Grouping | None = None,
-    derived: tuple[Derived, ...] = (),
-    generation: Generation | None = None,
-    windowing: Windowing | None = None,
+    derived: tuple[Derived, ...],
 ) -> JoinGraph:
     """Assemble and check the join graph.
+
+    Args:
+        relations: (relation, source), all below.
+        columns: source -> its columns; of derived ones too.
 
     Raises:
         DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN, RESERVED_NAME.
     """
+    block = made.block
     check_names(block.outputs)
     projections = tuple(_projection(name, node) for name, node, _ in block.outputs)
     root = _block(block)
@@ -80,10 +80,10 @@ def build_graph(
         projections=cores[0].projections or projections,
         joins=tuple(item for item in shown.items if not isinstance(item, str)),
         cores=() if flat else cores,
-        grouping=grouping,
+        grouping=made.grouping,
         derived=derived,
-        generation=generation,
-        windowing=windowing,
+        generation=made.generation,
+        windowing=made.windowing,
         copies=tuple(replace(own[old], name=new) for new, old in copies.items()),
     )
     for name in graph.output_names:

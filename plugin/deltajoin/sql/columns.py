@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.dialect import closed, place, with_columns
+from deltajoin.sql.dialect import closed, refused, with_columns
 from deltajoin.sql.fields import name_fields
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
@@ -56,8 +55,7 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:
     """The conjuncts of a condition."""
-    while isinstance(condition, exp.Paren):
-        condition = condition.this
+    condition = condition.unnest()
     if isinstance(condition, exp.And):
         return flattened(condition.this) + flattened(condition.expression)
     return [condition]
@@ -100,10 +98,6 @@ def renamed(
     """Outputs under the column aliases of a table alias."""
     names = [column.name for column in alias.args["columns"]]
     if len(names) != len(outputs):
-        raise DeltaJoinError(
-            "COLUMN_ALIASES",
-            f"{len(names)} column aliases for {len(outputs)} columns",
-            where=place(alias),
-            remedy="Give one alias to each column.",
-        )
+        what = f"{len(names)} column aliases for {len(outputs)} columns"
+        raise refused("COLUMN_ALIASES", what, alias, "Give one alias to each column.")
     return [(name, expression) for name, (_, expression) in zip(names, outputs, strict=True)]
