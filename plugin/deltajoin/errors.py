@@ -39,7 +39,6 @@ class DeltaJoinError(Exception):
         self, code: str, message: str, *, where: str | None = None, remedy: str | None = None
     ) -> None:
         super().__init__(code, message, where, remedy)
-        self.refusal = Refusal(code, message, where, remedy)
         self.code, self.message, self.where, self.remedy = code, message, where, remedy
 
     @classmethod
@@ -48,6 +47,11 @@ class DeltaJoinError(Exception):
         return DeltaJoinError(
             refusal.code, refusal.message, where=refusal.where, remedy=refusal.remedy
         )
+
+    @property
+    def refusal(self) -> Refusal:
+        """What the error says, as a value; made anew, for secrets are taken out of an error."""
+        return Refusal(self.code, self.message, self.where, self.remedy)
 
     def __str__(self) -> str:
         place = f" (at {self.where})" if self.where else ""

@@ -1,7 +1,7 @@
 """SQL text -> JoinGraph: one pass after the other.
 
     inline     views -> subqueries with their text        `views`, before a text comes here
-    parse      text -> tree                               `dialect` (`grammar`, `spans`, `units`)
+    parse      text -> tree                               `dialect` (`grammar`, `spans`)
     resolve    names of tables -> sources                 `tables`
     check      known clauses, deterministic calls         `known`, `refuse`
     layer      tree -> blocks of joins, layers on them    `binder` (`from_clause`, `layers`, ...)
@@ -24,8 +24,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
 from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames
@@ -35,7 +33,7 @@ from deltajoin.sql.clocked import clock_of_sources
 from deltajoin.sql.dialect import Unreadable, parse, spelled
 from deltajoin.sql.known import check_known
 from deltajoin.sql.opaque import may_be_a_query
-from deltajoin.sql.refuse import Unsupported, check_bare_functions, check_deterministic
+from deltajoin.sql.refuse import Unsupported, bare_functions, check_deterministic
 from deltajoin.sql.stamps import check_clock, check_declared, clock_of_rows, spelled_without
 from deltajoin.sql.tables import resolve_tables
 
@@ -101,16 +99,9 @@ def bind(
     except Unsupported as stop:
         clock, reads_clock = clock_of_rows(sql, declared)
         canonical = spelled_without(sql, declared)
-        why = _why(query, stop)
+        # What changes by itself is told before anything else.
+        found = next(bare_functions(query), stop).refusal
+        why = replace(found, message=f"{found.message} is not kept incrementally")
         return BoundQuery(sql, tables, None, why, canonical, clock, reads_clock)
     check_declared(graph, stamps)
     return BoundQuery(sql, tables, graph, None, canonical, clock_of_sources(graph))
-
-
-def _why(query: exp.Query, stop: Unsupported) -> Refusal:
-    """Why a query is rebuilt: what changes by itself is told before anything else."""
-    try:
-        check_bare_functions(query)
-    except Unsupported as changing:
-        stop = changing
-    return replace(stop.refusal, message=f"{stop.refusal.message} is not kept incrementally")

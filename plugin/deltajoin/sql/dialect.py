@@ -19,9 +19,8 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.grammar import SparkGrammar, UnsignedShift
+from deltajoin.sql.grammar import SparkGrammar, UnsignedShift, name_words
 from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
-from deltajoin.sql.units import name_words
 
 _CORRECT = "Correct the SQL; where Spark reads it as it is, use a mode that rebuilds."
 _SYNONYMS = {

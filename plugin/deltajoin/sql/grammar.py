@@ -1,12 +1,15 @@
-"""Where Spark's grammar differs from that of sqlglot's parser.
+"""Where Spark's grammar differs from that of sqlglot's parser, and words that it takes for columns.
 
     a | b ^ c & d << e + f || g     binds from right to left, weakest first; `>>>` is one operator
     array(t.x)[0]                   a call and its element, no constructor
     substr(x FROM 2 FOR 3)          as `substring`
     v:a.b[0]::int                   a path into a variant
     SELECT a, FROM t                Spark refuses it, and so must we
+    date_diff(DAY, a, b)            a unit where a function has its first argument
+    STRING COLLATE UTF8_LCASE       the collation of a type
 
-Caller: mixed into a dialect's parser before sqlglot's own.
+Caller: mixes `SparkGrammar` into a dialect's parser before sqlglot's own, and calls `name_words`
+after each parse, so that nothing that is parsed again ever binds such a word as a column.
 """
 
 from __future__ import annotations
@@ -19,6 +22,13 @@ from sqlglot.tokenizer_core import TokenType
 
 #: What may begin an element of GROUP BY that is no expression.
 _GROUPS = (TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS)
+#: Functions that a unit may begin, with two more arguments; and all units.
+_OF_UNITS = frozenset(
+    "date_add dateadd date_diff datediff timestampadd timestampdiff timediff".split()
+)
+_UNITS = frozenset(
+    "year quarter month week day dayofyear hour minute second millisecond microsecond".split()
+)
 
 
 class UnsignedShift(exp.Expression, exp.Binary):
@@ -85,3 +95,21 @@ class SparkGrammar:
 
     def _parse_locks(self) -> list[exp.Expr]:
         return []
+
+
+def name_words(tree: exp.Expr) -> None:
+    """Turn units of calls with three arguments, and collations, from columns into keywords."""
+    words = [kind.args.get("collate") for kind in tree.find_all(exp.DataType)]
+    for call in tree.find_all(exp.Anonymous):
+        if str(call.this).lower() in _OF_UNITS and len(call.expressions) == 3:
+            unit = call.expressions[0]
+            words += [unit] if is_word(unit) and unit.name.lower() in _UNITS else []
+    for word in words:
+        if isinstance(word, exp.Column):
+            word.replace(exp.Var(this=word.name))
+
+
+def is_word(node: exp.Expr) -> bool:
+    """True for a column's name alone, without backticks."""
+    alone = isinstance(node, exp.Column) and len(node.parts) == 1
+    return alone and not node.this.args.get("quoted")

@@ -50,7 +50,7 @@ def _flatten(block: Block) -> list[Core]:
     branches = [_EMPTY]
     for item in block.items:
         ways = [Core((item,), ())] if isinstance(item, str) else _flatten_join(item)
-        branches = _few([_both(one, way) for one in branches for way in ways])
+        branches = _few([_crossed(one, way) for one in branches for way in ways])
     return [core for core in (_judged(one, block.predicates) for one in branches) if core]
 
 
@@ -63,7 +63,8 @@ def _few(branches: list[Core]) -> list[Core]:
     return branches
 
 
-def _both(one: Core, other: Core) -> Core:
+def _crossed(one: Core, other: Core) -> Core:
+    """Both cores joined inner."""
     return Core(
         (*one.relations, *other.relations),
         (*one.predicates, *other.predicates),
@@ -79,8 +80,7 @@ def _flatten_join(join: Join) -> list[Core]:
     if join.kind == "full":
         matched = _attached(join.left, join.right, "left", join.on)
         others = _attached(join.right, join.left, "anti", join.on)
-        missing = tuple(join.left.relations)
-        return _few([*matched, *(replace(core, nulls=(*core.nulls, *missing)) for core in others)])
+        return _few([*matched, *(_missing(core, join.left.relations) for core in others)])
     return _attached(join.left, join.right, join.kind, join.on)
 
 
@@ -112,9 +112,13 @@ def _attached(left: Block, right: Block, kind: str, on: tuple[Predicate, ...]) -
         else:
             matched = (_joined(core, side, on) for side in sides)
             found += [branch for branch in matched if branch]
-            alone = _without_match(core, sides, on)
-            found.append(replace(alone, nulls=(*alone.nulls, *right.relations)))
+            found.append(_missing(_without_match(core, sides, on), right.relations))
     return _few(found)
+
+
+def _missing(core: Core, relations: tuple[str, ...]) -> Core:
+    """The core with columns of these relations NULL."""
+    return replace(core, nulls=(*core.nulls, *relations))
 
 
 def _without_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> Core:
@@ -124,15 +128,14 @@ def _without_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> 
 
 
 def _with_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> list[Core]:
-    found = []
-    for number, side in enumerate(sides):
-        first = _attach(_without_match(core, sides[:number], on), side, "semi", on)
-        found += [first] if first else []
-    return found
+    """One branch for each side that is the first to match."""
+    befores = (_without_match(core, sides[:number], on) for number in range(len(sides)))
+    found = (_attach(one, side, "semi", on) for one, side in zip(befores, sides, strict=True))
+    return [branch for branch in found if branch]
 
 
 def _joined(core: Core, side: Core, on: tuple[Predicate, ...]) -> Core | None:
-    return _judged(_both(core, side), on)
+    return _judged(_crossed(core, side), on)
 
 
 def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> Core | None:
@@ -146,7 +149,7 @@ def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> Cor
     known = _known(on, above, side)
     if known is None:
         if kind == "left":
-            return replace(core, nulls=(*core.nulls, *side.everything))
+            return _missing(core, side.everything)
         return core if kind == "anti" else None
     side = replace(side, nulls=(), given=())
     return replace(core, attachments=(*core.attachments, Attachment(kind, side, known)))
@@ -161,8 +164,7 @@ def _judged(core: Core, predicates: tuple[Predicate, ...]) -> Core | None:
 def _known(predicates: tuple[Predicate, ...], *cores: Core) -> tuple[Predicate, ...] | None:
     """The predicates with what is known of columns filled in; None if one of them can't be TRUE."""
     missing = frozenset(name for core in cores for name in core.nulls)
-    given = (pair for core in cores for pair in core.given)
-    values = {ref: parse_expression(sql) for ref, sql in given}
+    values = {ref: parse_expression(sql) for core in cores for ref, sql in core.given}
     found = []
     for predicate in predicates:
         known = with_known(predicate, values, missing)
@@ -195,20 +197,18 @@ def _split(core: Core) -> list[Core] | None:
             continue
         inner, on = attachment.core, attachment.on
         before = replace(core, predicates=(), attachments=core.attachments[:number])
-        alone = _attach(before, inner, "anti", on) or before
-        parts = (
-            _joined(before, inner, on),
-            replace(alone, nulls=(*alone.nulls, *inner.everything)),
-        )
+        matched = _joined(before, inner, on)
+        alone = _missing(_without_match(before, [inner], on), inner.everything)
         later = core.attachments[number + 1 :]
-        again = (_again(part, later, core.predicates) for part in parts if part)
-        return [part for part in again if part]
+        parts = (_under(part, later, core.predicates) for part in (matched, alone) if part)
+        return [part for part in parts if part]
     return None
 
 
-def _again(
+def _under(
     core: Core, attachments: tuple[Attachment, ...], predicates: tuple[Predicate, ...]
 ) -> Core | None:
+    """The core with what stood above; None when no row is left."""
     for attachment in attachments:
         attached = _attach(core, attachment.core, attachment.kind, attachment.on)
         if attached is None:
@@ -241,28 +241,24 @@ def simplify(core: Core, above: Iterable[Predicate] = ()) -> Core:
 
 
 def _promoted(core: Core, above: tuple[Predicate, ...]) -> Core:
-    while True:
-        judges = [*core.predicates, *above]
-        judges += [p for a in core.attachments if a.kind == "semi" for p in a.on]
-        for number, attachment in enumerate(core.attachments):
-            missing = frozenset(attachment.core.everything)
-            if attachment.kind == "left" and any(
-                rejects_nulls(p.sql, missing) for p in judges if p.relations & missing
-            ):
-                inner = attachment.core
-                core = replace(
-                    core,
-                    relations=(*core.relations, *inner.relations),
-                    predicates=(*core.predicates, *attachment.on, *inner.predicates),
-                    attachments=(
-                        *core.attachments[:number],
-                        *inner.attachments,
-                        *core.attachments[number + 1 :],
-                    ),
-                )
-                break
-        else:
-            return core
+    """The core with every left join as an inner one that can be."""
+    judges = [*core.predicates, *above]
+    judges += [p for a in core.attachments if a.kind == "semi" for p in a.on]
+    for number, attachment in enumerate(core.attachments):
+        inner, missing = attachment.core, frozenset(attachment.core.everything)
+        if attachment.kind != "left" or not any(
+            rejects_nulls(p.sql, missing) for p in judges if p.relations & missing
+        ):
+            continue
+        before, after = core.attachments[:number], core.attachments[number + 1 :]
+        promoted = replace(
+            core,
+            relations=(*core.relations, *inner.relations),
+            predicates=(*core.predicates, *attachment.on, *inner.predicates),
+            attachments=(*before, *inner.attachments, *after),
+        )
+        return _promoted(promoted, above)
+    return core
 
 
 def linked(core: Core) -> Core:

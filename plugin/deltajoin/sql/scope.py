@@ -19,7 +19,7 @@ from deltajoin.graph import Grouping
 from deltajoin.layers import Generation, Windowing
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import refused, with_fields
-from deltajoin.sql.refuse import Unsupported, changing
+from deltajoin.sql.refuse import Unsupported, changing, is_bare
 from deltajoin.sql.union import Output
 
 
@@ -102,11 +102,6 @@ class Item:
     unlike: frozenset[str] = frozenset()
     unnamed: bool = False
 
-    def column(self, name: str) -> exp.Expr | None:
-        """The expression of a column, None when the item lacks it."""
-        found = self.columns.get(name.lower())
-        return found[1].copy() if found else None
-
 
 @dataclass(frozen=True)
 class Shown:
@@ -162,7 +157,7 @@ class Scope:
             return _single([self.aliases[name].copy()], parts[1:], node)
         if self.outer is not None:
             return self.outer.resolve(node)
-        if len(parts) == 1 and name in functions.BARE_NON_DETERMINISTIC and not node.this.quoted:
+        if is_bare(node):
             raise changing(name, node)
         shown = ".".join(parts)
         if any(item.unnamed for item in self.items):
@@ -175,13 +170,7 @@ class Scope:
 
     def first(self, name: str) -> Shown | None:
         """The first visible column of a name: the one that USING means."""
-        if name in self.merged:
-            shown, value = self.merged[name]
-            return Shown(shown, value, self.owners.get(name))
-        for item in self.items:
-            if name in item.columns and name not in item.hidden:
-                return Shown(*item.columns[name], item)
-        return None
+        return next((column for column in self.shown() if column.name.lower() == name), None)
 
     def shown(self) -> list[Shown]:
         """All visible columns in Spark's order."""
@@ -248,10 +237,10 @@ class Scope:
 
 def _found(items: list[Item], name: str) -> list[exp.Expr]:
     """The columns of a name, twice what stands for unlike values in one item."""
-    found = []
+    key, found = name.lower(), []
     for item in items:
-        if (value := item.column(name)) is not None:
-            found += [value, value] if name.lower() in item.unlike else [value]
+        if key in item.columns:
+            found += [item.columns[key][1].copy()] * (2 if key in item.unlike else 1)
     return found
 
 
