@@ -52,23 +52,23 @@ class _Edit(NamedTuple):
 def inline_views(sql: str, views: Mapping[str, str]) -> str:
     """The query with every reference to a view replaced by the view's SQL, recursively.
 
-    Args:
-        views: name as in the SQL (case and backticks don't matter) -> the view's query.
-
     Example:
         >>> inline_views("SELECT * FROM dw.v AS x JOIN t USING (id)", {"dw.v": "SELECT id FROM r"})
         'SELECT * FROM (\\nSELECT id FROM r\\n) AS x JOIN t USING (id)'
         >>> inline_views("WITH v AS (SELECT 1 AS a) SELECT * FROM v", {"v": "SELECT 2 AS a"})
         'WITH v AS (SELECT 1 AS a) SELECT * FROM v'
-
-    Raises:
-        DeltaJoinError: VIEW_TOO_LARGE; SQL_PARSE_ERROR with the view's name; TIME_TRAVEL.
     """
     return write_out(sql, views).sql
 
 
 def write_out(sql: str, views: Mapping[str, str]) -> WrittenOut:
     """`inline_views`, with the place where each line was written.
+
+    Args:
+        views: name as in the SQL (case and backticks don't matter) -> the view's query.
+
+    Raises:
+        DeltaJoinError: VIEW_TOO_LARGE; SQL_PARSE_ERROR with the view's name; TIME_TRAVEL.
 
     Example:
         >>> write_out("SELECT *\\nFROM v JOIN t USING (id)", {"v": "SELECT id\\nFROM r"}).lines
@@ -188,11 +188,11 @@ def column_origin(sql: str, columns: Sequence[str]) -> tuple[str, Parts] | None:
         True
     """
     query = parse(sql)
-    found = [_origin(query, column) for column in columns]
-    named = [each for each in found if each is not None]
-    if len(named) != len(found) or len({table for table, _ in named}) != 1:
+    found = [origin for column in columns if (origin := _origin(query, column))]
+    tables = {table for table, _ in found}
+    if len(found) < len(columns) or len(tables) != 1:
         return None
-    return named[0][0], tuple(column for _, column in named)
+    return tables.pop(), tuple(column for _, column in found)
 
 
 def _origin(query: exp.Expr, column: str) -> tuple[str, str] | None:
