@@ -8,6 +8,8 @@ may change.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 
@@ -64,3 +66,15 @@ class DeltaJoinError(Exception):
     def to_dict(self) -> dict[str, str | None]:
         """The error as plain values, as `--json` prints it."""
         return self.refusal.to_dict()
+
+
+@contextmanager
+def reworded(change: Callable[[Refusal], Refusal]) -> Iterator[None]:
+    """Raise errors as refusals that say more of the place."""
+    try:
+        yield
+    except DeltaJoinError as error:
+        found = change(error.refusal)
+        if found == error.refusal:
+            raise
+        raise DeltaJoinError.of(found) from error

@@ -49,14 +49,14 @@ class Sources:
     names: UniqueNames
     stamps: frozenset[str] = frozenset()
     keys: Columns = field(default_factory=dict)
-    _made: dict[int, tuple[object, Derived]] = field(default_factory=dict)
+    _derived: dict[int, tuple[object, Derived]] = field(default_factory=dict)
 
     def once(self, part: object, make: Callable[[], Derived]) -> Derived:
         """The source of a part, made when it is first read; parts are kept, so that no other gets
         the same id."""
-        if id(part) not in self._made:
-            self._made[id(part)] = (part, make())
-        return self._made[id(part)][1]
+        if id(part) not in self._derived:
+            self._derived[id(part)] = (part, make())
+        return self._derived[id(part)][1]
 
 
 class Binder:
@@ -96,26 +96,26 @@ class Binder:
         """A binder that leaves no trace in this query."""
         return Binder(self.columns, self.types, Sources(UniqueNames(tuple(self.columns))))
 
-    def source(self, made: Layered, name: str) -> Derived:
+    def source(self, layers: Layered, name: str) -> Derived:
         """What was bound here, as a source."""
-        graph = with_clocked_sources(self._normalised(made), self.sources.names)
+        graph = with_clocked_sources(self._normalised(layers), self.sources.names)
         return Derived(self.sources.names.take(name), graph)
 
-    def _normalised(self, made: Layered) -> JoinGraph:
+    def _normalised(self, layers: Layered) -> JoinGraph:
         """The graph of what was bound here; joins that the clock judges stand below."""
-        fill(self, made.block)
-        graph = self._assembled(made)
+        fill(self, layers.block)
+        graph = self._assembled(layers)
         if not decided_by_clock(graph):
             return graph
-        for block in judged_by_clock(made.block):
-            self._put_below(block, made.block)
-        return self._assembled(made)
+        for block in judged_by_clock(layers.block):
+            self._put_below(block, layers.block)
+        return self._assembled(layers)
 
-    def _assembled(self, made: Layered) -> JoinGraph:
+    def _assembled(self, layers: Layered) -> JoinGraph:
         read = sorted({source for _, source in self.relations if source in self.derived})
         derived = tuple(self.derived[name] for name in read)
         columns = {**self.columns, **{d.name: d.graph.output_names for d in derived}}
-        return build_graph(self.relations, made, columns, derived)
+        return build_graph(self.relations, layers, columns, derived)
 
     def _put_below(self, block: Block, root: Block) -> None:
         """Make the joins of a block a source, whose rows its conditions on the clock judge."""
@@ -131,8 +131,8 @@ class Binder:
         """A binder for a source of its own below, and what puts a relation over what it made."""
         inner = self.inner()
 
-        def put(made: Layered) -> Block:
-            derived = inner.source(made, relation)
+        def put(layers: Layered) -> Block:
+            derived = inner.source(layers, relation)
             self.derived[derived.name] = derived
             self.relations.append((relation, derived.name))
             return Block(items=[relation])
@@ -205,14 +205,14 @@ class Binder:
         return Block(items=[relation], outputs=outputs)
 
     def _grouped(self, select: exp.Select) -> Layered:
-        """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""
+        """Bind a SELECT with aggregates: the rows that are grouped, and what is cut of them."""
         block, scope = self.rows(select, None)
         select = select_of(self, select, block, scope)
-        made = with_time_windows(select, block, scope, self.type_of, self.take_name)
-        grouping = group_rows(made.select, block, lambda node: bound(node, scope), scope)
-        if not made.views:
+        cut = with_time_windows(select, block, scope, self.type_of, self.take_name)
+        grouping = group_rows(cut.select, block, lambda node: bound(node, scope), scope)
+        if not cut.views:
             return Layered(block, grouping)
-        generation = make_generation(block, list(made.views), list(made.conditions))
+        generation = make_generation(block, list(cut.views), list(cut.conditions))
         return Layered(block, grouping, generation)
 
     def _distinct_set(self, query: exp.Query) -> Layered:

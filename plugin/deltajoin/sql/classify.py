@@ -35,7 +35,7 @@ from deltajoin.sql.unite import read, with_outputs, without_unions
 
 def build_graph(
     relations: list[tuple[str, str]],
-    made: bound.Layered,
+    layered: bound.Layered,
     columns: Mapping[str, tuple[str, ...]],
     derived: tuple[Derived, ...],
 ) -> JoinGraph:
@@ -48,7 +48,7 @@ def build_graph(
     Raises:
         DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN, RESERVED_NAME.
     """
-    block = made.block
+    block = layered.block
     check_names(block.outputs)
     projections = tuple(_projection(name, node) for name, node, _ in block.outputs)
     root = _block(block)
@@ -66,13 +66,8 @@ def build_graph(
     else:
         refs = [r for p in projections for r in p.refs]
         refs += [r for conjunct in block.all_conjuncts() for r in refs_in(conjunct)]
-    used: dict[str, dict[str, None]] = {name: {} for name, _ in relations}
-    for relation, column in refs:
-        used[relation][column] = None
-    own = {
-        name: Relation(name, source, _in_schema_order(used[name], columns[source]))
-        for name, source in relations
-    }
+    used = frozenset(refs)
+    own = {name: _relation(name, source, columns[source], used) for name, source in relations}
     shown = without_unions(root)
     graph = JoinGraph(
         relations=tuple(own.values()),
@@ -80,10 +75,10 @@ def build_graph(
         projections=cores[0].projections or projections,
         joins=tuple(item for item in shown.items if not isinstance(item, str)),
         cores=() if flat else cores,
-        grouping=made.grouping,
+        grouping=layered.grouping,
         derived=derived,
-        generation=made.generation,
-        windowing=made.windowing,
+        generation=layered.generation,
+        windowing=layered.windowing,
         copies=tuple(replace(own[old], name=new) for new, old in copies.items()),
     )
     for name in graph.output_names:
@@ -118,8 +113,12 @@ def _predicates(conjuncts: list[exp.Expr]) -> tuple[Predicate, ...]:
     return tuple(dict.fromkeys(predicate_of(conjunct) for conjunct in with_implied(conjuncts)))
 
 
-def _in_schema_order(used: Mapping[str, None], schema: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(column for column in schema if column in used) or schema[:1]
+def _relation(
+    name: str, source: str, schema: tuple[str, ...], used: frozenset[ColumnRef]
+) -> Relation:
+    """A relation with its used columns in the order of the schema; one at least."""
+    columns = tuple(column for column in schema if (name, column) in used)
+    return Relation(name, source, columns or schema[:1])
 
 
 def _projection(name: str, node: exp.Expr) -> Projection:

@@ -25,7 +25,7 @@ from itertools import combinations, product
 from deltajoin.graph import Attachment, Block, Core, Join, Predicate, components
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.nulls import rejects_nulls
-from deltajoin.sql.predicates import filled, with_known
+from deltajoin.sql.predicates import filled, predicate_of
 from deltajoin.sql.refuse import Unsupported
 
 _EMPTY = Core((), ())
@@ -146,31 +146,32 @@ def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> Cor
     """
     hidden = frozenset(side.everything)
     above = replace(core, nulls=tuple(name for name in core.nulls if name not in hidden))
-    known = _known(on, above, side)
-    if known is None:
+    condition = _filled(on, above, side)
+    if condition is None:
         if kind == "left":
             return _missing(core, side.everything)
         return core if kind == "anti" else None
     side = replace(side, nulls=(), given=())
-    return replace(core, attachments=(*core.attachments, Attachment(kind, side, known)))
+    return replace(core, attachments=(*core.attachments, Attachment(kind, side, condition)))
 
 
 def _judged(core: Core, predicates: tuple[Predicate, ...]) -> Core | None:
     """The core under more predicates; None when no row is left."""
-    known = _known(predicates, core)
-    return None if known is None else replace(core, predicates=(*core.predicates, *known))
+    more = _filled(predicates, core)
+    return None if more is None else replace(core, predicates=(*core.predicates, *more))
 
 
-def _known(predicates: tuple[Predicate, ...], *cores: Core) -> tuple[Predicate, ...] | None:
+def _filled(predicates: tuple[Predicate, ...], *cores: Core) -> tuple[Predicate, ...] | None:
     """The predicates with what is known of columns filled in; None if one of them can't be TRUE."""
     missing = frozenset(name for core in cores for name in core.nulls)
     values = {ref: parse_expression(sql) for core in cores for ref, sql in core.given}
     found = []
     for predicate in predicates:
-        known = with_known(predicate, values, missing)
-        if known is not predicate and rejects_nulls(known.sql, frozenset()):
-            return None
-        found.append(known)
+        if predicate.relations & missing or not values.keys().isdisjoint(predicate.refs):
+            predicate = predicate_of(filled(predicate.sql, values, missing))
+            if rejects_nulls(predicate.sql, frozenset()):
+                return None
+        found.append(predicate)
     return tuple(found)
 
 

@@ -7,11 +7,11 @@ of the query or of the view. Caller: `sql/views.py` notes the lines, the plan's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from deltajoin.errors import DeltaJoinError, Refusal
+from deltajoin.errors import Refusal, reworded
 
 Lines = tuple[str, ...]
 VIEW = "view "
@@ -49,13 +49,6 @@ def origin(refusal: Refusal, lines: Sequence[str]) -> Refusal:
     return replace(refusal, where=line + named[2], remedy=remedy)
 
 
-@contextmanager
-def at_origin(lines: Sequence[str]) -> Iterator[None]:
+def at_origin(lines: Sequence[str]) -> AbstractContextManager[None]:
     """Raise errors about a query with the place where its line was written."""
-    try:
-        yield
-    except DeltaJoinError as error:
-        found = origin(error.refusal, lines)
-        if found.where == error.where:
-            raise
-        raise DeltaJoinError.of(found) from error
+    return reworded(lambda refusal: origin(refusal, lines))

@@ -100,11 +100,7 @@ class SpanParser:
         super().__init_subclass__(**kwargs)
         for name in dir(cls):
             method = getattr(cls, name)
-            if (
-                name.startswith("_parse_")
-                and callable(method)
-                and not hasattr(method, "__wrapped__")
-            ):
+            if name.startswith("_parse_") and not hasattr(method, "__wrapped__"):
                 setattr(cls, name, _noting(method))
 
 
@@ -161,20 +157,18 @@ def _children(node: exp.Expr) -> Iterator[tuple[tuple[str, int | None], exp.Expr
 
 def _skeleton(node: exp.Expr, slots: set[Way], way: Way = ()) -> object:
     """What a node is, but for what stands in its slots."""
-    made: list[object] = [type(node)]
+    parts: list[object] = [type(node)]
     for name, value in node.args.items():
-        if value is None or value is False or value == []:
-            continue
         several = isinstance(value, list)
         for number, child in enumerate(value if several else [value]):
             step = (*way, (name, number if several else None))
             if step in slots:
-                made.append((name, None))
+                parts.append((name, None))
             elif isinstance(child, exp.Expr):
-                made.append((name, _skeleton(child, slots, step)))
-            else:
-                made.append((name, child))
-    return tuple(made)
+                parts.append((name, _skeleton(child, slots, step)))
+            elif child is not None and child is not False:
+                parts.append((name, child))
+    return tuple(parts)
 
 
 def written(node: exp.Expr, write: Callable[[exp.Expr], str]) -> str | None:

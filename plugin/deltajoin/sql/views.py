@@ -2,21 +2,21 @@
 
     SELECT v.id FROM dw.v WHERE ...   ->   SELECT v.id FROM (\\n<SQL of dw.v>\\n) AS `v` WHERE ...
 
-Nothing else of the text changes. A name that the view's CTEs share with the query's is safe: each
-name is bound at its own place. Caller: gives the SQL of every view (`gather_views`), with tables
-that have their schema (`qualify_tables`), for a bare name could be bound by a CTE of the query.
+Nothing else of the text changes; each name is bound at its own place. Caller: gives the SQL of
+every view (`gather_views`), with tables that have their schema (`qualify_tables`), for a bare name
+could be bound by a CTE of the query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal, reworded
 from deltajoin.names import MAX_SQL_BYTES, quote, quote_dotted, split_dotted
 from deltajoin.sql.dialect import clauses_of, edited, parse
 from deltajoin.sql.functions import GENERATORS
@@ -113,17 +113,16 @@ def _inline_view(
     return WrittenOut(sql, made.lines[: sql.count("\n") + 1])
 
 
-@contextmanager
-def _in_view(name: str) -> Iterator[None]:
+def _in_view(name: str) -> AbstractContextManager[None]:
     """Raise errors about a view's text with its name; those of a view below have that one's."""
-    try:
-        yield
-    except DeltaJoinError as error:
-        where = error.where or ""
-        if where.startswith(VIEW) or error.code == "VIEW_TOO_LARGE":
-            raise
-        where = ", ".join(part for part in (f"{VIEW}{name}", where) if part)
-        raise DeltaJoinError.of(replace(error.refusal, where=where)) from error
+
+    def named(refusal: Refusal) -> Refusal:
+        where = refusal.where or ""
+        if where.startswith(VIEW) or refusal.code == "VIEW_TOO_LARGE":
+            return refusal
+        return replace(refusal, where=f"{VIEW}{name}, {where}" if where else f"{VIEW}{name}")
+
+    return reworded(named)
 
 
 def _unqualified(query: exp.Query, name: Parts) -> Iterator[_Edit]:
