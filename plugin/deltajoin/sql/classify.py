@@ -1,8 +1,8 @@
 """A bound block -> JoinGraph.
 
-Every conjunct is classified by the relations it touches; columns that a query uses are collected
-per relation; outer joins are simplified and brought to normal form. Relations that no predicate
-connects are linked by one that is always true, so that every core hangs together.
+Every conjunct is classified by the relations it touches; used columns are collected per relation;
+outer joins are brought to normal form. Relations that no predicate connects are linked by one that
+is always true, so that every core hangs together.
 """
 
 from __future__ import annotations

@@ -21,11 +21,9 @@ def mark_missing(
     of a column that every matched row has. A full join also keeps rows that lack that column.
     """
     below = frozenset(side.relations)
-    present: exp.Expr | None = None
-    for conjunct in on:
-        if isinstance(conjunct, exp.EQ) and kind != "full" and present is None:
-            sides = (conjunct.this, conjunct.expression)
-            present = next((s for s in sides if is_null_without(s, below)), None)
+    equal = [c for c in on if isinstance(c, exp.EQ) and kind != "full"]
+    sides = (side for c in equal for side in (c.this, c.expression))
+    present = next((side for side in sides if is_null_without(side, below)), None)
     for item in items:
         for key, (name, value) in item.columns.items():
             if is_null_without(value, below):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _SELECTS = (exp.Select, exp.SetOperation)
 _ONE_ROW = "one_row"
+#: Joins after which rows of a side may be missing.
+_MISSES_LEFT, _MISSES_RIGHT = ("right", "full"), ("left", "full")
 
 
 def joined(binder: Binder, select: exp.Select, outer: Scope | None = None) -> tuple[Block, Scope]:
@@ -45,12 +47,9 @@ def joined(binder: Binder, select: exp.Select, outer: Scope | None = None) -> tu
 
 def _from(binder: Binder, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
     """The names of a FROM item, which may be joins in brackets."""
-    joins = node.args.get("joins") or []
-    if not joins:
-        return _item(binder, node, block, outer)
     own = Block()
     scope = _item(binder, node, own, outer)
-    for join in joins:
+    for join in node.args.get("joins") or []:
         scope = _join(binder, join, own, scope)
     block.add(own)
     return scope
@@ -157,7 +156,10 @@ def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
         raise Unsupported("PIVOT", "PIVOT or UNPIVOT of a join", join, "Put it in brackets.")
     mine = block if kind == "inner" else Block()
     right = _from(binder, join.this, mine, left.outer)
-    _hold(binder, kind, (block, left.items), (mine, right.items))
+    if kind in _MISSES_LEFT:
+        _hold(binder, block, left.items)
+    if kind in _MISSES_RIGHT:
+        _hold(binder, mine, right.items)
     scope, on = joined_names(kind, left, right, join)
     condition = join.args.get("on")
     if kind == "inner":
@@ -166,9 +168,9 @@ def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
         return scope
     on += conjuncts_of(condition, scope) if condition else []
     sides = [Block(block.items, block.conjuncts), mine]
-    if kind in ("left", "full"):
+    if kind in _MISSES_RIGHT:
         mark_missing(kind, right.items, scope, sides[1], on, join)
-    if kind in ("right", "full"):
+    if kind in _MISSES_LEFT:
         mark_missing(kind, left.items, scope, sides[0], on, join)
     if kind in ("semi", "anti"):
         scope = without_right(scope, left)
@@ -191,15 +193,14 @@ def fill(binder: Binder, block: Block) -> None:
         block.items = binder.over(row, _ONE_ROW, exp.Select()).items
 
 
-def _hold(binder: Binder, kind: str, *sides: tuple[Block, list[Item]]) -> None:
+def _hold(binder: Binder, block: Block, items: list[Item]) -> None:
     """Make a SELECT without FROM a source, where an outer join may miss its row."""
-    for missing, (block, items) in zip((("right", "full"), ("left", "full")), sides, strict=True):
-        cells = [(item, key) for item in items for key in item.columns]
-        if kind not in missing or block.items or not cells:
-            continue
-        row = [(f"c{i}", item.columns[key][1]) for i, (item, key) in enumerate(cells)]
-        source = one_row(binder.sources.names.take(_ONE_ROW), row)
-        made = binder.over(source, _ONE_ROW, exp.Select())
-        block.items = made.items
-        for (item, key), (_, column) in zip(cells, made.columns, strict=True):
-            item.columns[key] = (item.columns[key][0], column)
+    cells = [(item, key) for item in items for key in item.columns]
+    if block.items or not cells:
+        return
+    row = [(f"c{i}", item.columns[key][1]) for i, (item, key) in enumerate(cells)]
+    source = one_row(binder.sources.names.take(_ONE_ROW), row)
+    held = binder.over(source, _ONE_ROW, exp.Select())
+    block.items = held.items
+    for (item, key), (_, column) in zip(cells, held.columns, strict=True):
+        item.columns[key] = (item.columns[key][0], column)

@@ -22,6 +22,12 @@ from sqlglot.tokenizer_core import TokenType
 
 #: What may begin an element of GROUP BY that is no expression.
 _GROUPS = (TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS)
+#: Operators of bits, the weakest first; shifts bind before them.
+_BITWISE = (
+    (TokenType.PIPE, exp.BitwiseOr),
+    (TokenType.CARET, exp.BitwiseXor),
+    (TokenType.AMP, exp.BitwiseAnd),
+)
 #: Functions that a unit may begin, with two more arguments; and all units.
 _OF_UNITS = frozenset(
     "date_add dateadd date_diff datediff timestampadd timestampdiff timediff".split()
@@ -42,21 +48,13 @@ class SparkGrammar:
     WINDOW_EXCLUDE_OPTIONS: ClassVar[dict[str, Any]] = {}
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
 
-    def _parse_bitwise(self: Any) -> Any:
-        return self._parse_levels(exp.BitwiseOr, TokenType.PIPE, self._parse_xor)
-
-    def _parse_xor(self: Any) -> Any:
-        return self._parse_levels(exp.BitwiseXor, TokenType.CARET, self._parse_and)
-
-    def _parse_and(self: Any) -> Any:
-        return self._parse_levels(exp.BitwiseAnd, TokenType.AMP, self._parse_shift)
-
-    def _parse_levels(
-        self: Any, kind: type[exp.Binary], token: TokenType, below: Callable[[], Any]
-    ) -> Any:
-        this = below()
+    def _parse_bitwise(self: Any, level: int = 0) -> Any:
+        if level == len(_BITWISE):
+            return self._parse_shift()
+        token, kind = _BITWISE[level]
+        this = self._parse_bitwise(level + 1)
         while self._match(token):
-            this = self.expression(kind(this=this, expression=below()))
+            this = self.expression(kind(this=this, expression=self._parse_bitwise(level + 1)))
         return this
 
     def _parse_shift(self: Any) -> Any:

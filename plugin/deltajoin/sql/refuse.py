@@ -28,14 +28,10 @@ class Unsupported(Exception):
 
 
 def check_deterministic(query: exp.Query, declared: Collection[str] = ()) -> None:
-    """Stop at every expression that could give other rows when computed again.
+    """Stop at every expression that could give other rows when computed again; refuse parameters.
 
     Args:
         declared: further functions, in lower case, that give the same for the same arguments.
-
-    Raises:
-        Unsupported: NON_DETERMINISTIC, UNKNOWN_FUNCTION.
-        DeltaJoinError: SQL_PARAMETER.
     """
     for node in query.walk():
         if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
@@ -106,10 +102,8 @@ def _placed(node: exp.Expr) -> exp.Expr:
 
 
 def check_shape(select: exp.Query, *, layered: bool = False) -> exp.Select:
-    """The select itself when it is a select-project-join block, grouped or not; `Unsupported`.
-
-    With `layered`, QUALIFY, WINDOW and LATERAL VIEW may stand in it.
-    """
+    """The select itself, a select-project-join block, grouped or not; else `Unsupported`. With
+    `layered`, QUALIFY, WINDOW and LATERAL VIEW may stand in it."""
     if isinstance(select, exp.SetOperation):
         raise Unsupported("SET_OPERATION", "set operations", select, downstream("UNION"))
     if not isinstance(select, exp.Select):
@@ -132,10 +126,8 @@ def check_union(query: exp.SetOperation) -> None:
 
 
 def check_expression(node: exp.Expr, grouped: bool = False) -> None:
-    """`Unsupported` for windows, generators and subqueries inside an expression.
-
-    Aggregates too, but for those of a `grouped` select whose result rows alone decide.
-    """
+    """`Unsupported` for windows, generators, subqueries and aggregates inside an expression, but for
+    aggregates of a `grouped` select whose result rows alone decide."""
     for part in node.walk():
         if isinstance(part, exp.Window):
             raise Unsupported("WINDOW", "a window function", part, downstream("the window"))

@@ -92,7 +92,7 @@ class Item:
     """One entry of FROM: its qualifiers (longest first) and its columns in order.
 
     `hidden` are those that USING took from it, `several` the names that more than one column has,
-    `unlike` those of them that stand for unlike values; `unnamed`: a column has no name of its own.
+    `unlike` those of them for unlike values; `unnamed`: a column has no name of its own.
     """
 
     qualifiers: tuple[tuple[str, ...], ...]

@@ -1,8 +1,8 @@
 """The names that a join leaves, and the equalities of USING and NATURAL.
 
 A column of USING is the first of its name on either side. It comes first, as the left side's, the
-right side's after a right join, or as one made of both after a full join; what it isn't stays under
-the name of its table. A semi or anti join has the left side's names only, in the same order.
+right side's after a right join, or one made of both after a full join; what it isn't stays under
+the name of its table. A semi or anti join has the left side's names only.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ def joined_names(
 ) -> tuple[Scope, list[exp.Expr]]:
     """The scope over both sides, and an equality for each column of USING.
 
-    Raises:
-        DeltaJoinError: UNKNOWN_COLUMN where a side lacks a column of USING.
-        Unsupported: JOIN_KIND for NATURAL SEMI and ANTI, which Spark doesn't know.
+    NATURAL SEMI and ANTI, which Spark doesn't know, are `Unsupported`.
     """
     if (join.method or "").upper() == "NATURAL" and kind in ("semi", "anti"):
         raise Unsupported("JOIN_KIND", f"NATURAL {kind.upper()} JOIN", join, "Name the columns.")
