@@ -126,8 +126,8 @@ def check_union(query: exp.SetOperation) -> None:
 
 
 def check_expression(node: exp.Expr, grouped: bool = False) -> None:
-    """`Unsupported` for windows, generators, subqueries and aggregates inside an expression, but for
-    aggregates of a `grouped` select whose result rows alone decide."""
+    """`Unsupported` for windows, generators, subqueries and aggregates inside an expression, but
+    for aggregates of a `grouped` select whose result rows alone decide."""
     for part in node.walk():
         if isinstance(part, exp.Window):
             raise Unsupported("WINDOW", "a window function", part, downstream("the window"))
