@@ -51,7 +51,7 @@ def _flatten(block: Block) -> list[Core]:
     for item in block.items:
         ways = [Core((item,), ())] if isinstance(item, str) else _flatten_join(item)
         branches = _few([_crossed(one, way) for one in branches for way in ways])
-    return [core for core in (_judged(one, block.predicates) for one in branches) if core]
+    return [core for one in branches for core in _judged(one, block.predicates)]
 
 
 def _few(branches: list[Core]) -> list[Core]:
@@ -107,11 +107,9 @@ def _attached(left: Block, right: Block, kind: str, on: tuple[Predicate, ...]) -
         elif kind == "semi":
             found += _with_match(core, sides, on)
         elif len(sides) == 1 and not sides[0].nulls and not sides[0].given:
-            attached = _attach(core, sides[0], kind, on)
-            found += [attached] if attached else []
+            found += _attach(core, sides[0], kind, on)
         else:
-            matched = (_joined(core, side, on) for side in sides)
-            found += [branch for branch in matched if branch]
+            found += (branch for side in sides for branch in _joined(core, side, on))
             found.append(_missing(_without_match(core, sides, on), right.relations))
     return _few(found)
 
@@ -123,23 +121,25 @@ def _missing(core: Core, relations: tuple[str, ...]) -> Core:
 
 def _without_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> Core:
     for side in sides:
-        core = _attach(core, side, "anti", on) or core
+        (core,) = _attach(core, side, "anti", on)
     return core
 
 
 def _with_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> list[Core]:
     """One branch for each side that is the first to match."""
-    befores = (_without_match(core, sides[:number], on) for number in range(len(sides)))
-    found = (_attach(one, side, "semi", on) for one, side in zip(befores, sides, strict=True))
-    return [branch for branch in found if branch]
+    return [
+        branch
+        for number, side in enumerate(sides)
+        for branch in _attach(_without_match(core, sides[:number], on), side, "semi", on)
+    ]
 
 
-def _joined(core: Core, side: Core, on: tuple[Predicate, ...]) -> Core | None:
+def _joined(core: Core, side: Core, on: tuple[Predicate, ...]) -> list[Core]:
     return _judged(_crossed(core, side), on)
 
 
-def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> Core | None:
-    """The core with one more attachment; None when no row is left.
+def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> list[Core]:
+    """The core with one more attachment; nothing when no row is left.
 
     The side may hold relations that the core misses: of a full join's unmatched rows, what they
     were not matched with.
@@ -148,17 +148,16 @@ def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> Cor
     above = replace(core, nulls=tuple(name for name in core.nulls if name not in hidden))
     condition = _filled(on, above, side)
     if condition is None:
-        if kind == "left":
-            return _missing(core, side.everything)
-        return core if kind == "anti" else None
-    side = replace(side, nulls=(), given=())
-    return replace(core, attachments=(*core.attachments, Attachment(kind, side, condition)))
+        unmatched = {"left": [_missing(core, side.everything)], "anti": [core]}
+        return unmatched.get(kind, [])
+    attachment = Attachment(kind, replace(side, nulls=(), given=()), condition)
+    return [replace(core, attachments=(*core.attachments, attachment))]
 
 
-def _judged(core: Core, predicates: tuple[Predicate, ...]) -> Core | None:
-    """The core under more predicates; None when no row is left."""
+def _judged(core: Core, predicates: tuple[Predicate, ...]) -> list[Core]:
+    """The core under more predicates; nothing when no row is left."""
     more = _filled(predicates, core)
-    return None if more is None else replace(core, predicates=(*core.predicates, *more))
+    return [] if more is None else [replace(core, predicates=(*core.predicates, *more))]
 
 
 def _filled(predicates: tuple[Predicate, ...], *cores: Core) -> tuple[Predicate, ...] | None:
@@ -198,24 +197,13 @@ def _split(core: Core) -> list[Core] | None:
             continue
         inner, on = attachment.core, attachment.on
         before = replace(core, predicates=(), attachments=core.attachments[:number])
-        matched = _joined(before, inner, on)
         alone = _missing(_without_match(before, [inner], on), inner.everything)
-        later = core.attachments[number + 1 :]
-        parts = (_under(part, later, core.predicates) for part in (matched, alone) if part)
-        return [part for part in parts if part]
+        parts = [*_joined(before, inner, on), alone]
+        for later in core.attachments[number + 1 :]:
+            attached = (_attach(part, later.core, later.kind, later.on) for part in parts)
+            parts = [part for branches in attached for part in branches]
+        return [branch for part in parts for branch in _judged(part, core.predicates)]
     return None
-
-
-def _under(
-    core: Core, attachments: tuple[Attachment, ...], predicates: tuple[Predicate, ...]
-) -> Core | None:
-    """The core with what stood above; None when no row is left."""
-    for attachment in attachments:
-        attached = _attach(core, attachment.core, attachment.kind, attachment.on)
-        if attached is None:
-            return None
-        core = attached
-    return _judged(core, predicates)
 
 
 def simplify(core: Core, above: Iterable[Predicate] = ()) -> Core:
