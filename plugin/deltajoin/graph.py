@@ -216,15 +216,15 @@ class Derived:
     @property
     def exactly_one_row(self) -> bool:
         """True for a total, and for one row of literals."""
-        made = self.graph.grouping
-        total = made is not None and not made.keys and made.having is None
+        groups = self.graph.grouping
+        total = groups is not None and not groups.keys and groups.having is None
         return total or (bool(self.text) and self.rows == 1)
 
     @property
     def at_most_one_row(self) -> bool:
         """True also for a total that HAVING may turn away."""
-        made = self.graph.grouping
-        return self.exactly_one_row or (made is not None and not made.keys)
+        groups = self.graph.grouping
+        return self.exactly_one_row or (groups is not None and not groups.keys)
 
 
 @dataclass(frozen=True)
@@ -253,28 +253,27 @@ class JoinGraph:
     @property
     def is_plain(self) -> bool:
         """True for inner joins with nothing made of their rows."""
-        made = (self.grouping, self.generation, self.windowing)
-        return not self.cores and not any(made)
+        return not (self.cores or self.grouping or self.generation or self.windowing)
 
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the columns that the query gives out."""
         if self.grouping is not None:
             return tuple(name for name, _ in self.grouping.outputs)
-        made = self.windowing or self.generation
-        return tuple(p.name for p in (made.outputs if made else self.projections))
+        layer = self.windowing or self.generation
+        return tuple(p.name for p in (layer.outputs if layer else self.projections))
 
     @property
     def row_names(self) -> tuple[str, ...]:
         """Columns of the rows that groups, windows or the target read."""
-        made = self.generation
-        return tuple(p.name for p in (made.outputs if made else self.projections))
+        layer = self.generation
+        return tuple(p.name for p in (layer.outputs if layer else self.projections))
 
     @property
     def part_keys(self) -> tuple[str, ...]:
         """Columns whose values tell which rows are computed together: in a group, a partition."""
-        made = self.grouping or self.windowing
-        return made.keys if made else ()
+        layer = self.grouping or self.windowing
+        return layer.keys if layer else ()
 
     def part_entries(self, core: Core) -> tuple[tuple[str, Projection], ...]:
         """The part keys that the joined rows of a branch give out themselves."""

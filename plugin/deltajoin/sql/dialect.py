@@ -228,10 +228,10 @@ def cast(node: exp.Expr, kind: str) -> exp.Cast:
         >>> text(cast(exp.column("x", table="a"), "time(3)"))
         'CAST(`a`.`x` AS time(3))'
     """
-    made = parse_expression(f"CAST(NULL AS {kind})")
-    assert isinstance(made, exp.Cast)  # noqa: S101 - what was written
-    made.this.replace(node)
-    return made
+    whole = parse_expression(f"CAST(NULL AS {kind})")
+    assert isinstance(whole, exp.Cast)  # noqa: S101 - what was written
+    whole.this.replace(node)
+    return whole
 
 
 def type_of_cast(node: exp.Cast) -> str:

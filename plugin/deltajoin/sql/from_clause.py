@@ -73,12 +73,13 @@ def _turned(binder: Binder, node: exp.Expr, pivots: list[exp.Pivot], block: Bloc
     if pivot.args.get("unpivot"):
         view_name = inner.take_name("view")
         stay, below.outputs, view, conditions = unpivoted(pivot, scope, inner.type_of, view_name)
-        made = Layered(below, generation=make_generation(below, [view], conditions))
+        layers = Layered(below, generation=make_generation(below, [view], conditions))
     else:
         stay, groups = pivoted(pivot, scope, inner.type_of)
-        made = Layered(below, make_grouping(below, groups))
+        layers = Layered(below, make_grouping(below, groups))
     name = pivot.alias or node.alias_or_name or "pivot"
-    found = binder.over(binder.sources.once(pivot, lambda: inner.source(made, name)), name, pivot)
+    source = binder.sources.once(pivot, lambda: inner.source(layers, name))
+    found = binder.over(source, name, pivot)
     block.add(found)
     if pivot.alias:
         return [item_of(_under(pivot.alias), found.columns, exp.Select())]

@@ -86,8 +86,8 @@ def _noting(parse: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             begun.pop()
         if isinstance(node, exp.Expr) and self._index > first:
-            known = node._meta.get(_SPAN) if node._meta else None
-            node.meta[_SPAN] = (min(first, known[0]) if known else first, self._index)
+            noted = node._meta.get(_SPAN) if node._meta else None
+            node.meta[_SPAN] = (min(first, noted[0]) if noted else first, self._index)
         return node
 
     return noting
@@ -106,11 +106,11 @@ class SpanParser:
 
 def note_slots(tree: exp.Expr, text: str, tokens: Sequence[Any]) -> None:
     """Turn the token numbers of a parse into places, and note what stands inside each node."""
-    known = Tokens(text, tokens)
+    places = Tokens(text, tokens)
     nodes = list(tree.walk())
     for node in nodes:
         if (place := _place(node, tokens)) is not None:
-            node.meta[_SPAN] = Span(known, *place)
+            node.meta[_SPAN] = Span(places, *place)
     for node in nodes:
         span = span_of(node)
         if span is not None and not isinstance(node, _NAMES):

@@ -74,8 +74,8 @@ def write_out(sql: str, views: Mapping[str, str]) -> WrittenOut:
         >>> write_out("SELECT *\\nFROM v JOIN t USING (id)", {"v": "SELECT id\\nFROM r"}).lines
         ('line 1', 'line 2', 'view v, line 1', 'view v, line 2', 'line 2')
     """
-    known = {lowered(split_dotted(name)): text for name, text in sorted(views.items())}
-    return _inline(sql, known, {}, ())
+    by_parts = {lowered(split_dotted(name)): text for name, text in sorted(views.items())}
+    return _inline(sql, by_parts, {}, ())
 
 
 def _inline(
@@ -108,9 +108,9 @@ def _inline_view(
     if dotted in above:
         raise _too_large(f"the view '{dotted}' refers to itself", dotted)
     with _in_view(dotted):
-        made = _inline(views[name], views, done, (*above, dotted))
-    sql = made.sql.rstrip().rstrip(";")
-    return WrittenOut(sql, made.lines[: sql.count("\n") + 1])
+        view = _inline(views[name], views, done, (*above, dotted))
+    sql = view.sql.rstrip().rstrip(";")
+    return WrittenOut(sql, view.lines[: sql.count("\n") + 1])
 
 
 def _in_view(name: str) -> AbstractContextManager[None]:
