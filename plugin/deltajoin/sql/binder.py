@@ -71,13 +71,14 @@ class Binder:
         self.names = UniqueNames()
 
     def graph(self, query: exp.Query) -> JoinGraph:
-        """The join graph of a query, with GROUP BY, UNION or further layers on top or without."""
+        """Layer a query, normalise it, set apart its stamps and its sources under the clock."""
         layers = self._layers(query)
         graph = self._normalised(layers)
         graph = without_stamps(graph, self.sources.stamps)
         return with_clocked_sources(graph, self.sources.names)
 
     def _layers(self, query: exp.Query) -> Layered:
+        """The joins of a query, with GROUP BY, UNION or further layers on top or without."""
         if is_distinct_set(query):
             return self._distinct_set(query)
         if is_counted_set(query):
