@@ -10,10 +10,10 @@
     check      the clock decides rows nowhere else        `stamps`
 
 To layer, normalise and set apart is done for each derived source, then for the whole; so these
-three stand in `Binder.graph`. A CTE, a derived table and a parenthesised join that are plain
-select-project-join blocks dissolve into their relations; each reference to a CTE is an occurrence of
-its own. One with groups, windows or generators is a relation over a derived source. Anything that
-nothing here understands makes the query *opaque*: the text stays as it is and only full
+three stand in `Binder.graph`. A CTE, a derived table and joins in brackets that are plain
+select-project-join blocks dissolve into their relations; each reference to a CTE is an occurrence
+of its own. One with groups, windows or generators is a relation over a derived source. Anything
+that nothing here understands makes the query *opaque*: the text stays as it is and only full
 recomputation is possible.
 
 Caller: gives the columns of every source; gets a `BoundQuery`, or a `DeltaJoinError` where the text
