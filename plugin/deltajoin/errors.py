@@ -1,10 +1,30 @@
-"""The one error family: a stable code, the place, and what to do about it.
+"""The one error family: a stable code, what, the place, and what to do about it.
 
-Every refusal and every failure that a user can act on is a `DeltaJoinError`. The code is part of
-the public interface (UPPER_SNAKE, listed in `plugin/docs/codes.md`); the message may change.
+A `Refusal` says why something is not done. It is a value: a plan holds that which stands against
+keeping a query, explain prints it. Every one that ends a run is raised as a `DeltaJoinError`. The
+code is part of the public interface (UPPER_SNAKE, listed in `plugin/docs/codes.md`); the message
+may change.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something is not done: code, message, place, remedy."""
+
+    code: str
+    message: str
+    where: str | None = None
+    remedy: str | None = None
+
+    def to_dict(self) -> dict[str, str | None]:
+        """The refusal as plain values, as `--json` prints it."""
+        return asdict(self)
 
 
 class DeltaJoinError(Exception):
@@ -21,10 +41,19 @@ class DeltaJoinError(Exception):
         self, code: str, message: str, *, where: str | None = None, remedy: str | None = None
     ) -> None:
         super().__init__(code, message, where, remedy)
-        self.code = code
-        self.message = message
-        self.where = where
-        self.remedy = remedy
+        self.code, self.message, self.where, self.remedy = code, message, where, remedy
+
+    @classmethod
+    def of(cls, refusal: Refusal) -> DeltaJoinError:
+        """The error that ends a run because of a refusal."""
+        return DeltaJoinError(
+            refusal.code, refusal.message, where=refusal.where, remedy=refusal.remedy
+        )
+
+    @property
+    def refusal(self) -> Refusal:
+        """What the error says, as a value; made anew, for secrets are taken out of an error."""
+        return Refusal(self.code, self.message, self.where, self.remedy)
 
     def __str__(self) -> str:
         place = f" (at {self.where})" if self.where else ""
@@ -32,17 +61,20 @@ class DeltaJoinError(Exception):
         return f"{self.code}: {self.message}{place}.{remedy}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.code, self.message, self.where, self.remedy)
+        return DeltaJoinError.of, (self.refusal,)
 
     def to_dict(self) -> dict[str, str | None]:
         """The error as plain values, as `--json` prints it."""
-        return {
-            "code": self.code,
-            "message": self.message,
-            "where": self.where,
-            "remedy": self.remedy,
-        }
+        return self.refusal.to_dict()
 
 
-def _rebuild(code: str, message: str, where: str | None, remedy: str | None) -> DeltaJoinError:
-    return DeltaJoinError(code, message, where=where, remedy=remedy)
+@contextmanager
+def reworded(change: Callable[[Refusal], Refusal]) -> Iterator[None]:
+    """Raise errors as refusals that say more of the place."""
+    try:
+        yield
+    except DeltaJoinError as error:
+        found = change(error.refusal)
+        if found == error.refusal:
+            raise
+        raise DeltaJoinError.of(found) from error

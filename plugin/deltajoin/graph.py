@@ -19,9 +19,8 @@ or anti join of two further blocks:
 
 A predicate of a block may touch relations on the null-supplied side of a join among its items; it
 then judges the joined row, and may neither be pushed below that join nor reordered across it.
-A subquery that makes groups stands as a relation over a source of its own, which is derived: its
-rows are those of a further graph.
-Caller: build with `sql.bind`.
+A subquery that makes groups stands as a relation over a derived source: the rows of a further
+graph. Caller: builds with `sql.bind`.
 """
 
 from __future__ import annotations
@@ -87,9 +86,8 @@ class Stamp:
 class Join:
     """A join that is not inner: `kind` is left, full, semi or anti; a right join is turned round.
 
-    All conjuncts of its condition together are one predicate. Above a semi or anti join only the
-    left side's columns exist. Of kind union, it is all rows of both sides, as columns of `name`:
-    `outputs` are what each column stands for on the left and on the right.
+    Above a semi or anti join only the left side's columns exist. Of kind union, it is all rows of
+    both sides, as columns of `name`: `outputs` are (column, what it is on the left, on the right).
     """
 
     kind: str
@@ -116,11 +114,8 @@ class Block:
     @property
     def relations(self) -> tuple[str, ...]:
         """Names of all relations below, as written."""
-        return tuple(
-            name
-            for item in self.items
-            for name in ((item,) if isinstance(item, str) else item.relations)
-        )
+        below = ((item,) if isinstance(item, str) else item.relations for item in self.items)
+        return tuple(name for names in below for name in names)
 
 
 @dataclass(frozen=True)
@@ -184,11 +179,10 @@ class Core:
 
 @dataclass(frozen=True)
 class Grouping:
-    """GROUP BY on top: `keys` are the projections that are grouped by.
+    """GROUP BY on top: `keys` are the projections that are grouped by; a total has none.
 
     `outputs` are (name, expression) over the projections, as columns of `input`; `key_outputs` are
-    the names under which the keys are stored: a key that is not given out has a hidden name. A
-    total has no keys and one stored name, of a constant.
+    the names under which the keys are stored, hidden ones too; of a total that of a constant.
     """
 
     keys: tuple[str, ...]
@@ -207,10 +201,9 @@ class Grouping:
 class Derived:
     """A source whose rows are those of a query; `name` is like no table's.
 
-    One that reads no table has a `text` instead, which gives those rows, their `types` (empty where
-    not certain) and about how many `rows`; its graph says no more than the names of its columns.
-
-    One that is `clocked` is a relation under conditions on the clock.
+    One that reads no table has a `text` which gives those rows, their `types` (empty where not
+    certain) and about how many `rows`; its graph says no more than the names of its columns. One
+    that is `clocked` is a relation under conditions on the clock.
     """
 
     name: str
@@ -223,15 +216,15 @@ class Derived:
     @property
     def exactly_one_row(self) -> bool:
         """True for a total, and for one row of literals."""
-        made = self.graph.grouping
-        total = made is not None and not made.keys and made.having is None
+        groups = self.graph.grouping
+        total = groups is not None and not groups.keys and groups.having is None
         return total or (bool(self.text) and self.rows == 1)
 
     @property
     def at_most_one_row(self) -> bool:
         """True also for a total that HAVING may turn away."""
-        made = self.graph.grouping
-        return self.exactly_one_row or (made is not None and not made.keys)
+        groups = self.graph.grouping
+        return self.exactly_one_row or (groups is not None and not groups.keys)
 
 
 @dataclass(frozen=True)
@@ -239,11 +232,10 @@ class JoinGraph:
     """A bound query: its relations, the root block's predicates, the output columns.
 
     `joins` are the items of the root block that are not plain relations, `cores` the same query in
-    normal form. Both are empty when every join is inner, and then `predicates` are all there is.
-    `derived` are those of its sources that are queries, `copies` further occurrences, where a core
-    holds one relation more than once. In `joins` a union has no name any more, and what is said of
-    its columns is left out; `projections` are then those of the first branch. `stamps` stand beside
-    what all others give out.
+    normal form; both are empty when every join is inner. `derived` are those of its sources that
+    are queries, `copies` further occurrences, where a core holds one relation more than once. In
+    `joins` a union has no name any more, and what is said of its columns is left out; `projections`
+    are then those of the first branch. `stamps` stand beside what all others give out.
     """
 
     relations: tuple[Relation, ...]
@@ -261,28 +253,27 @@ class JoinGraph:
     @property
     def is_plain(self) -> bool:
         """True for inner joins with nothing made of their rows."""
-        made = (self.grouping, self.generation, self.windowing)
-        return not self.cores and not any(made)
+        return not (self.cores or self.grouping or self.generation or self.windowing)
 
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the columns that the query gives out."""
         if self.grouping is not None:
             return tuple(name for name, _ in self.grouping.outputs)
-        made = self.windowing or self.generation
-        return tuple(p.name for p in (made.outputs if made else self.projections))
+        layer = self.windowing or self.generation
+        return tuple(p.name for p in (layer.outputs if layer else self.projections))
 
     @property
     def row_names(self) -> tuple[str, ...]:
         """Columns of the rows that groups, windows or the target read."""
-        made = self.generation
-        return tuple(p.name for p in (made.outputs if made else self.projections))
+        layer = self.generation
+        return tuple(p.name for p in (layer.outputs if layer else self.projections))
 
     @property
     def part_keys(self) -> tuple[str, ...]:
         """Columns whose values tell which rows are computed together: in a group, a partition."""
-        made = self.grouping or self.windowing
-        return made.keys if made else ()
+        layer = self.grouping or self.windowing
+        return layer.keys if layer else ()
 
     def part_entries(self, core: Core) -> tuple[tuple[str, Projection], ...]:
         """The part keys that the joined rows of a branch give out themselves."""
@@ -368,12 +359,6 @@ class JoinGraph:
         }
         return tuple(sorted(found))
 
-    @cached_property
-    def crossed(self) -> bool:
-        """True where every row of some relation meets every row of another, at any depth."""
-        found = (p for part in self.parts for core in part.branches for p in core.all_predicates())
-        return any(p.kind == "cross" for p in found)
-
     def decidable(self, bound: frozenset[str], new: str) -> tuple[Predicate, ...]:
         """Conditions that become decidable when `new` joins what is bound (filters included)."""
         after = bound | {new}
@@ -391,32 +376,23 @@ class JoinGraph:
 
     def neighbours(self, bound: frozenset[str]) -> tuple[str, ...]:
         """Relations outside `bound` that share a predicate with it, sorted."""
-        reached: set[str] = set()
-        for predicate in self.predicates:
-            if predicate.relations & bound:
-                reached |= predicate.relations
-        return tuple(sorted(reached - bound))
+        reached = (p.relations for p in self.predicates if p.relations & bound)
+        return tuple(sorted(frozenset().union(*reached) - bound))
 
     @cached_property
     def equivalence(self) -> dict[ColumnRef, frozenset[ColumnRef]]:
         """Column -> all columns that the edges equate with it, itself included."""
         classes: dict[ColumnRef, frozenset[ColumnRef]] = {}
         for predicate in self.predicates:
-            if predicate.left is None or predicate.right is None:
-                continue
-            merged = _class(classes, predicate.left) | _class(classes, predicate.right)
-            classes.update(dict.fromkeys(merged, merged))
+            if predicate.left is not None and predicate.right is not None:
+                sides = (predicate.left, predicate.right)
+                merged = frozenset().union(*(classes.get(side, {side}) for side in sides))
+                classes.update(dict.fromkeys(merged, merged))
         return classes
 
     def equated(self, column: ColumnRef) -> frozenset[ColumnRef]:
         """The equivalence class of a column."""
-        return _class(self.equivalence, column)
-
-
-def _class(
-    classes: dict[ColumnRef, frozenset[ColumnRef]], column: ColumnRef
-) -> frozenset[ColumnRef]:
-    return classes.get(column, frozenset({column}))
+        return self.equivalence.get(column, frozenset({column}))
 
 
 def components(

@@ -7,7 +7,7 @@ checks on names and modes stand once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,8 @@ class Model:
             model that calls others is rebuilt whenever a source changes.
         sketches: True counts, at every rebuild, the distinct values of the columns that joins and
             filters speak of: one more aggregate over each source (HyperLogLog, 5 % off).
-        stamps: output columns that are rendered anew at each run, as a literal of its start: a row
-            keeps its own until it is written again. `current_timestamp()` needs no mention.
+        stamps: output columns that are rendered anew at each run: a row keeps its own until it is
+            written again. `current_timestamp()` needs no mention.
         partition_by: columns by which the target is partitioned.
         clustered_by: columns by which it is clustered (liquid clustering, made by OPTIMIZE).
         tblproperties: properties of the target's table.
@@ -82,8 +82,8 @@ class Model:
             if not text.strip():
                 raise _invalid(f"'{label}' is empty")
         for table, place in self.sources.items():
-            check_text(table, f"sources: {table}")
-            check_text(place, f"sources: {table}")
+            for text in (table, place):
+                check_text(text, f"sources: {table}")
         if isinstance(self.keys, str) or any(isinstance(c, str) for c in self.keys.values()):
             raise _invalid("'keys' maps a table name to a list of columns")
         for table, columns in self.keys.items():
@@ -91,12 +91,8 @@ class Model:
                 check_text(text, f"keys: {table}")
         self._check_planning()
         if self.mode not in MODES:
-            raise DeltaJoinError(
-                "UNKNOWN_MODE",
-                f"mode '{self.mode}' is not known",
-                where=self.name,
-                remedy="Use one of: " + ", ".join(MODES) + ".",
-            )
+            what, remedy = f"mode '{self.mode}' is not known", f"Use one of: {', '.join(MODES)}."
+            raise DeltaJoinError("UNKNOWN_MODE", what, where=self.name, remedy=remedy)
 
     def _check_planning(self) -> None:
         if isinstance(self.order, str) or not all(isinstance(name, str) for name in self.order):
@@ -113,9 +109,8 @@ class Model:
                 raise _invalid(f"'{name}' is on or off")
         if any(not isinstance(part, Mapping) for part in (self.references, self.hints)):
             raise _invalid("'references' and 'hints' are mappings")
-        if not isinstance(self.functions, Mapping) or set(self.functions.values()) - {
-            DETERMINISTIC
-        }:
+        declared = self.functions
+        if not isinstance(declared, Mapping) or set(declared.values()) - {DETERMINISTIC}:
             raise _invalid(f"'functions' maps names of functions to '{DETERMINISTIC}'")
         for name in self.functions:
             check_text(name, f"functions: {name}")
@@ -129,25 +124,13 @@ class Model:
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain values, in canonical order; without what may be secret."""
-        return {
-            "name": self.name,
-            "sql": self.sql,
-            "sources": dict(sorted(self.sources.items())),
-            "target": self.target,
-            "keys": {table: list(columns) for table, columns in sorted(self.keys.items())},
-            "mode": self.mode,
-            "references": dict(sorted(self.references.items())),
-            "hints": {kind: dict(sorted(v.items())) for kind, v in sorted(self.hints.items())},
-            "strategy": self.strategy,
-            "reorder": self.reorder,
-            "order": list(self.order),
-            "sketches": self.sketches,
-            "functions": dict(sorted(self.functions.items())),
-            "stamps": list(self.stamps),
-            "partition_by": list(self.partition_by),
-            "clustered_by": list(self.clustered_by),
-            "tblproperties": dict(sorted(self.tblproperties.items())),
-        }
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.compare}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in sorted(value.items())}
+    return value if isinstance(value, (str, bool, int, float)) else list(value)
 
 
 def _is_texts(options: object) -> bool:
@@ -169,25 +152,15 @@ def is_path(place: str) -> bool:
 #: How the target lies in its files; dbt has these names beside `deltajoin:`.
 LAYOUT = ("partition_by", "clustered_by", "tblproperties")
 #: Options beside keys, mode and layout, in the order in which they are told.
-PLANNING = (
-    "references",
-    "hints",
-    "strategy",
-    "reorder",
-    "order",
-    "sketches",
-    "functions",
-    "stamps",
-)
+PLANNING = tuple("references hints strategy reorder order sketches functions stamps".split())
 _OPTIONS = (*PLANNING, *LAYOUT, "storage_options")
 
 
 def load_model(path: str | Path) -> Model:
     """Read a model from YAML; relative paths in it are relative to the file.
 
-    Keys: name (default: the file's stem), sql or sql_file, sources, target, keys, mode, references,
-    hints, strategy, reorder, order, sketches, functions, stamps, partition_by, clustered_by,
-    tblproperties, storage_options.
+    Its keys are the arguments of `Model`, but for lines; `name` is the file's stem where it is not
+    given, and `sql_file` may stand for `sql`.
 
     Raises:
         DeltaJoinError: MODEL_FILE (missing, not YAML), INVALID_MODEL (unknown or missing keys).
@@ -198,13 +171,9 @@ def load_model(path: str | Path) -> Model:
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = str(error).splitlines()[0]
-        raise DeltaJoinError(
-            "MODEL_FILE",
-            f"cannot read the model file: {reason}",
-            where=str(file),
-            remedy="Correct the path or the YAML.",
-        ) from error
+        what = f"cannot read the model file: {str(error).splitlines()[0]}"
+        remedy = "Correct the path or the YAML."
+        raise DeltaJoinError("MODEL_FILE", what, where=str(file), remedy=remedy) from error
     known = {"name", "sql", "sql_file", "sources", "target", "keys", "mode", *_OPTIONS}
     if not isinstance(data, dict) or set(data) - known:
         extra = sorted(map(str, set(data) - known)) if isinstance(data, dict) else ["no mapping"]

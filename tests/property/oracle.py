@@ -323,7 +323,9 @@ class _PlanMaker:
         if random.random() < 0.5:
             names = tuple(relation.name for relation in graph.relations)
             self.order = tuple(random.sample(names, len(names)))
-        by_cost = random.random() < 0.7 or graph.crossed
+        cores = (core for part in graph.parts for core in part.branches)
+        crossed = any(p.kind == "cross" for core in cores for p in core.all_predicates())
+        by_cost = random.random() < 0.7 or crossed
         self.strategy = COST if by_cost else random.choice(STRATEGIES)
         self.methods = {name: random.choice(METHODS) for name in graph.sources}
         self.programs: dict[tuple[Any, ...], Program] = {}

@@ -24,11 +24,10 @@ from deltajoin.audit.explain import explanation, trace_text
 from deltajoin.audit.picture import picture
 from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.delta.strategy import Obstacle
 from deltajoin.emit.paths import path_programs
 from deltajoin.emit.sql import build_program
 from deltajoin.emit.views import Views
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.planner.combine import Combiner
 from deltajoin.planner.enumerate import exact_plan
 from deltajoin.planner.full import full_plan
@@ -324,7 +323,7 @@ def test_a_query_that_is_rebuilt_says_why_and_what_to_change() -> None:
 
 
 def test_a_join_without_scope_is_the_one_that_is_rebuilt() -> None:
-    stop = Obstacle("NO_SCOPE", "no equality leads to p", "p", "Join on an equality.")
+    stop = Refusal("NO_SCOPE", "no equality leads to p", "p", "Join on an equality.")
     found = explanation(replace(outer_plan(), rebuilt_because=stop))["operators"]
     assert [o["operator"] for o in found if o["kept"] == "rebuilt"] == ["left join"]
     other = explanation(replace(outer_plan(), rebuilt_because=replace(stop, where="")))["operators"]

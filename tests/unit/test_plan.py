@@ -17,10 +17,10 @@ import deltajoin
 from deltajoin.catalog import ChangedFiles, Column, TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.format import RULES
-from deltajoin.delta.strategy import Decision, Obstacle, Seconds, Situation, decide
+from deltajoin.delta.strategy import Decision, Seconds, Situation, decide
 from deltajoin.emit.job import describe_job, job_source, write_job
 from deltajoin.emit.sql import build_program
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 from tests.unit import flights
 
 Golden = Callable[[str, str], None]
@@ -209,8 +209,8 @@ def test_a_source_without_a_feed_is_told_in_plan_and_explain() -> None:
     assert {r.schema for r in feed.reads} == {"`tailnum` string, `manufacturer` string"}
 
 
-def obstacle(code: str) -> Obstacle:
-    return Obstacle(code, "text", "place", "remedy")
+def obstacle(code: str) -> Refusal:
+    return Refusal(code, "text", "place", "remedy")
 
 
 def situation(**changes: object) -> Situation:

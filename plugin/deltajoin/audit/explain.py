@@ -45,7 +45,7 @@ def explanation(planned: DeltaPlan) -> dict[str, Any]:
     found: dict[str, Any] = {"operators": operators(planned), "rebuilt_because": None}
     stop = planned.rebuilt_because
     if stop is not None:
-        found["rebuilt_because"] = dict(vars(stop))
+        found["rebuilt_because"] = stop.to_dict()
     graph, statistics = planned.graph, planned.statistics
     found |= {"graph": None, "full_query": None, "further": [], "paths": []}
     if graph is None or statistics is None:

@@ -62,14 +62,7 @@ _DERIVED = "as a source: what a change reaches is computed before and after it"
 def operators(planned: DeltaPlan) -> list[dict[str, Any]]:
     """Every operator with how it is kept, from the innermost; a refused one with its reason."""
     stop = planned.rebuilt_because
-    refused = None
-    if stop is not None:
-        refused = {
-            "code": stop.code,
-            "message": stop.message,
-            "where": stop.where,
-            "remedy": stop.remedy,
-        }
+    refused = stop.to_dict() if stop is not None else None
     found = [] if planned.graph is None else _kept(planned, planned.graph)
     for operator in found:
         if stop is not None and _is_at(operator, stop.where):
@@ -138,9 +131,9 @@ def _partition_keys(graph: JoinGraph, windowing: Windowing) -> Iterator[str]:
         yield below.get(key, key) if output.startswith(RESERVED_PREFIX) else output
 
 
-def _is_at(operator: dict[str, Any], where: str) -> bool:
+def _is_at(operator: dict[str, Any], where: str | None) -> bool:
     """True for the join whose right side a reason names."""
-    right = ", ".join(sorted(where.split(", ")))
+    right = ", ".join(sorted((where or "").split(", ")))
     return bool(where) and str(operator["over"]).endswith(f" with {right}")
 
 

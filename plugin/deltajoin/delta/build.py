@@ -45,10 +45,10 @@ from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.seconds import predict
 from deltajoin.delta.sources import dear, reach, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
-from deltajoin.delta.strategy import Obstacle, Situation, decide
+from deltajoin.delta.strategy import Situation, decide
 from deltajoin.delta.told_apart import told_apart, with_one_extreme
 from deltajoin.delta.untraced import untraced
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
@@ -283,20 +283,17 @@ def _made(graph: JoinGraph) -> Iterator[tuple[str, str]]:
 
 def _groupable(
     query: BoundQuery, tables: Mapping[str, TableState], lines: Sequence[str]
-) -> tuple[JoinGraph | None, Obstacle | None]:
+) -> tuple[JoinGraph | None, Refusal | None]:
     """The graph when its rows can be consolidated, else what stands against it."""
     if query.reason is not None:
-        reason = query.reason
-        return None, Obstacle(
-            reason.code, reason.message, *origin(reason.where, reason.remedy, lines)
-        )
+        return None, origin(query.reason, lines)
     graph = query.graph
     assert graph is not None  # noqa: S101 - a bound query has a graph or a reason
     for source in graph.sources:
         types = {c.name: c.type for c in tables[source].columns}
         for name in graph.used_columns(source):
             if not is_groupable(types[name]):
-                return None, Obstacle(
+                return None, Refusal(
                     "COLUMN_TYPE",
                     f"rows with a column of type {types[name]} can't be compared",
                     f"{source}.{name}",
@@ -304,7 +301,7 @@ def _groupable(
                 )
     for name, sql in _made(graph):
         if gives_ungroupable(parse_expression(sql)):
-            return None, Obstacle(
+            return None, Refusal(
                 "COLUMN_TYPE",
                 f"rows with a variant, map, collation or interval of months and days ({name}) "
                 "can't be compared",
@@ -368,13 +365,13 @@ def _check_kind(target: Target, inputs: Inputs) -> None:
 
 def _changed_meaning(
     last: Record | None, mark: str, model: Model, columns: tuple[str, ...]
-) -> Obstacle | None:
+) -> Refusal | None:
     """Why the target's rows may mean something else than this plan's. Another version of our rules
     comes first: it may have changed the fingerprint as well."""
     if last is None:
         return None
     if last.get("rules") != RULES:
-        return Obstacle(
+        return Refusal(
             "RULES_CHANGED",
             "the target was built by another version of the rules that decide its rows",
             model.name,
@@ -382,7 +379,7 @@ def _changed_meaning(
         )
     if last["fingerprint"] == mark:
         return None
-    return Obstacle(
+    return Refusal(
         "MODEL_CHANGED",
         "the model's definition differs from the one that the target was built with"
         + _other_columns(tuple(last["columns"]), columns),
@@ -412,7 +409,7 @@ def _warnings(
     tables: Mapping[str, TableState],
     statistics: Statistics,
     graph: JoinGraph | None,
-    operator: Obstacle | None,
+    operator: Refusal | None,
 ) -> tuple[str, ...]:
     found = [
         f"{operator.message} ({operator.where}): the target has what it gave when a source last "

@@ -27,9 +27,9 @@ from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.partition import row_key
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.pinning import Paths, Pins
-from deltajoin.delta.strategy import Obstacle
 from deltajoin.delta.told_apart import tied, told_apart
 from deltajoin.delta.untraced import untraced
+from deltajoin.errors import Refusal
 from deltajoin.graph import ColumnRef, Core, Derived, JoinGraph, Predicate
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import COST, Strategy
@@ -92,7 +92,7 @@ class DerivedPlan:
     paths: tuple[LookupPath, ...]
     after: tuple[tuple[LookupStep, ...], ...]
     before: tuple[tuple[LookupStep, ...], ...]
-    untraced: Obstacle | None = None
+    untraced: Refusal | None = None
     replanned: str = ""
     earlier: tuple[JoinGraph, FullQuery] | None = None
     text: str = ""
@@ -269,7 +269,7 @@ def _with(known: Known, plan: DerivedPlan) -> Known:
     )
 
 
-def order_dependent(graph: JoinGraph | None, described: Described, kind: str) -> Obstacle | None:
+def order_dependent(graph: JoinGraph | None, described: Described, kind: str) -> Refusal | None:
     """What stands against keeping the query: a figure that the order of rows may change, and that
     decides which rows there are.
 
@@ -281,7 +281,7 @@ def order_dependent(graph: JoinGraph | None, described: Described, kind: str) ->
         for what, ref in _deciding(part, bag=kind == "bag" and part is graph):
             if (source[ref[0]], ref[1]) in described.inexact:
                 message = f"{what} on {ref[0]}.{ref[1]}, whose value may depend on row order,"
-                return Obstacle(
+                return Refusal(
                     "ORDER_DEPENDENT",
                     f"{message} is not kept incrementally",
                     f"{ref[0]}.{ref[1]}",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from deltajoin.delta.format import RULES
 from deltajoin.delta.history import Record
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.delta.strategy import Obstacle
+from deltajoin.errors import Refusal
 
 #: Reasons of a rebuild that nothing has vouched for yet.
 _UNPROVEN = ("FIRST_RUN", "HISTORY_LOST", "MODEL_CHANGED", "RULES_CHANGED")
@@ -23,14 +23,14 @@ def compares_rows(plan: DeltaPlan) -> bool:
     return plan.reason in _UNPROVEN and plan.rebuilt_because is None
 
 
-def found_to_differ(last: Record | None, mark: str) -> Obstacle | None:
+def found_to_differ(last: Record | None, mark: str) -> Refusal | None:
     """What stands against keeping a query whose form of ours was found to differ from its text."""
     if last is None or last["fingerprint"] != mark or last.get("rules") != RULES:
         return None
     found = (last.get("evidence") or {}).get("differs")
     if not found:
         return None
-    return Obstacle(
+    return Refusal(
         "MEANING_DIFFERS",
         str(found),
         str(last["model"]),

@@ -16,8 +16,7 @@ from typing import Any
 
 from deltajoin.catalog import TargetCommit, TargetState
 from deltajoin.contract import FORMAT, committed_record
-from deltajoin.delta.strategy import Obstacle
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.model import Model
 from deltajoin.names import COUNT
 
@@ -33,7 +32,7 @@ class LastEpoch:
 
     record: Record | None = None
     number: int = 0
-    lost: Obstacle | None = None
+    lost: Refusal | None = None
 
 
 def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
@@ -66,7 +65,7 @@ def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
     number = state.transaction(f"deltajoin:{model.name}")
     if number is None:
         return LastEpoch()
-    lost = Obstacle(
+    lost = Refusal(
         "HISTORY_LOST",
         f"the target's log no longer holds the commit of its last epoch, {number}",
         model.target,

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from deltajoin.delta.identity import Keys, Types
-from deltajoin.delta.strategy import Obstacle
+from deltajoin.errors import Refusal
 from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.numbers import exact_type
@@ -39,12 +39,12 @@ _REMEDY = (
 )
 
 
-def undetermined(graph: JoinGraph, keys: Keys, types: Types) -> Obstacle | None:
+def undetermined(graph: JoinGraph, keys: Keys, types: Types) -> Refusal | None:
     """What stands against keeping groups with an aggregate whose order leaves values open."""
     for call in _calls(graph):
         if not _Rows(graph, keys, types, call).is_fixed:
             name = str(call.call.this).lower()
-            return Obstacle(
+            return Refusal(
                 "AGGREGATE_ORDER",
                 f"{name}() depends on the order of rows that tie, and is not kept incrementally",
                 text(call.call).replace("`", ""),

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from deltajoin.delta.identity import Keys, Types, independent_relations, target_key
 from deltajoin.delta.ordered import deciding_relations, undetermined
-from deltajoin.delta.strategy import Obstacle
+from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
 
 
@@ -37,7 +37,7 @@ def row_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
     return target_key(replace(graph, projections=tuple(shown)), keys, types)
 
 
-def ambiguous_order(graph: JoinGraph | None, keys: Keys, types: Types) -> Obstacle | None:
+def ambiguous_order(graph: JoinGraph | None, keys: Keys, types: Types) -> Refusal | None:
     """What stands against keeping windows or aggregates whose order may leave rows tied."""
     if graph is None:
         return None
@@ -46,7 +46,7 @@ def ambiguous_order(graph: JoinGraph | None, keys: Keys, types: Types) -> Obstac
     for order in graph.windowing.orders:
         if graph.generation is None and _identify(graph, order.columns, keys, types):
             continue
-        return Obstacle(
+        return Refusal(
             "WINDOW_TIES",
             "a window function depends on the order of rows that tie, and is not kept "
             "incrementally",

@@ -20,7 +20,7 @@ from deltajoin.delta.key_order import KeyOrder
 from deltajoin.delta.layout import Layout
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion
 from deltajoin.delta.state import GroupState
-from deltajoin.delta.strategy import Obstacle
+from deltajoin.errors import Refusal
 from deltajoin.graph import Core, JoinGraph, Predicate, Stamp, with_stamps
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.planner.statistics import Sketches, Statistics
@@ -151,7 +151,7 @@ class DeltaPlan:
     state: GroupState | None = None
     sketches: Sketches = field(default_factory=dict)
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
-    rebuilt_because: Obstacle | None = field(default=None, compare=False)
+    rebuilt_because: Refusal | None = field(default=None, compare=False)
     clock: datetime | None = None
     differs: str = ""
     predicted: Mapping[str, float] = field(default_factory=dict)

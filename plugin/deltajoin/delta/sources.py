@@ -22,7 +22,8 @@ from deltajoin.catalog import (
 )
 from deltajoin.delta.history import Record
 from deltajoin.delta.path import LookupPath, SourceVersion
-from deltajoin.delta.strategy import FEW_ROWS, LARGEST_SHARE, Obstacle
+from deltajoin.delta.strategy import FEW_ROWS, LARGEST_SHARE
+from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.names import COUNT, RESERVED_PREFIX, SHOWN
 
@@ -43,10 +44,10 @@ def source_versions(
     tables: Mapping[str, TableState],
     graph: JoinGraph | None,
     last: Record | None,
-) -> tuple[tuple[SourceVersion, ...], tuple[Obstacle, ...]]:
+) -> tuple[tuple[SourceVersion, ...], tuple[Refusal, ...]]:
     """The frontier's sources by name, and what rules an incremental run out."""
     frontier = last["frontier"] if last else {}
-    obstacles: list[Obstacle] = []
+    obstacles: list[Refusal] = []
     versions: list[SourceVersion] = []
     for name, table in sorted(tables.items()):
         used = graph.used_columns(name) if graph else tuple(c.name for c in table.columns)
@@ -121,10 +122,8 @@ def _consumed(entry: Mapping[str, object]) -> Consumed:
     )
 
 
-def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Obstacle:
-    return Obstacle(
-        code, f"source '{name}': {detail}", f"{name}: {table.location}", _REMEDIES[code]
-    )
+def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Refusal:
+    return Refusal(code, f"source '{name}': {detail}", f"{name}: {table.location}", _REMEDIES[code])
 
 
 def told(source: SourceVersion) -> str:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 
 LARGEST_SHARE = 0.20
 #: Rows up to which it matters little whether they are followed or all computed anew.
@@ -62,16 +62,6 @@ class Seconds:
 
 
 @dataclass(frozen=True)
-class Obstacle:
-    """Something that rules out an incremental run: code, text, place, remedy."""
-
-    code: str
-    message: str
-    where: str
-    remedy: str
-
-
-@dataclass(frozen=True)
 class Decision:
     """The strategy of a run and its reason."""
 
@@ -96,16 +86,16 @@ class Situation:
 
     mode: str
     first_run: bool
-    changed_meaning: Obstacle | None
-    operator: Obstacle | None
-    sources: tuple[Obstacle, ...]
+    changed_meaning: Refusal | None
+    operator: Refusal | None
+    sources: tuple[Refusal, ...]
     changed: tuple[str, ...]
     share: float | None
     dear: str | None = None
     reach: str | None = None
-    untraced: Obstacle | None = None
+    untraced: Refusal | None = None
     predicted: Seconds | None = None
-    lost: Obstacle | None = None
+    lost: Refusal | None = None
     clock: str | None = None
 
 
@@ -118,7 +108,7 @@ def decide(now: Situation) -> Decision:
     found = (now.lost, now.changed_meaning, *now.sources, now.operator)
     obstacles = [o for o in found if o is not None]
     if now.mode == "incremental_strict" and obstacles:
-        raise _refusal(obstacles[0])
+        raise DeltaJoinError.of(obstacles[0])
     if now.lost:
         return Decision("full", now.lost.code, now.lost.message)
     if now.first_run:
@@ -158,9 +148,3 @@ def _cheaper(now: Situation) -> Decision | None:
     if now.predicted is not None and now.predicted.favour_rebuild:
         return Decision("full", "REBUILD_CHEAPER", now.predicted.text)
     return None
-
-
-def _refusal(obstacle: Obstacle) -> DeltaJoinError:
-    return DeltaJoinError(
-        obstacle.code, obstacle.message, where=obstacle.where, remedy=obstacle.remedy
-    )

@@ -7,7 +7,7 @@ for the rows before and once for those after; a rebuild reads every relation onc
 from __future__ import annotations
 
 from deltajoin.delta.path import LookupPath, LookupStep, reads
-from deltajoin.delta.strategy import Obstacle
+from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.statistics import Statistics
 
@@ -16,7 +16,7 @@ _REMEDY = "Join on at least one equality between a column of each side, or use m
 
 def untraced(
     graph: JoinGraph, paths: tuple[LookupPath, ...], statistics: Statistics
-) -> Obstacle | None:
+) -> Refusal | None:
     """Why a rebuild should read less than these paths; None where keys lead on, or by little."""
     everything = sum(statistics.table_rows(relation.source) for relation in graph.relations)
     for path in paths:
@@ -28,7 +28,7 @@ def untraced(
             message = (
                 f"no comparison leads from a change of {path.driver} on to the rows of {names}"
             )
-            return Obstacle("NO_SCOPE", message, steps[-1].relation, _REMEDY)
+            return Refusal("NO_SCOPE", message, steps[-1].relation, _REMEDY)
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -143,7 +143,7 @@ def _nothing_hidden(plan: DeltaPlan, places: Mapping[str, str]) -> Mapping[str, 
     if hidden and plan.rebuilt_because is not None:
         why = plan.rebuilt_because
         message = f"{why.message}, and {', '.join(hidden)} has hidden columns"
-        raise DeltaJoinError(why.code, message, where=why.where, remedy=why.remedy)
+        raise DeltaJoinError.of(replace(why, message=message))
     return places
 
 

@@ -1,13 +1,20 @@
-"""SQL text -> JoinGraph: resolve names, inline subqueries, split conjuncts, classify them.
+"""SQL text -> JoinGraph: one pass after the other.
 
-A CTE, a derived table and a parenthesised join that are plain select-project-join blocks dissolve
-into their relations; each reference to a CTE is an occurrence of its own. One with groups, windows
-or generators is a relation over a derived source. Anything that nothing here understands makes the
-query *opaque*: the text stays as it is and only full recomputation is possible.
+    inline     views -> subqueries with their text        `views`, before a text comes here
+    parse      text -> tree                               `dialect` (`grammar`, `spans`)
+    resolve    names of tables -> sources                 `tables`
+    check      known clauses, deterministic calls         `known`, `refuse`
+    layer      tree -> blocks of joins, layers on them    `binder` (`from_clause`, `layers`, ...)
+    normalise  blocks -> predicates, normal forms         `classify` (`imply`, `normalise`, ...)
+    set apart  stamps, and sources under the clock        `stamps`, `clocked`
+    check      the clock decides rows nowhere else        `stamps`
 
-    parse (`dialect`) -> names of tables (`tables`) -> known parts only (`known`) -> deterministic
-    ones only (`refuse`) -> blocks of joins and layers (`binder`) -> predicates (`classify`) ->
-    sources under the clock (`clocked`) -> the clock nowhere else (`stamps`)
+To layer, normalise and set apart is done for each derived source, then for the whole; so these
+three stand in `Binder.graph`. A CTE, a derived table and joins in brackets that are plain
+select-project-join blocks dissolve into their relations; each reference to a CTE is an occurrence
+of its own. One with groups, windows or generators is a relation over a derived source. Anything
+that nothing here understands makes the query *opaque*: the text stays as it is and only full
+recomputation is possible.
 
 Caller: gives the columns of every source; gets a `BoundQuery`, or a `DeltaJoinError` where the text
 can't be a query over these tables at all.
@@ -16,10 +23,9 @@ can't be a query over these tables at all.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
+from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames
 from deltajoin.sql.binder import Binder, Columns, Sources, Types
@@ -28,28 +34,9 @@ from deltajoin.sql.clocked import clock_of_sources
 from deltajoin.sql.dialect import Unreadable, parse, spelled
 from deltajoin.sql.known import check_known
 from deltajoin.sql.opaque import may_be_a_query
-from deltajoin.sql.refuse import (
-    Unsupported,
-    check_bare_functions,
-    check_deterministic,
-)
-from deltajoin.sql.stamps import (
-    check_clock,
-    check_declared,
-    clock_of_rows,
-    spelled_without,
-)
+from deltajoin.sql.refuse import Unsupported, bare_functions, check_deterministic
+from deltajoin.sql.stamps import check_clock, check_declared, clock_of_rows, spelled_without
 from deltajoin.sql.tables import resolve_tables
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why a query can't be kept incrementally."""
-
-    code: str
-    message: str
-    where: str
-    remedy: str
 
 
 @dataclass(frozen=True)
@@ -63,7 +50,7 @@ class BoundQuery:
     sql: str
     tables: tuple[str, ...]
     graph: JoinGraph | None
-    reason: Reason | None
+    reason: Refusal | None
     canonical: str
     clock: str = ""
     reads_clock: bool = False
@@ -96,33 +83,26 @@ def bind(
     except Unreadable as error:
         if not may_be_a_query(sql):
             raise
-        unread = Reason(error.code, error.message, error.where or "the SQL", str(error.remedy))
+        unread = replace(error.refusal, where=error.where or "the SQL")
         clock = "instant" if names_clock(sql) else ""
         return BoundQuery(sql, tuple(sorted(columns)), None, unread, spelled(sql), clock)
+    canonical = spelled(sql)
     tables = resolve_tables(query, columns)
     declared = frozenset(name.lower() for name in stamps)
+    sources = Sources(UniqueNames(tuple(columns)), declared, keys or {})
     try:
         check_known(query, sql)
         check_deterministic(query, {name.lower() for name in functions})
-        sources = Sources(UniqueNames(tuple(columns)), declared, keys or {})
         graph = Binder(columns, types or {}, sources).graph(query)
         if not graph.sources:
-            remedy = "Select from a table."
-            raise Unsupported("NO_FROM", "a query without a table", query, remedy)
+            raise Unsupported("NO_FROM", "a query without a table", query, "Select from a table.")
         check_clock(graph, query)
     except Unsupported as stop:
-        clock, read = clock_of_rows(sql, declared)
-        mark = spelled_without(sql, declared)
-        return BoundQuery(sql, tables, None, _why(query, stop), mark, clock, read)
+        clock, reads_clock = clock_of_rows(sql, declared)
+        canonical = spelled_without(sql, declared)
+        # What changes by itself is told before anything else.
+        found = next(bare_functions(query), stop).refusal
+        why = replace(found, message=f"{found.message} is not kept incrementally")
+        return BoundQuery(sql, tables, None, why, canonical, clock, reads_clock)
     check_declared(graph, stamps)
-    return BoundQuery(sql, tables, graph, None, spelled(sql), clock_of_sources(graph))
-
-
-def _why(query: exp.Query, stop: Unsupported) -> Reason:
-    """Why a query is rebuilt: what changes by itself is told before anything else."""
-    try:
-        check_bare_functions(query)
-    except Unsupported as changing:
-        stop = changing
-    message = f"{stop.message} is not kept incrementally"
-    return Reason(stop.code, message, stop.where or "the SQL", stop.remedy)
+    return BoundQuery(sql, tables, graph, None, canonical, clock_of_sources(graph))

@@ -15,41 +15,24 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.graph import Derived, Grouping, JoinGraph
-from deltajoin.layers import Generation
+from deltajoin.graph import Derived, JoinGraph
 from deltajoin.names import UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.clock import moves
 from deltajoin.sql.clocked import decided_by_clock, with_clocked_sources
-from deltajoin.sql.columns import (
-    bound,
-    item_of,
-)
+from deltajoin.sql.columns import bound, item_of
 from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
 from deltajoin.sql.dialect import closed, unwrapped
 from deltajoin.sql.exact import derived_outputs
 from deltajoin.sql.from_clause import fill, joined
 from deltajoin.sql.generators import make_generation
-from deltajoin.sql.group import (
-    group_rows,
-    is_grouped,
-    make_grouping,
-    name_outputs,
-)
+from deltajoin.sql.group import group_rows, is_grouped, make_grouping, name_outputs
 from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.layers import is_layered, layered
 from deltajoin.sql.over_joins import joined_rows, judged_by_clock
-from deltajoin.sql.refuse import (
-    Unsupported,
-    check_expression,
-    check_shape,
-    check_union,
-)
+from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, check_union
 from deltajoin.sql.scope import Block, Layered, Outer, Scope, Union
-from deltajoin.sql.stamps import (
-    visible,
-    without_stamps,
-)
+from deltajoin.sql.stamps import visible, without_stamps
 from deltajoin.sql.subqueries import add_where, correlated_source, select_of
 from deltajoin.sql.time_windows import with_time_windows
 from deltajoin.sql.union import Output, is_distinct_set, matched
@@ -66,14 +49,14 @@ class Sources:
     names: UniqueNames
     stamps: frozenset[str] = frozenset()
     keys: Columns = field(default_factory=dict)
-    _made: dict[int, tuple[object, Derived]] = field(default_factory=dict)
+    _derived: dict[int, tuple[object, Derived]] = field(default_factory=dict)
 
     def once(self, part: object, make: Callable[[], Derived]) -> Derived:
         """The source of a part, made when it is first read; parts are kept, so that no other gets
         the same id."""
-        if id(part) not in self._made:
-            self._made[id(part)] = (part, make())
-        return self._made[id(part)][1]
+        if id(part) not in self._derived:
+            self._derived[id(part)] = (part, make())
+        return self._derived[id(part)][1]
 
 
 class Binder:
@@ -88,25 +71,23 @@ class Binder:
         self.names = UniqueNames()
 
     def graph(self, query: exp.Query) -> JoinGraph:
-        """The join graph of a query, with GROUP BY, UNION or further layers on top or without."""
-        grouping = generation = windowing = None
-        if is_distinct_set(query):
-            block, grouping = self._distinct_set(query)
-        elif is_counted_set(query):
-            block, generation = self._counted_set(query)
-        elif isinstance(query, exp.SetOperation):
-            block = self.block(query)
-        elif is_layered(query):
-            made = layered(query, self)
-            block, grouping = made.block, made.grouping
-            generation, windowing = made.generation, made.windowing
-        elif is_grouped(select := check_shape(query)):
-            block, grouping, generation = self.grouped(select)
-        else:
-            block = self.block(query)
-        graph = self._built(Layered(block, grouping, generation, windowing))
+        """Layer a query, normalise it, set apart its stamps and its sources under the clock."""
+        layers = self._layers(query)
+        graph = self._normalised(layers)
         graph = without_stamps(graph, self.sources.stamps)
         return with_clocked_sources(graph, self.sources.names)
+
+    def _layers(self, query: exp.Query) -> Layered:
+        """The joins of a query, with GROUP BY, UNION or further layers on top or without."""
+        if is_distinct_set(query):
+            return self._distinct_set(query)
+        if is_counted_set(query):
+            return self._counted_set(query)
+        if is_layered(query):
+            return layered(query, self)
+        if not isinstance(query, exp.SetOperation) and is_grouped(select := check_shape(query)):
+            return self._grouped(select)
+        return Layered(self.block(query))
 
     def inner(self) -> Binder:
         """A binder for what stands below, as a source."""
@@ -116,26 +97,26 @@ class Binder:
         """A binder that leaves no trace in this query."""
         return Binder(self.columns, self.types, Sources(UniqueNames(tuple(self.columns))))
 
-    def source(self, made: Layered, name: str) -> Derived:
+    def source(self, layers: Layered, name: str) -> Derived:
         """What was bound here, as a source."""
-        graph = with_clocked_sources(self._built(made), self.sources.names)
+        graph = with_clocked_sources(self._normalised(layers), self.sources.names)
         return Derived(self.sources.names.take(name), graph)
 
-    def _built(self, made: Layered) -> JoinGraph:
-        fill(self, made.block)
-        graph = self._assembled(made)
+    def _normalised(self, layers: Layered) -> JoinGraph:
+        """The graph of what was bound here; joins that the clock judges stand below."""
+        fill(self, layers.block)
+        graph = self._assembled(layers)
         if not decided_by_clock(graph):
             return graph
-        for block in judged_by_clock(made.block):
-            self._put_below(block, made.block)
-        return self._assembled(made)
+        for block in judged_by_clock(layers.block):
+            self._put_below(block, layers.block)
+        return self._assembled(layers)
 
-    def _assembled(self, made: Layered) -> JoinGraph:
+    def _assembled(self, layers: Layered) -> JoinGraph:
         read = sorted({source for _, source in self.relations if source in self.derived})
         derived = tuple(self.derived[name] for name in read)
         columns = {**self.columns, **{d.name: d.graph.output_names for d in derived}}
-        layers = (made.grouping, derived, made.generation, made.windowing)
-        return build_graph(self.relations, made.block, columns, *layers)
+        return build_graph(self.relations, layers, columns, derived)
 
     def _put_below(self, block: Block, root: Block) -> None:
         """Make the joins of a block a source, whose rows its conditions on the clock judge."""
@@ -145,14 +126,14 @@ class Binder:
         inner.relations = [pair for pair in self.relations if pair[0] in names]
         self.relations = [pair for pair in self.relations if pair[0] not in names]
         inner.derived, inner.kinds = dict(self.derived), self.kinds
-        block.items = put(Layered(joined_rows(block, root, relation), None, None, None)).items
+        block.items = put(Layered(joined_rows(block, root, relation))).items
 
     def below(self, relation: str) -> tuple[Binder, Callable[[Layered], Block]]:
         """A binder for a source of its own below, and what puts a relation over what it made."""
         inner = self.inner()
 
-        def put(made: Layered) -> Block:
-            derived = inner.source(made, relation)
+        def put(layers: Layered) -> Block:
+            derived = inner.source(layers, relation)
             self.derived[derived.name] = derived
             self.relations.append((relation, derived.name))
             return Block(items=[relation])
@@ -205,8 +186,7 @@ class Binder:
             return self.over(self.sources.once(select, make), name, select)
         except DeltaJoinError as error:
             if error.code == "DUPLICATE_COLUMN":
-                remedy = str(error.remedy)
-                raise Unsupported(error.code, error.message, select, remedy) from error
+                raise Unsupported(error.code, error.message, select, str(error.remedy)) from error
             if outer is None or error.code != "UNKNOWN_COLUMN":
                 raise
             if apart := correlated_source(self, select, name, outer):
@@ -225,53 +205,53 @@ class Binder:
         ]
         return Block(items=[relation], outputs=outputs)
 
-    def grouped(self, select: exp.Select) -> tuple[Block, Grouping, Generation | None]:
-        """Bind a SELECT with aggregates: the rows that are grouped, and what is made of them."""
+    def _grouped(self, select: exp.Select) -> Layered:
+        """Bind a SELECT with aggregates: the rows that are grouped, and what is cut of them."""
         block, scope = self.rows(select, None)
         select = select_of(self, select, block, scope)
-        made = with_time_windows(select, block, scope, self.type_of, self.take_name)
-        grouping = group_rows(made.select, block, lambda node: bound(node, scope), scope)
-        if not made.views:
-            return block, grouping, None
-        return block, grouping, make_generation(block, list(made.views), list(made.conditions))
+        cut = with_time_windows(select, block, scope, self.type_of, self.take_name)
+        grouping = group_rows(cut.select, block, lambda node: bound(node, scope), scope)
+        if not cut.views:
+            return Layered(block, grouping)
+        generation = make_generation(block, list(cut.views), list(cut.conditions))
+        return Layered(block, grouping, generation)
 
-    def _distinct_set(self, query: exp.Query) -> tuple[Block, Grouping]:
+    def _distinct_set(self, query: exp.Query) -> Layered:
         """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
         block = self.block(query, distinct=True)
-        columns = [(name, value) for name, value, _ in block.outputs]
-        scope = Scope([item_of((), columns, query)])
+        scope = Scope([item_of((), block.columns, query)])
         select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
-        return block, group_rows(select, block, lambda node: bound(node, scope), scope)
+        return Layered(block, group_rows(select, block, lambda node: bound(node, scope), scope))
 
-    def _counted_set(self, query: exp.SetOperation) -> tuple[Block, Generation]:
+    def _counted_set(self, query: exp.SetOperation) -> Layered:
         """EXCEPT ALL and INTERSECT ALL: each row as often as its counts on both sides say."""
         inner, put = self.below("counted")
-        arms, outputs = inner._arms(query, None, distinct=False)
-        shown = [(name, origin) for name, _, origin in arms[0].outputs]
+        arms, outputs, shown = inner._arms(query, None, distinct=False)
         block, groups = counted_rows(query, arms, outputs, inner.take_name("union"))
-        block = put(Layered(block, make_grouping(block, groups), None, None))
-        return block, repeated(block, [*shown], self.take_name("view"))
+        block = put(Layered(block, make_grouping(block, groups)))
+        return Layered(block, generation=repeated(block, shown, self.take_name("view")))
 
     def _set(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
-        distinct = distinct or not isinstance(query, exp.Union)
-        arms, outputs = self._arms(query, outer, distinct=distinct)
-        if not isinstance(query, exp.Union):
-            return _compared(query, arms, outputs)
-        name = self.names.take("union")
-        self.kinds |= {(name, output.name): output.kind for output in outputs}
-        shown = [(shown, place) for shown, _, place in arms[0].outputs]
-        columns = [exp.column(output.name, table=name, quoted=True) for output in outputs]
-        for arm in arms:
-            arm.outputs = []
-        return Block(
-            items=[Union(name, arms[0], arms[1], outputs)],
-            outputs=[(s, c, p) for (s, p), c in zip(shown, columns, strict=True)],
-        )
+        union = isinstance(query, exp.Union)
+        arms, outputs, shown = self._arms(query, outer, distinct=distinct or not union)
+        if union:
+            name = self.names.take("union")
+            self.kinds |= {(name, output.name): output.kind for output in outputs}
+            item: Union | Outer = Union(name, arms[0], arms[1], outputs)
+            values: list[exp.Expr] = [
+                exp.column(output.name, table=name, quoted=True) for output in outputs
+            ]
+        else:
+            item = _compared(query, arms, outputs)
+            values = [output.left for output in outputs]
+        named = zip(shown, values, strict=True)
+        return Block(items=[item], outputs=[(name, value, at) for (name, at), value in named])
 
     def _arms(
         self, query: exp.SetOperation, outer: Scope | None, *, distinct: bool
-    ) -> tuple[list[Block], list[Output]]:
-        """Both sides of a set operation, and what its columns stand for in them."""
+    ) -> tuple[list[Block], list[Output], list[tuple[str, exp.Expr]]]:
+        """Both sides of a set operation, what its columns stand for in them, and (name, origin) of
+        what it gives out."""
         check_union(query)
         name_outputs(query.expression)
         arms = [self.block(arm, outer, distinct=distinct) for arm in (query.this, query.expression)]
@@ -279,10 +259,13 @@ class Binder:
         if len(left) != len(right):
             message = f"a union of {len(left)} with {len(right)} columns"
             raise Unsupported("SET_OPERATION", message, query, "Give out as many on each side.")
-        return arms, [
-            matched(f"c{i}", one[1], other[1], self.type_of, one[2])
-            for i, (one, other) in enumerate(zip(left, right, strict=True))
+        outputs = [
+            matched(f"c{i}", one, other, self.type_of, origin)
+            for i, ((_, one, origin), (_, other, _)) in enumerate(zip(left, right, strict=True))
         ]
+        for arm in arms:
+            arm.outputs = []
+        return arms, outputs, [(name, origin) for name, _, origin in left]
 
     def type_of(self, column: exp.Column) -> str:
         """The type of a bound column, empty where it is not known."""
@@ -307,7 +290,7 @@ class Binder:
             block.outputs += [(name, e, node) for name, e in scope.expand_star(node)]
             return
         check_expression(node)
-        value = node.this if isinstance(node, exp.Alias) else node
+        value = node.unalias()
         expression = bound(value, scope)
         name = node.alias if isinstance(node, exp.Alias) else own_name(value)
         block.outputs.append((name, expression, node))
@@ -315,15 +298,13 @@ class Binder:
             scope.aliases[name.lower()] = exp.paren(expression.copy())
 
 
-def _compared(query: exp.SetOperation, arms: list[Block], outputs: list[Output]) -> Block:
-    """INTERSECT and EXCEPT: rows of the left side that are, or are not, on the right side."""
+def _compared(query: exp.SetOperation, arms: list[Block], outputs: list[Output]) -> Outer:
+    """INTERSECT and EXCEPT: rows of the left side that are, or are not, on the right side. A stamp
+    that is the same on both sides is not compared."""
     kind = "semi" if isinstance(query, exp.Intersect) else "anti"
-    told = [o for o in outputs if o.left != o.right or not moves(o.left) or o.left.find(exp.Column)]
-    on = [exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right)) for o in told]
-    shown = [
-        (name, output.left, place)
-        for (name, _, place), output in zip(arms[0].outputs, outputs, strict=True)
+    on: list[exp.Expr] = [
+        exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right))
+        for o in outputs
+        if o.left != o.right or not moves(o.left) or o.left.find(exp.Column)
     ]
-    for arm in arms:
-        arm.outputs = []
-    return Block(items=[Outer(kind, arms[0], arms[1], list(on))], outputs=shown)
+    return Outer(kind, arms[0], arms[1], on)

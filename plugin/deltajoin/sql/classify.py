@@ -1,8 +1,8 @@
 """A bound block -> JoinGraph.
 
-Every conjunct is classified by the relations it touches; columns that a query uses are collected
-per relation; outer joins are simplified and brought to normal form. Relations that no predicate
-connects are linked by one that is always true, so that every core hangs together.
+Every conjunct is classified by the relations it touches; used columns are collected per relation;
+outer joins are brought to normal form. Relations that no predicate connects are linked by one that
+is always true, so that every core hangs together.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from deltajoin.graph import (
     Block,
     ColumnRef,
     Derived,
-    Grouping,
     Join,
     JoinGraph,
     Predicate,
     Projection,
     Relation,
 )
-from deltajoin.layers import Generation, Windowing
 from deltajoin.names import check_name
 from deltajoin.sql import scope as bound
 from deltajoin.sql.dialect import text
@@ -37,18 +35,20 @@ from deltajoin.sql.unite import read, with_outputs, without_unions
 
 def build_graph(
     relations: list[tuple[str, str]],
-    block: bound.Block,
+    layered: bound.Layered,
     columns: Mapping[str, tuple[str, ...]],
-    grouping: Grouping | None = None,
-    derived: tuple[Derived, ...] = (),
-    generation: Generation | None = None,
-    windowing: Windowing | None = None,
+    derived: tuple[Derived, ...],
 ) -> JoinGraph:
     """Assemble and check the join graph.
+
+    Args:
+        relations: (relation, source), all below.
+        columns: source -> its columns; of derived ones too.
 
     Raises:
         DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN, RESERVED_NAME.
     """
+    block = layered.block
     check_names(block.outputs)
     projections = tuple(_projection(name, node) for name, node, _ in block.outputs)
     root = _block(block)
@@ -66,13 +66,8 @@ def build_graph(
     else:
         refs = [r for p in projections for r in p.refs]
         refs += [r for conjunct in block.all_conjuncts() for r in refs_in(conjunct)]
-    used: dict[str, dict[str, None]] = {name: {} for name, _ in relations}
-    for relation, column in refs:
-        used[relation][column] = None
-    own = {
-        name: Relation(name, source, _in_schema_order(used[name], columns[source]))
-        for name, source in relations
-    }
+    used = frozenset(refs)
+    own = {name: _relation(name, source, columns[source], used) for name, source in relations}
     shown = without_unions(root)
     graph = JoinGraph(
         relations=tuple(own.values()),
@@ -80,10 +75,10 @@ def build_graph(
         projections=cores[0].projections or projections,
         joins=tuple(item for item in shown.items if not isinstance(item, str)),
         cores=() if flat else cores,
-        grouping=grouping,
+        grouping=layered.grouping,
         derived=derived,
-        generation=generation,
-        windowing=windowing,
+        generation=layered.generation,
+        windowing=layered.windowing,
         copies=tuple(replace(own[old], name=new) for new, old in copies.items()),
     )
     for name in graph.output_names:
@@ -118,8 +113,12 @@ def _predicates(conjuncts: list[exp.Expr]) -> tuple[Predicate, ...]:
     return tuple(dict.fromkeys(predicate_of(conjunct) for conjunct in with_implied(conjuncts)))
 
 
-def _in_schema_order(used: Mapping[str, None], schema: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(column for column in schema if column in used) or schema[:1]
+def _relation(
+    name: str, source: str, schema: tuple[str, ...], used: frozenset[ColumnRef]
+) -> Relation:
+    """A relation with its used columns in the order of the schema; one at least."""
+    columns = tuple(column for column in schema if (name, column) in used)
+    return Relation(name, source, columns or schema[:1])
 
 
 def _projection(name: str, node: exp.Expr) -> Projection:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.dialect import closed, place, with_columns
+from deltajoin.sql.dialect import closed, refused, with_columns
 from deltajoin.sql.fields import name_fields
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
@@ -22,11 +21,9 @@ def mark_missing(
     of a column that every matched row has. A full join also keeps rows that lack that column.
     """
     below = frozenset(side.relations)
-    present: exp.Expr | None = None
-    for conjunct in on:
-        if isinstance(conjunct, exp.EQ) and kind != "full" and present is None:
-            sides = (conjunct.this, conjunct.expression)
-            present = next((s for s in sides if is_null_without(s, below)), None)
+    equal = [c for c in on if isinstance(c, exp.EQ) and kind != "full"]
+    sides = (side for c in equal for side in (c.this, c.expression))
+    present = next((side for side in sides if is_null_without(side, below)), None)
     for item in items:
         for key, (name, value) in item.columns.items():
             if is_null_without(value, below):
@@ -56,8 +53,7 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:
     """The conjuncts of a condition."""
-    while isinstance(condition, exp.Paren):
-        condition = condition.this
+    condition = condition.unnest()
     if isinstance(condition, exp.And):
         return flattened(condition.this) + flattened(condition.expression)
     return [condition]
@@ -100,10 +96,6 @@ def renamed(
     """Outputs under the column aliases of a table alias."""
     names = [column.name for column in alias.args["columns"]]
     if len(names) != len(outputs):
-        raise DeltaJoinError(
-            "COLUMN_ALIASES",
-            f"{len(names)} column aliases for {len(outputs)} columns",
-            where=place(alias),
-            remedy="Give one alias to each column.",
-        )
+        what = f"{len(names)} column aliases for {len(outputs)} columns"
+        raise refused("COLUMN_ALIASES", what, alias, "Give one alias to each column.")
     return [(name, expression) for name, (_, expression) in zip(names, outputs, strict=True)]

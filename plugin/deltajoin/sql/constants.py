@@ -1,8 +1,7 @@
 """Rows that no table holds: VALUES, range(), generators over literals, SELECT without FROM.
 
-They never change. One stands as a relation over a derived source whose rows are those of its own
-text; a SELECT without FROM needs none where it is joined inner: its columns are expressions, and it
-has one row.
+They never change. One stands as a relation over a derived source with a text of its own; a SELECT
+without FROM needs none where it is joined inner: it has one row of expressions.
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ def is_constant(node: exp.Expr) -> bool:
 
 
 def constant_source(name: str, node: exp.Expr) -> Derived:
-    """The source of such an item.
-
-    Raises:
-        Unsupported: TABLE_FUNCTION for what reads a column, and for columns without names.
-    """
+    """The source of such an item; `Unsupported` where it reads a column, or gives no names."""
     names = _names(node)
     rows = node.expressions if isinstance(node, exp.Values) else []
     for value in rows or node.this.expressions:

@@ -1,14 +1,16 @@
-"""Spark SQL that comes out as it went in.
+"""Spark SQL that comes out as it went in: text -> tree -> the same text, columns exchanged.
 
 sqlglot knows many functions and rewrites them to a common form; a planner that promises equal rows
 must not. `Verbatim` parses every function call except the few with a syntax of their own as an
 anonymous call, so that its text survives. Spark's doubled quote inside a string is honoured.
+Whatever makes another expression of one goes through `exchanged` or `with_columns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import ClassVar
 
 from sqlglot import exp
@@ -17,9 +19,8 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.grammar import SparkGrammar, UnsignedShift
+from deltajoin.sql.grammar import SparkGrammar, UnsignedShift, name_words
 from deltajoin.sql.spans import SpanGenerator, SpanParser, Tokens, note_slots
-from deltajoin.sql.units import name_words
 
 _CORRECT = "Correct the SQL; where Spark reads it as it is, use a mode that rebuilds."
 _SYNONYMS = {
@@ -72,53 +73,52 @@ def parse(sql: str) -> exp.Query:
     """Parse exactly one query.
 
     Raises:
-        DeltaJoinError: SQL_PARSE_ERROR with line and column; NOT_A_QUERY for anything but a query;
-            SQLGLOT_COMPILED.
+        DeltaJoinError: SQL_PARSE_ERROR with line and column, as `Unreadable` where the tokens are
+            good; NOT_A_QUERY for anything but a query; SQLGLOT_COMPILED.
     """
     try:
-        statements = _statements(sql)
+        tokens = tokens_of(sql)
+        statements = _statements(sql, tokens)
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         where = f"line {first.get('line')}, column {first.get('col')}" if first else None
         message = str(first.get("description") or "the SQL can't be parsed")
         raise Unreadable(message, where) from error
-    except TokenError as error:
-        raise _unparsable(str(error).splitlines()[0], None) from error
+    except (TokenError, RecursionError) as error:
+        deep = isinstance(error, RecursionError)
+        message = "the SQL is nested too deeply" if deep else str(error).splitlines()[0]
+        raise DeltaJoinError("SQL_PARSE_ERROR", message, remedy=_CORRECT) from error
     except TypeError as error:
         if "inherit from compiled" not in str(error):
             raise
-        raise DeltaJoinError(
-            "SQLGLOT_COMPILED",
-            "the compiled build of sqlglot (sqlglotc) can't be given a dialect of its own",
-            remedy="Uninstall sqlglotc; sqlglot without it works.",
-        ) from error
-    except RecursionError as error:
-        raise _unparsable("the SQL is nested too deeply", None) from error
-    if len(statements) == 1 and tokens_of(sql)[0].text.lower() in _BARE:
+        message = "the compiled build of sqlglot (sqlglotc) can't be given a dialect of its own"
+        remedy = "Uninstall sqlglotc; sqlglot without it works."
+        raise DeltaJoinError("SQLGLOT_COMPILED", message, remedy=remedy) from error
+    if len(statements) == 1 and tokens[0].text.lower() in _BARE:
         raise Unreadable("a query without SELECT", "line 1")
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        raise DeltaJoinError(
-            "NOT_A_QUERY",
-            "a model is exactly one SELECT",
-            where="line 1",
-            remedy="Remove other statements.",
-        )
+        message, remedy = "a model is exactly one SELECT", "Remove other statements."
+        raise DeltaJoinError("NOT_A_QUERY", message, where="line 1", remedy=remedy)
     return unwrapped(statements[0])
 
 
-def tokens_of(sql: str) -> list[Token]:
-    """The tokens of a text; TokenError."""
-    return Verbatim().tokenize(sql)
+@lru_cache(maxsize=16)
+def tokens_of(sql: str) -> tuple[Token, ...]:
+    """The tokens of a text, for all who read it; TokenError."""
+    tokens = Verbatim().tokenize(sql)
+    for token, after in pairwise(tokens):
+        if token.token_type is TokenType.WINDOW and after.token_type is TokenType.L_PAREN:
+            token.token_type = TokenType.VAR  # a call: a clause has a name after the word
+    return tuple(tokens)
 
 
-def _statements(sql: str) -> list[exp.Expr]:
+def _statements(sql: str, tokens: Sequence[Token]) -> list[exp.Expr]:
     """Parsed statements whose nodes know where they stand in the text."""
-    tokens = tokens_of(sql)
     for token in tokens:
         if token.token_type is TokenType.VAR and not token.text.isascii():
             where = f"line {token.line}, column {token.col}"
             raise Unreadable(f"'{token.text}' must stand in backticks", where)
-    found = [s for s in Verbatim().parser().parse(tokens, sql) if s is not None]
+    found = [s for s in Verbatim().parser().parse(list(tokens), sql) if s is not None]
     if len(found) == 1:
         name_words(found[0])
         note_slots(found[0], sql, tokens)
@@ -144,14 +144,15 @@ def is_readable(sql: str) -> bool:
 def unwrapped(query: exp.Query) -> exp.Query:
     """A query without the brackets around it, where nothing but an order stands after them."""
     while isinstance(query, exp.Subquery) and isinstance(query.this, exp.Query):
-        if {name for name, value in query.args.items() if value} - {"this", "alias", "order"}:
+        if clauses_of(query) - {"this", "alias", "order"}:
             break
         query = query.this
     return query
 
 
-def _unparsable(message: str, where: str | None) -> DeltaJoinError:
-    return DeltaJoinError("SQL_PARSE_ERROR", message, where=where, remedy=_CORRECT)
+def clauses_of(node: exp.Expr) -> set[str]:
+    """What a node says: the names of its parts that are there."""
+    return {name for name, value in node.args.items() if value}
 
 
 def parse_expression(sql: str) -> exp.Expr:
@@ -162,23 +163,27 @@ def parse_expression(sql: str) -> exp.Expr:
         >>> sorted((c.table, c.name) for c in found)
         [('a', 'b'), ('d', 'e')]
     """
-    return _parsed(sql).copy()
+    return parsed(sql).copy()
 
 
-@lru_cache(maxsize=2048)
-def _parsed(sql: str) -> exp.Expr:
-    """A tree that nobody may change: steps and paths speak of the same few predicates."""
-    (expression,) = _statements(sql)
+@lru_cache(maxsize=4096)
+def parsed(sql: str) -> exp.Expr:
+    """The same tree for all, which nobody may change: paths speak of the same few predicates."""
+    (expression,) = _statements(sql, tokens_of(sql))
     return with_columns(expression, _fields_apart)
 
 
 def _fields_apart(column: exp.Column) -> exp.Expr | None:
     if len(column.parts) <= 2:
         return None
-    relation, name, *fields = column.parts
-    value: exp.Expr = exp.Column(this=name.copy(), table=relation.copy())
+    relation, name, *fields = (part.copy() for part in column.parts)
+    return with_fields(exp.Column(this=name, table=relation), fields)
+
+
+def with_fields(value: exp.Expr, fields: Iterable[exp.Expr]) -> exp.Expr:
+    """A field of a struct, at any depth; the value itself without fields."""
     for field in fields:
-        value = exp.Dot(this=value, expression=field.copy())
+        value = exp.Dot(this=value, expression=field)
     return value
 
 
@@ -223,10 +228,10 @@ def cast(node: exp.Expr, kind: str) -> exp.Cast:
         >>> text(cast(exp.column("x", table="a"), "time(3)"))
         'CAST(`a`.`x` AS time(3))'
     """
-    made = _parsed(f"CAST(NULL AS {kind})").copy()
-    assert isinstance(made, exp.Cast)  # noqa: S101 - what was written
-    made.this.replace(node)
-    return made
+    whole = parse_expression(f"CAST(NULL AS {kind})")
+    assert isinstance(whole, exp.Cast)  # noqa: S101 - what was written
+    whole.this.replace(node)
+    return whole
 
 
 def type_of_cast(node: exp.Cast) -> str:
@@ -277,7 +282,22 @@ def spelled(sql: str) -> str:
 
 def place(node: exp.Expr) -> str | None:
     """`line N` of the first token known under a node, for error messages."""
-    lines = [
-        int(n.meta["line"]) for n in node.walk() if "line" in n.meta and n.meta["line"] is not None
-    ]
+    lines = [int(n.meta["line"]) for n in node.walk() if n.meta.get("line") is not None]
     return f"line {min(lines)}" if lines else None
+
+
+def refused(code: str, message: str, node: exp.Expr, remedy: str) -> DeltaJoinError:
+    """The error about a part of a query, with its line."""
+    return DeltaJoinError(code, message, where=place(node), remedy=remedy)
+
+
+def edited(sql: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    """A text with other words from one offset to another; an edit that is told twice counts once.
+
+    Example:
+        >>> edited("SELECT a FROM t", [(14, 15, "u"), (7, 8, "b"), (7, 8, "b")])
+        'SELECT b FROM u'
+    """
+    for start, end, words in sorted(set(edits), reverse=True):
+        sql = sql[:start] + words + sql[end:]
+    return sql

@@ -14,24 +14,24 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.dialect import parsed, with_columns
 
 
 def name_fields(node: exp.Expr) -> None:
     """Name the fields under a node that has a parent, in place; columns are still as written."""
-    for made in list(_made(node)):
-        if isinstance(made, exp.Tuple):
-            made.replace(_named(exp.Anonymous(this="struct", expressions=made.expressions)))
-        elif str(made.this).lower() == "struct":
-            _named(made)
-        elif any(_written_name(argument) for argument in made.expressions):
-            made.replace(_zipped(made))
+    for maker in list(_makers(node)):
+        if isinstance(maker, exp.Tuple):
+            maker.replace(_named(exp.Anonymous(this="struct", expressions=maker.expressions)))
+        elif str(maker.this).lower() == "struct":
+            _named(maker)
+        elif any(_written_name(argument) for argument in maker.expressions):
+            maker.replace(_zipped(maker))
 
 
-def _made(node: exp.Expr) -> Iterator[exp.Anonymous | exp.Tuple]:
+def _makers(node: exp.Expr) -> Iterator[exp.Anonymous | exp.Tuple]:
     """What makes fields, the innermost first."""
     for child in node.iter_expressions():
-        yield from _made(child)
+        yield from _makers(child)
     if isinstance(node, exp.Anonymous) and str(node.this).lower() in ("struct", "arrays_zip"):
         yield node
     if isinstance(node, exp.Tuple) and _is_value(node):
@@ -72,10 +72,9 @@ def _zipped(call: exp.Anonymous) -> exp.Expr:
     names = [_written_name(argument) or str(i) for i, argument in enumerate(call.expressions)]
     arrays = [exp.Anonymous(this="concat", expressions=[a.copy()]) for a in call.expressions]
     fields = ", ".join(f"{_string(name)}, e['{i}']" for i, name in enumerate(names))
-    made = parse_expression(f"transform(rows, e -> named_struct({fields}))")
-    rows = next(c for c in made.find_all(exp.Column) if c.name == "rows")
-    rows.replace(exp.Anonymous(this=call.this, expressions=arrays))
-    return made
+    zipped = exp.Anonymous(this=call.this, expressions=arrays)
+    structs = parsed(f"transform(rows, e -> named_struct({fields}))")
+    return with_columns(structs, lambda column: zipped if column.name == "rows" else None)
 
 
 def _string(name: str) -> str:

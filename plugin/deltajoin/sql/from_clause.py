@@ -7,32 +7,21 @@ adds its conditions to the block, any other becomes an `Outer` of two blocks. Ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from deltajoin.names import SHOWN
-from deltajoin.sql.columns import (
-    conjuncts_of,
-    item_of,
-    mark_missing,
-    renamed,
-)
+from deltajoin.sql.columns import conjuncts_of, item_of, mark_missing, renamed
 from deltajoin.sql.constants import constant_source, is_constant, one_row
 from deltajoin.sql.dialect import text
 from deltajoin.sql.generators import make_generation
-from deltajoin.sql.group import (
-    make_grouping,
-)
+from deltajoin.sql.group import make_grouping
 from deltajoin.sql.pivot import apart, pivoted, unpivoted
-from deltajoin.sql.refuse import (
-    Unsupported,
-    join_kind,
-)
+from deltajoin.sql.refuse import Unsupported, join_kind
 from deltajoin.sql.scope import Block, Item, Layered, Outer, Scope
 from deltajoin.sql.subqueries import conjuncts_with_scalars
-from deltajoin.sql.tables import find_cte, table_key
+from deltajoin.sql.tables import Parts, find_cte, lowered, parts_of, table_key
 from deltajoin.sql.using import joined_names, without_right
 
 if TYPE_CHECKING:
@@ -40,6 +29,8 @@ if TYPE_CHECKING:
 
 _SELECTS = (exp.Select, exp.SetOperation)
 _ONE_ROW = "one_row"
+#: Joins after which rows of a side may be missing.
+_MISSES_LEFT, _MISSES_RIGHT = ("right", "full"), ("left", "full")
 
 
 def joined(binder: Binder, select: exp.Select, outer: Scope | None = None) -> tuple[Block, Scope]:
@@ -56,12 +47,9 @@ def joined(binder: Binder, select: exp.Select, outer: Scope | None = None) -> tu
 
 def _from(binder: Binder, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
     """The names of a FROM item, which may be joins in brackets."""
-    joins = node.args.get("joins") or []
-    if not joins:
-        return _item(binder, node, block, outer)
     own = Block()
     scope = _item(binder, node, own, outer)
-    for join in joins:
+    for join in node.args.get("joins") or []:
         scope = _join(binder, join, own, scope)
     block.add(own)
     return scope
@@ -78,33 +66,33 @@ def _turned(binder: Binder, node: exp.Expr, pivots: list[exp.Pivot], block: Bloc
     """The names of an item with PIVOT or UNPIVOT after it, which is a source of its own."""
     *before, pivot = pivots
     inner, below = binder.inner(), Block()
-    scope = (
-        Scope(_turned(inner, node, before, below)) if before else _plain(inner, node, below, None)
-    )
+    if before:
+        scope = Scope(_turned(inner, node, before, below))
+    else:
+        scope = _plain(inner, node, below, None)
     if pivot.args.get("unpivot"):
-        stay, below.outputs, view, conditions = unpivoted(
-            pivot, scope, inner.type_of, inner.take_name("view")
-        )
-        made = Layered(below, None, make_generation(below, [view], conditions), None)
+        view_name = inner.take_name("view")
+        stay, below.outputs, view, conditions = unpivoted(pivot, scope, inner.type_of, view_name)
+        layers = Layered(below, generation=make_generation(below, [view], conditions))
     else:
         stay, groups = pivoted(pivot, scope, inner.type_of)
-        made = Layered(below, make_grouping(below, groups), None, None)
+        layers = Layered(below, make_grouping(below, groups))
     name = pivot.alias or node.alias_or_name or "pivot"
-    found = binder.over(binder.sources.once(pivot, lambda: inner.source(made, name)), name, pivot)
+    source = binder.sources.once(pivot, lambda: inner.source(layers, name))
+    found = binder.over(source, name, pivot)
     block.add(found)
-    outputs = [(output, value) for output, value, _ in found.outputs]
     if pivot.alias:
-        return [item_of(((pivot.alias.lower(),),), outputs, exp.Select())]
-    return apart(pivot, scope, outputs, stay)
+        return [item_of(_under(pivot.alias), found.columns, exp.Select())]
+    return apart(pivot, scope, found.columns, stay)
 
 
 def _plain(binder: Binder, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
     if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
         cte = find_cte(node)
         item = _inline(binder, cte.this, node, block) if cte else _base(binder, node, block)
-    elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and node.alias:
-        item = _inline(binder, node.this, node, block)
-    elif isinstance(node, exp.Subquery) and isinstance(node.this, _SELECTS):
+    elif isinstance(node, exp.Subquery) and isinstance(
+        node.this, exp.Query if node.alias else _SELECTS
+    ):
         item = _inline(binder, node.this, node, block)
     elif isinstance(node, (exp.Subquery, exp.Paren)) and not node.alias:
         return _from(binder, node.this, block, outer)
@@ -122,8 +110,7 @@ def _constant(binder: Binder, node: exp.Expr, block: Block) -> Item:
     rows = binder.sources.once(node, lambda: constant_source(take(alias), node))
     inner = binder.over(rows, alias, node)
     block.add(inner)
-    outputs = [(name, value) for name, value, _ in inner.outputs]
-    return item_of(((alias.lower(),),) if node.alias else (), outputs, node)
+    return item_of(_under(node.alias), inner.columns, node)
 
 
 def _base(binder: Binder, node: exp.Table, block: Block) -> Item:
@@ -131,27 +118,20 @@ def _base(binder: Binder, node: exp.Table, block: Block) -> Item:
     relation = binder.names.take(node.alias or node.name)
     binder.relations.append((relation, key))
     block.items.append(relation)
-    expressions: list[tuple[str, exp.Expr]] = []
-    for name in binder.columns[key]:
-        column = exp.column(name, table=relation, quoted=True)
-        if name == SHOWN:
-            block.conjuncts.append(column)
-        else:
-            expressions.append((name, column))
-    parts = tuple(part.name.lower() for part in node.parts)
-    qualifiers = (
-        ((node.alias.lower(),),)
-        if node.alias
-        else tuple(parts[start:] for start in range(len(parts)))
-    )
-    return item_of(qualifiers, expressions, node)
+    columns: list[tuple[str, exp.Expr]] = [
+        (name, exp.column(name, table=relation, quoted=True)) for name in binder.columns[key]
+    ]
+    block.conjuncts += [column for name, column in columns if name == SHOWN]
+    parts = lowered(parts_of(node))
+    whole = tuple(parts[start:] for start in range(len(parts)))
+    shown = [(name, column) for name, column in columns if name != SHOWN]
+    return item_of(_under(node.alias) or whole, shown, node)
 
 
 def _inline(binder: Binder, query: exp.Query, node: exp.Expr, block: Block) -> Item:
-    alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
-    inner = binder.block(query, name=alias)
+    inner = binder.block(query, name=node.alias_or_name)
     block.add(inner)
-    return given_out([(name, e) for name, e, _ in inner.outputs], node)
+    return given_out(inner.columns, node)
 
 
 def given_out(outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> Item:
@@ -159,22 +139,28 @@ def given_out(outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> Item:
     cte = find_cte(node) if isinstance(node, exp.Table) else None
     if cte is not None and cte.args["alias"].args.get("columns"):
         outputs = renamed(outputs, cte.args["alias"])
-    alias = node.alias or (node.name if isinstance(node, exp.Table) else "")
-    return item_of(((alias.lower(),),) if alias else (), outputs, node)
+    return item_of(_under(node.alias_or_name), outputs, node)
+
+
+def _under(alias: str) -> tuple[Parts, ...]:
+    """The one qualifier of what has an alias."""
+    return ((alias.lower(),),) if alias else ()
 
 
 def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
     kind = join_kind(join)
     if kind in ("right", "full") and block.crossed:
-        raise Unsupported(
-            "OUTER_JOIN", f"{kind.upper()} JOIN after a comma", join, "Write the joins out."
-        )
+        what = f"{kind.upper()} JOIN after a comma"
+        raise Unsupported("OUTER_JOIN", what, join, "Write the joins out.")
     block.crossed = block.crossed or text(join).startswith(",")
     if join.this.args.get("pivots"):
         raise Unsupported("PIVOT", "PIVOT or UNPIVOT of a join", join, "Put it in brackets.")
     mine = block if kind == "inner" else Block()
     right = _from(binder, join.this, mine, left.outer)
-    _hold(binder, kind, (block, left.items), (mine, right.items))
+    if kind in _MISSES_LEFT:
+        _hold(binder, block, left.items)
+    if kind in _MISSES_RIGHT:
+        _hold(binder, mine, right.items)
     scope, on = joined_names(kind, left, right, join)
     condition = join.args.get("on")
     if kind == "inner":
@@ -183,9 +169,9 @@ def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
         return scope
     on += conjuncts_of(condition, scope) if condition else []
     sides = [Block(block.items, block.conjuncts), mine]
-    if kind in ("left", "full"):
+    if kind in _MISSES_RIGHT:
         mark_missing(kind, right.items, scope, sides[1], on, join)
-    if kind in ("right", "full"):
+    if kind in _MISSES_LEFT:
         mark_missing(kind, left.items, scope, sides[0], on, join)
     if kind in ("semi", "anti"):
         scope = without_right(scope, left)
@@ -208,26 +194,14 @@ def fill(binder: Binder, block: Block) -> None:
         block.items = binder.over(row, _ONE_ROW, exp.Select()).items
 
 
-def _hold(binder: Binder, kind: str, *sides: tuple[Block, list[Item]]) -> None:
+def _hold(binder: Binder, block: Block, items: list[Item]) -> None:
     """Make a SELECT without FROM a source, where an outer join may miss its row."""
-    for missing, side in zip((("right", "full"), ("left", "full")), sides, strict=True):
-        if kind in missing and not side[0].items:
-            _hold_values(binder, *side)
-
-
-def _hold_values(binder: Binder, block: Block, items: list[Item]) -> None:
-    values = {f"c{i}": (item, key) for i, (item, key) in enumerate(_columns_of(items))}
-    if not values:
+    cells = [(item, key) for item in items for key in item.columns]
+    if block.items or not cells:
         return
-    row = [(name, item.columns[key][1]) for name, (item, key) in values.items()]
-    derived = one_row(binder.sources.names.take("one_row"), row)
-    made = binder.over(derived, "one_row", exp.Select())
-    block.items = made.items
-    for name, column, _ in made.outputs:
-        item, key = values[name]
+    row = [(f"c{i}", item.columns[key][1]) for i, (item, key) in enumerate(cells)]
+    source = one_row(binder.sources.names.take(_ONE_ROW), row)
+    held = binder.over(source, _ONE_ROW, exp.Select())
+    block.items = held.items
+    for (item, key), (_, column) in zip(cells, held.columns, strict=True):
         item.columns[key] = (item.columns[key][0], column)
-
-
-def _columns_of(items: list[Item]) -> Iterator[tuple[Item, str]]:
-    for item in items:
-        yield from ((item, key) for key in item.columns)

@@ -1,13 +1,15 @@
-"""Where Spark's grammar differs from that of sqlglot's parser.
+"""Where Spark's grammar differs from that of sqlglot's parser, and words that it takes for columns.
 
     a | b ^ c & d << e + f || g     binds from right to left, weakest first; `>>>` is one operator
     array(t.x)[0]                   a call and its element, no constructor
     substr(x FROM 2 FOR 3)          as `substring`
     v:a.b[0]::int                   a path into a variant
     SELECT a, FROM t                Spark refuses it, and so must we
-    GROUP BY window(t.x, '1 day')   a call; WINDOW and a bracket begin no clause
+    date_diff(DAY, a, b)            a unit where a function has its first argument
+    STRING COLLATE UTF8_LCASE       the collation of a type
 
-Caller: mixed into a dialect's parser before sqlglot's own.
+Caller: mixes `SparkGrammar` into a dialect's parser before sqlglot's own, and calls `name_words`
+after each parse, so that nothing that is parsed again ever binds such a word as a column.
 """
 
 from __future__ import annotations
@@ -20,6 +22,19 @@ from sqlglot.tokenizer_core import TokenType
 
 #: What may begin an element of GROUP BY that is no expression.
 _GROUPS = (TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS)
+#: Operators of bits, the weakest first; shifts bind before them.
+_BITWISE = (
+    (TokenType.PIPE, exp.BitwiseOr),
+    (TokenType.CARET, exp.BitwiseXor),
+    (TokenType.AMP, exp.BitwiseAnd),
+)
+#: Functions that a unit may begin, with two more arguments; and all units.
+_OF_UNITS = frozenset(
+    "date_add dateadd date_diff datediff timestampadd timestampdiff timediff".split()
+)
+_UNITS = frozenset(
+    "year quarter month week day dayofyear hour minute second millisecond microsecond".split()
+)
 
 
 class UnsignedShift(exp.Expression, exp.Binary):
@@ -33,21 +48,13 @@ class SparkGrammar:
     WINDOW_EXCLUDE_OPTIONS: ClassVar[dict[str, Any]] = {}
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}
 
-    def _parse_bitwise(self: Any) -> Any:
-        return self._parse_levels(exp.BitwiseOr, TokenType.PIPE, self._parse_xor)
-
-    def _parse_xor(self: Any) -> Any:
-        return self._parse_levels(exp.BitwiseXor, TokenType.CARET, self._parse_and)
-
-    def _parse_and(self: Any) -> Any:
-        return self._parse_levels(exp.BitwiseAnd, TokenType.AMP, self._parse_shift)
-
-    def _parse_levels(
-        self: Any, kind: type[exp.Binary], token: TokenType, below: Callable[[], Any]
-    ) -> Any:
-        this = below()
+    def _parse_bitwise(self: Any, level: int = 0) -> Any:
+        if level == len(_BITWISE):
+            return self._parse_shift()
+        token, kind = _BITWISE[level]
+        this = self._parse_bitwise(level + 1)
         while self._match(token):
-            this = self.expression(kind(this=this, expression=below()))
+            this = self.expression(kind(this=this, expression=self._parse_bitwise(level + 1)))
         return this
 
     def _parse_shift(self: Any) -> Any:
@@ -71,12 +78,6 @@ class SparkGrammar:
                 self.raise_error("Nothing stands after a comma")
         return [item for item in found if item is not None]
 
-    def _parse_group(self: Any, *args: Any, **more: Any) -> Any:
-        after = self._tokens[self._index + 1 : self._index + 3]
-        if [token.token_type for token in after] == [TokenType.WINDOW, TokenType.L_PAREN]:
-            after[0].token_type = TokenType.VAR
-        return super()._parse_group(*args, **more)  # type: ignore[misc]
-
     def _parse_join(self: Any, *args: Any, **more: Any) -> Any:
         comma = self._match(TokenType.COMMA, advance=False)
         join = super()._parse_join(*args, **more)  # type: ignore[misc]
@@ -92,3 +93,21 @@ class SparkGrammar:
 
     def _parse_locks(self) -> list[exp.Expr]:
         return []
+
+
+def name_words(tree: exp.Expr) -> None:
+    """Turn units of calls with three arguments, and collations, from columns into keywords."""
+    words = [kind.args.get("collate") for kind in tree.find_all(exp.DataType)]
+    for call in tree.find_all(exp.Anonymous):
+        if str(call.this).lower() in _OF_UNITS and len(call.expressions) == 3:
+            unit = call.expressions[0]
+            words += [unit] if is_word(unit) and unit.name.lower() in _UNITS else []
+    for word in words:
+        if isinstance(word, exp.Column):
+            word.replace(exp.Var(this=word.name))
+
+
+def is_word(node: exp.Expr) -> bool:
+    """True for a column's name alone, without backticks."""
+    alone = isinstance(node, exp.Column) and len(node.parts) == 1
+    return alone and not node.this.args.get("quoted")

@@ -71,12 +71,11 @@ def _about(node: exp.Expr, relation: str) -> exp.Expr | None:
     if relations_in(node) == {relation}:
         return node.copy() if all(isinstance(n, _PLAIN) for n in _values(node)) else None
     if isinstance(node, exp.And):
-        known = [found for part in _parts(node, exp.And) if (found := _about(part, relation))]
-        return _joined(known, exp.And) if known else None
+        some = [found for part in _parts(node, exp.And) if (found := _about(part, relation))]
+        return _joined(some, exp.And) if some else None
     if isinstance(node, exp.Or):
-        parts = [_about(part, relation) for part in _parts(node, exp.Or)]
-        known = list(dict.fromkeys(part for part in parts if part is not None))
-        return _joined(known, exp.Or) if None not in parts else None
+        each = dict.fromkeys(_about(part, relation) for part in _parts(node, exp.Or))
+        return None if None in each else _joined([part for part in each if part], exp.Or)
     return None
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from deltajoin.graph import Predicate
-from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.dialect import parsed, text
 from deltajoin.sql.predicates import relations_in
 
 #: Equal, or one of both NULL: what NOT IN takes for a match.
 NOT_IN = "not in"
 _EQUALITIES: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NullSafeEQ: "<=>"}
 _ORDERS: dict[type[exp.Expr], str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-_OTHERS: dict[type[exp.Expr], str] = {**_ORDERS, exp.NEQ: "<>"}
-_COMPARISONS = {operator: kind for kind, operator in (_EQUALITIES | _OTHERS).items()}
+_UNLIKE: dict[type[exp.Expr], str] = {exp.NEQ: "<>"}
+_COMPARISONS = {operator: kind for kind, operator in (_EQUALITIES | _ORDERS | _UNLIKE).items()}
 #: What a comparison is with its sides exchanged.
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+Comparison = tuple[exp.Expr, str, exp.Expr]
 
 
 @dataclass(frozen=True)
@@ -51,36 +55,41 @@ def join_keys(
         >>> [(k.mine, k.operator) for k in join_keys(p, "b", frozenset("a"), equal=False)]
         [('`b`.`y`', '>')]
     """
-    node = parse_expression(predicate.sql).unnest()
-    parts = [] if equal else comparisons(node)
-    operator = (_EQUALITIES if equal else _OTHERS).get(type(node))
-    if not equal and operator is None and (found := matched_by_not_in(node)):
-        node, operator = found, NOT_IN
-    if operator is not None and not parts:
-        parts = [(node.this, operator, node.expression)]
+    node = parsed(predicate.sql).unnest()
+    if equal:
+        parts = _sides(node, _EQUALITIES)
+    else:
+        parts = comparisons(node) or _sides(node, _UNLIKE)
+        if match := matched_by_not_in(node):
+            parts = [(match.this, NOT_IN, match.expression)]
     keys = []
     for one, how, two in parts:
-        for mine, other, turned in ((one, two, how), (two, one, TURNED.get(how, how))):
+        for mine, other, operator in ((one, two, how), (two, one, TURNED.get(how, how))):
             here, there = relations_in(mine), relations_in(other)
             if here == {relation} and there and there <= others:
-                keys.append(JoinKey(predicate, relation, text(mine), text(other), there, turned))
+                key = JoinKey(predicate, relation, text(mine), text(other), there, operator)
+                keys.append(key)
                 break
     return keys
 
 
-def comparisons(node: exp.Expr) -> list[tuple[exp.Expr, str, exp.Expr]]:
+def _sides(node: exp.Expr, operators: Mapping[type[exp.Expr], str]) -> list[Comparison]:
+    operator = operators.get(type(node))
+    return [(node.this, operator, node.expression)] if operator else []
+
+
+def comparisons(node: exp.Expr) -> list[Comparison]:
     """The comparisons of order that a conjunct is: one, or the two of BETWEEN; else none.
 
     Example:
-        >>> parts = comparisons(parse_expression("(a.x BETWEEN b.y AND b.z)"))
+        >>> parts = comparisons(parsed("(a.x BETWEEN b.y AND b.z)"))
         >>> [(text(one), operator, text(two)) for one, operator, two in parts]
         [('`a`.`x`', '>=', '`b`.`y`'), ('`a`.`x`', '<=', '`b`.`z`')]
     """
     node = node.unnest()
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
         return [(node.this, ">=", node.args["low"]), (node.this, "<=", node.args["high"])]
-    operator = _ORDERS.get(type(node))
-    return [(node.this, operator, node.expression)] if operator else []
+    return _sides(node, _ORDERS)
 
 
 def compared(mine: exp.Expr, operator: str, other: exp.Expr) -> exp.Expr:
@@ -90,10 +99,10 @@ def compared(mine: exp.Expr, operator: str, other: exp.Expr) -> exp.Expr:
         >>> text(compared(exp.column("x", table="a"), "<", exp.column("k")))
         '(`a`.`x`) < `k`'
     """
-    closed = exp.Paren(this=mine)
+    mine = exp.Paren(this=mine)
     if operator == NOT_IN:
-        return not_in_match(closed, other)
-    return _COMPARISONS[operator](this=closed, expression=other)
+        return not_in_match(mine, other)
+    return _COMPARISONS[operator](this=mine, expression=other)
 
 
 def not_in_match(member: exp.Expr, value: exp.Expr) -> exp.Expr:

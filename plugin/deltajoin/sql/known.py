@@ -10,7 +10,7 @@ Two checks on a parse, each sharp where the other is blind:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -51,7 +51,9 @@ _SAID: dict[type[exp.Expr], str] = {
 }
 _KNOWN = {kind: frozenset(names.split()) for kind, names in _SAID.items()}
 _VALUES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER)
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Like)
+_COMPARISONS = (
+    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Like, exp.Between,
+)  # fmt: skip
 _TESTS = (exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)
 #: Functions with a syntax of their own, which the parser calls otherwise, and a word in it.
 _RENAMED = frozenset({"substr", "position", "trim"})
@@ -78,28 +80,23 @@ def check_known(query: exp.Query, sql: str) -> None:
     if any(token.token_type is TokenType.PIPE_GT for token in tokens):
         raise Unsupported("PIPE", "pipe syntax", query, _REMEDY)
     for node in query.walk():
-        known = _KNOWN.get(type(node))
-        if known is None:
+        if type(node) not in _KNOWN:
             continue
         for name, value in node.args.items():
-            if value and name not in known:
-                what = f"{name.strip('_').upper()} of {type(node).__name__.upper()}"
-                raise Unsupported("UNKNOWN_CLAUSE", what, node, _REMEDY)
-    _check_brackets(query)
+            if value and name not in _KNOWN[type(node)]:
+                raise _unknown(f"{name.strip('_').upper()} of {type(node).__name__.upper()}", node)
+    for node in query.find_all(*_COMPARISONS):
+        # `a = b IS NULL` is `(a = b) IS NULL` to Spark, and `a = (b IS NULL)` to the parser.
+        if inner := next((e for e in node.iter_expressions() if isinstance(e, _TESTS)), None):
+            raise _unknown("a comparison of a test without brackets", inner)
     _check_complete(query, tokens)
 
 
-def _check_brackets(query: exp.Query) -> None:
-    """`a = b IS NULL` is `(a = b) IS NULL` to Spark, and `a = (b IS NULL)` to the parser."""
-    for node in query.find_all(*_COMPARISONS, exp.Between):
-        inner = next((e for e in node.iter_expressions() if isinstance(e, _TESTS)), None)
-        if inner is not None:
-            raise Unsupported(
-                "UNKNOWN_CLAUSE", "a comparison of a test without brackets", inner, _REMEDY
-            )
+def _unknown(what: str, node: exp.Expr) -> Unsupported:
+    return Unsupported("UNKNOWN_CLAUSE", what, node, _REMEDY)
 
 
-def _check_complete(query: exp.Query, tokens: list[Token]) -> None:
+def _check_complete(query: exp.Query, tokens: Sequence[Token]) -> None:
     written = query.sql(dialect=_Common, normalize_functions=False, comments=False)
     there = Counter(token.text.lower() for token in tokens_of(written))
     wanted = Counter(_words(tokens))
@@ -107,20 +104,18 @@ def _check_complete(query: exp.Query, tokens: list[Token]) -> None:
     if missing:
         token = next((t for t in tokens if t.text.lower() == missing[0]), tokens[0])
         where = exp.to_identifier(missing[0]).update_positions(token)
-        what = f"an expression of which '{missing[0]}' is not understood"
-        raise Unsupported("UNKNOWN_CLAUSE", what, where, _REMEDY)
+        raise _unknown(f"an expression of which '{missing[0]}' is not understood", where)
 
 
-def _words(tokens: list[Token]) -> Iterator[str]:
+def _words(tokens: Sequence[Token]) -> Iterator[str]:
     """The names, numbers and strings of a text; of INTERVAL '30 days', the parser's two."""
-    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+    kinds = [None, *(token.token_type for token in tokens), None]
+    for token, before, kind, after in zip(tokens, kinds, kinds[1:], kinds[2:], strict=False):
         word = token.text.lower()
-        called = after is not None and after.token_type is TokenType.L_PAREN
-        first = before is not None and before.token_type is TokenType.L_PAREN
-        if token.token_type not in _VALUES or (called and word in _RENAMED):
+        renamed = after is TokenType.L_PAREN and word in _RENAMED
+        side = before is TokenType.L_PAREN and word in _SIDES
+        if kind not in _VALUES or renamed or side:
             continue
-        if first and word in _SIDES:
-            continue
-        interval = before is not None and before.token_type is TokenType.INTERVAL
-        parts = word.split() if interval and token.token_type is TokenType.STRING else []
+        interval = before is TokenType.INTERVAL and kind is TokenType.STRING
+        parts = word.split() if interval else []
         yield parts[0] if len(parts) == 2 and parts[1].isalpha() else word

@@ -25,7 +25,7 @@ from itertools import combinations, product
 from deltajoin.graph import Attachment, Block, Core, Join, Predicate, components
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.nulls import rejects_nulls
-from deltajoin.sql.predicates import filled, with_known
+from deltajoin.sql.predicates import filled, predicate_of
 from deltajoin.sql.refuse import Unsupported
 
 _EMPTY = Core((), ())
@@ -50,8 +50,8 @@ def _flatten(block: Block) -> list[Core]:
     branches = [_EMPTY]
     for item in block.items:
         ways = [Core((item,), ())] if isinstance(item, str) else _flatten_join(item)
-        branches = _few([_both(one, way) for one in branches for way in ways])
-    return [core for core in (_judged(one, block.predicates) for one in branches) if core]
+        branches = _few([_crossed(one, way) for one in branches for way in ways])
+    return [core for one in branches for core in _judged(one, block.predicates)]
 
 
 def _few(branches: list[Core]) -> list[Core]:
@@ -63,7 +63,8 @@ def _few(branches: list[Core]) -> list[Core]:
     return branches
 
 
-def _both(one: Core, other: Core) -> Core:
+def _crossed(one: Core, other: Core) -> Core:
+    """Both cores joined inner."""
     return Core(
         (*one.relations, *other.relations),
         (*one.predicates, *other.predicates),
@@ -79,8 +80,7 @@ def _flatten_join(join: Join) -> list[Core]:
     if join.kind == "full":
         matched = _attached(join.left, join.right, "left", join.on)
         others = _attached(join.right, join.left, "anti", join.on)
-        missing = tuple(join.left.relations)
-        return _few([*matched, *(replace(core, nulls=(*core.nulls, *missing)) for core in others)])
+        return _few([*matched, *(_missing(core, join.left.relations) for core in others)])
     return _attached(join.left, join.right, join.kind, join.on)
 
 
@@ -107,68 +107,70 @@ def _attached(left: Block, right: Block, kind: str, on: tuple[Predicate, ...]) -
         elif kind == "semi":
             found += _with_match(core, sides, on)
         elif len(sides) == 1 and not sides[0].nulls and not sides[0].given:
-            attached = _attach(core, sides[0], kind, on)
-            found += [attached] if attached else []
+            found += _attach(core, sides[0], kind, on)
         else:
-            matched = (_joined(core, side, on) for side in sides)
-            found += [branch for branch in matched if branch]
-            alone = _without_match(core, sides, on)
-            found.append(replace(alone, nulls=(*alone.nulls, *right.relations)))
+            found += (branch for side in sides for branch in _joined(core, side, on))
+            found.append(_missing(_without_match(core, sides, on), right.relations))
     return _few(found)
+
+
+def _missing(core: Core, relations: tuple[str, ...]) -> Core:
+    """The core with columns of these relations NULL."""
+    return replace(core, nulls=(*core.nulls, *relations))
 
 
 def _without_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> Core:
     for side in sides:
-        core = _attach(core, side, "anti", on) or core
+        (core,) = _attach(core, side, "anti", on)
     return core
 
 
 def _with_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> list[Core]:
-    found = []
-    for number, side in enumerate(sides):
-        first = _attach(_without_match(core, sides[:number], on), side, "semi", on)
-        found += [first] if first else []
-    return found
+    """One branch for each side that is the first to match."""
+    return [
+        branch
+        for number, side in enumerate(sides)
+        for branch in _attach(_without_match(core, sides[:number], on), side, "semi", on)
+    ]
 
 
-def _joined(core: Core, side: Core, on: tuple[Predicate, ...]) -> Core | None:
-    return _judged(_both(core, side), on)
+def _joined(core: Core, side: Core, on: tuple[Predicate, ...]) -> list[Core]:
+    return _judged(_crossed(core, side), on)
 
 
-def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> Core | None:
-    """The core with one more attachment; None when no row is left.
+def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> list[Core]:
+    """The core with one more attachment; nothing when no row is left.
 
     The side may hold relations that the core misses: of a full join's unmatched rows, what they
     were not matched with.
     """
     hidden = frozenset(side.everything)
     above = replace(core, nulls=tuple(name for name in core.nulls if name not in hidden))
-    known = _known(on, above, side)
-    if known is None:
-        if kind == "left":
-            return replace(core, nulls=(*core.nulls, *side.everything))
-        return core if kind == "anti" else None
-    side = replace(side, nulls=(), given=())
-    return replace(core, attachments=(*core.attachments, Attachment(kind, side, known)))
+    condition = _filled(on, above, side)
+    if condition is None:
+        unmatched = {"left": [_missing(core, side.everything)], "anti": [core]}
+        return unmatched.get(kind, [])
+    attachment = Attachment(kind, replace(side, nulls=(), given=()), condition)
+    return [replace(core, attachments=(*core.attachments, attachment))]
 
 
-def _judged(core: Core, predicates: tuple[Predicate, ...]) -> Core | None:
-    """The core under more predicates; None when no row is left."""
-    known = _known(predicates, core)
-    return None if known is None else replace(core, predicates=(*core.predicates, *known))
+def _judged(core: Core, predicates: tuple[Predicate, ...]) -> list[Core]:
+    """The core under more predicates; nothing when no row is left."""
+    more = _filled(predicates, core)
+    return [] if more is None else [replace(core, predicates=(*core.predicates, *more))]
 
 
-def _known(predicates: tuple[Predicate, ...], *cores: Core) -> tuple[Predicate, ...] | None:
+def _filled(predicates: tuple[Predicate, ...], *cores: Core) -> tuple[Predicate, ...] | None:
     """The predicates with what is known of columns filled in; None if one of them can't be TRUE."""
     missing = frozenset(name for core in cores for name in core.nulls)
-    given = (pair for core in cores for pair in core.given)
-    values = {ref: parse_expression(sql) for ref, sql in given}
+    values = {ref: parse_expression(sql) for core in cores for ref, sql in core.given}
     found = []
     for predicate in predicates:
-        known = with_known(predicate, values, missing)
-        if known is not predicate and rejects_nulls(known.sql, frozenset()):
-            return None
-        found.append(known)
+        if predicate.relations & missing or not values.keys().isdisjoint(predicate.refs):
+            predicate = predicate_of(filled(predicate.sql, values, missing))
+            if rejects_nulls(predicate.sql, frozenset()):
+                return None
+        found.append(predicate)
     return tuple(found)
 
 
@@ -195,26 +197,13 @@ def _split(core: Core) -> list[Core] | None:
             continue
         inner, on = attachment.core, attachment.on
         before = replace(core, predicates=(), attachments=core.attachments[:number])
-        alone = _attach(before, inner, "anti", on) or before
-        parts = (
-            _joined(before, inner, on),
-            replace(alone, nulls=(*alone.nulls, *inner.everything)),
-        )
-        later = core.attachments[number + 1 :]
-        again = (_again(part, later, core.predicates) for part in parts if part)
-        return [part for part in again if part]
+        alone = _missing(_without_match(before, [inner], on), inner.everything)
+        parts = [*_joined(before, inner, on), alone]
+        for later in core.attachments[number + 1 :]:
+            attached = (_attach(part, later.core, later.kind, later.on) for part in parts)
+            parts = [part for branches in attached for part in branches]
+        return [branch for part in parts for branch in _judged(part, core.predicates)]
     return None
-
-
-def _again(
-    core: Core, attachments: tuple[Attachment, ...], predicates: tuple[Predicate, ...]
-) -> Core | None:
-    for attachment in attachments:
-        attached = _attach(core, attachment.core, attachment.kind, attachment.on)
-        if attached is None:
-            return None
-        core = attached
-    return _judged(core, predicates)
 
 
 def simplify(core: Core, above: Iterable[Predicate] = ()) -> Core:
@@ -241,28 +230,24 @@ def simplify(core: Core, above: Iterable[Predicate] = ()) -> Core:
 
 
 def _promoted(core: Core, above: tuple[Predicate, ...]) -> Core:
-    while True:
-        judges = [*core.predicates, *above]
-        judges += [p for a in core.attachments if a.kind == "semi" for p in a.on]
-        for number, attachment in enumerate(core.attachments):
-            missing = frozenset(attachment.core.everything)
-            if attachment.kind == "left" and any(
-                rejects_nulls(p.sql, missing) for p in judges if p.relations & missing
-            ):
-                inner = attachment.core
-                core = replace(
-                    core,
-                    relations=(*core.relations, *inner.relations),
-                    predicates=(*core.predicates, *attachment.on, *inner.predicates),
-                    attachments=(
-                        *core.attachments[:number],
-                        *inner.attachments,
-                        *core.attachments[number + 1 :],
-                    ),
-                )
-                break
-        else:
-            return core
+    """The core with every left join as an inner one that can be."""
+    judges = [*core.predicates, *above]
+    judges += [p for a in core.attachments if a.kind == "semi" for p in a.on]
+    for number, attachment in enumerate(core.attachments):
+        inner, missing = attachment.core, frozenset(attachment.core.everything)
+        if attachment.kind != "left" or not any(
+            rejects_nulls(p.sql, missing) for p in judges if p.relations & missing
+        ):
+            continue
+        before, after = core.attachments[:number], core.attachments[number + 1 :]
+        promoted = replace(
+            core,
+            relations=(*core.relations, *inner.relations),
+            predicates=(*core.predicates, *attachment.on, *inner.predicates),
+            attachments=(*before, *inner.attachments, *after),
+        )
+        return _promoted(promoted, above)
+    return core
 
 
 def linked(core: Core) -> Core:

@@ -14,11 +14,10 @@ Operators and functions outside the whitelists may give anything, so an unknown 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 from sqlglot import exp
 
-from deltajoin.sql.dialect import parse_expression, with_columns
+from deltajoin.sql.dialect import parsed, with_columns
 
 Outcomes = frozenset[str]
 
@@ -54,7 +53,7 @@ def rejects_nulls(sql: str | exp.Expr, relations: frozenset[str]) -> bool:
     >>> rejects_nulls("`b`.`x` IS NULL", frozenset({"b"}))
     False
     """
-    node = _parsed(sql) if isinstance(sql, str) else sql
+    node = parsed(sql) if isinstance(sql, str) else sql
     return "true" not in _outcomes(node, relations)
 
 
@@ -66,26 +65,19 @@ def is_null_without(node: exp.Expr, relations: frozenset[str]) -> bool:
 def is_never_null(node: exp.Expr, facts: Iterable[exp.Expr]) -> bool:
     """True only if a value can't be NULL in rows for which all facts are TRUE.
 
-    >>> x = _parsed("`a`.`x`")
-    >>> is_never_null(x, [_parsed("`a`.`x` > 1")]), is_never_null(x, [_parsed("`a`.`y` > 1")])
+    >>> x = parsed("`a`.`x`")
+    >>> is_never_null(x, [parsed("`a`.`x` > 1")]), is_never_null(x, [parsed("`a`.`y` > 1")])
     (True, False)
     """
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Literal):
-        return True
-    return isinstance(node, exp.Column) and any(_rejects(fact, node) for fact in facts)
+    node = node.unnest()
+    if not isinstance(node, exp.Column):
+        return isinstance(node, exp.Literal)
+    column = (node.table, node.name)
 
+    def null(other: exp.Column) -> exp.Expr | None:
+        return exp.Null() if (other.table, other.name) == column else None
 
-def _rejects(fact: exp.Expr, column: exp.Column) -> bool:
-    place = (column.table, column.name)
-    without = with_columns(fact, lambda c: exp.Null() if (c.table, c.name) == place else None)
-    return rejects_nulls(without, frozenset())
-
-
-@lru_cache(maxsize=4096)
-def _parsed(sql: str) -> exp.Expr:
-    return parse_expression(sql)
+    return any(rejects_nulls(with_columns(fact, null), frozenset()) for fact in facts)
 
 
 def _outcomes(node: exp.Expr, nulls: frozenset[str]) -> Outcomes:  # noqa: C901 - one case a kind
@@ -109,8 +101,12 @@ def _outcomes(node: exp.Expr, nulls: frozenset[str]) -> Outcomes:  # noqa: C901 
             return _not(_and(_not(of(node.this)), _not(of(node.expression))))
         case exp.Not():
             return _not(of(node.this))
+        case exp.Is(expression=exp.Null()):
+            return _is(of(node.this), _NULL)
+        case exp.Is(expression=exp.Boolean()):
+            return _is(of(node.this), of(node.expression))
         case exp.Is():
-            return _is(of(node.this), node.expression)
+            return _PRESENT
         case exp.NullSafeEQ():
             return _same(of(node.this), of(node.expression))
         case exp.NullSafeNEQ():
@@ -141,14 +137,8 @@ def _strict(operands: tuple[Outcomes, ...]) -> Outcomes:
 
 
 def _and(one: Outcomes, other: Outcomes) -> Outcomes:
-    found: set[str] = set()
-    if "true" in one and "true" in other:
-        found.add("true")
-    if "false" in one or "false" in other:
-        found.add("false")
-    if ("null" in one and other != _FALSE) or ("null" in other and one != _FALSE):
-        found.add("null")
-    return frozenset(found)
+    nulls = _NULL if one | other >= _NULL and _FALSE not in (one, other) else frozenset()
+    return (one & other & _TRUE) | ((one | other) & _FALSE) | nulls
 
 
 def _not(outcomes: Outcomes) -> Outcomes:
@@ -156,21 +146,15 @@ def _not(outcomes: Outcomes) -> Outcomes:
     return frozenset(turned[outcome] for outcome in outcomes)
 
 
-def _is(tested: Outcomes, what: exp.Expr) -> Outcomes:
-    wanted = _NULL if isinstance(what, exp.Null) else None
-    if isinstance(what, exp.Boolean):
-        wanted = _TRUE if what.this else _FALSE
-    if wanted is None:
-        return _PRESENT
-    return (_TRUE if tested & wanted else frozenset()) | (
-        _FALSE if tested - wanted else frozenset()
-    )
+def _is(tested: Outcomes, wanted: Outcomes) -> Outcomes:
+    found = _TRUE if tested & wanted else frozenset()
+    return found | (_FALSE if tested - wanted else frozenset())
 
 
 def _same(one: Outcomes, other: Outcomes) -> Outcomes:
     if one == _NULL:
-        return _is(other, exp.null())
-    return _is(one, exp.null()) if other == _NULL else _PRESENT
+        return _is(other, _NULL)
+    return _is(one, _NULL) if other == _NULL else _PRESENT
 
 
 def _in(node: exp.In, nulls: frozenset[str]) -> Outcomes:
@@ -203,7 +187,7 @@ def _function(name: str, arguments: tuple[Outcomes, ...]) -> Outcomes:
                 return found
         return found | _NULL
     if name in ("isnull", "isnotnull") and len(arguments) == 1:
-        is_null = _is(arguments[0], exp.null())
+        is_null = _is(arguments[0], _NULL)
         return is_null if name == "isnull" else _not(is_null)
     if name == "equal_null" and len(arguments) == 2:
         return _same(*arguments)

@@ -8,14 +8,15 @@ new name: nothing above a semi or anti join reads its right side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
 
 from deltajoin.graph import Attachment, Core, Predicate
 from deltajoin.names import UniqueNames
-from deltajoin.sql.dialect import parse_expression, with_columns
+from deltajoin.sql.dialect import parsed, with_columns
 from deltajoin.sql.predicates import predicate_of
 
 
@@ -28,59 +29,58 @@ def told_apart(
         names: all that are taken.
     """
     taken = UniqueNames(names)
-    copies: dict[str, list[str]] = {}
-    found = []
-    for core in cores:
-        branch = _Branch(taken, copies)
-        found.append(branch.renamed(core, {})[0])
-    return tuple(found), {new: old for old, made in copies.items() for new in made}
+    further: dict[str, list[str]] = {}
+
+    def branch(core: Core) -> Core:
+        seen: Counter[str] = Counter()
+
+        def name(relation: str) -> str:
+            number = seen[relation]
+            seen[relation] += 1
+            if number == 0:
+                return relation
+            more = further.setdefault(relation, [])
+            if len(more) < number:
+                more.append(taken.take(relation))
+            return more[number - 1]
+
+        return _renamed(core, {}, name)[0]
+
+    renamed = tuple(branch(core) for core in cores)
+    return renamed, {new: old for old, more in further.items() for new in more}
 
 
-class _Branch:
-    """The names that one branch has used; `copies`: relation -> its further names, of all."""
-
-    def __init__(self, taken: UniqueNames, copies: dict[str, list[str]]) -> None:
-        self._taken, self._copies = taken, copies
-        self._used: dict[str, int] = {}
-
-    def renamed(self, core: Core, above: Mapping[str, str]) -> tuple[Core, dict[str, str]]:
-        """The core under names not yet used, and what its relations are called now."""
-        names = {name: self._name(name) for name in core.relations}
-        attachments = []
-        for attachment in core.attachments:
-            inner, below = self.renamed(attachment.core, {**above, **names})
-            on = _under(attachment.on, {**above, **names, **below})
-            attachments.append(Attachment(attachment.kind, inner, on))
-            if attachment.kind == "left":
-                names |= below
-        again = replace(
-            core,
-            relations=tuple(names[name] for name in core.relations),
-            predicates=_under(core.predicates, {**above, **names}),
-            attachments=tuple(attachments),
-        )
-        return again, names
-
-    def _name(self, relation: str) -> str:
-        number = self._used.get(relation, 0)
-        self._used[relation] = number + 1
-        if number == 0:
-            return relation
-        made = self._copies.setdefault(relation, [])
-        if len(made) < number:
-            made.append(self._taken.take(relation))
-        return made[number - 1]
+def _renamed(
+    core: Core, above: Mapping[str, str], name: Callable[[str], str]
+) -> tuple[Core, dict[str, str]]:
+    """The core under other names, and what its relations are called now."""
+    names = {relation: name(relation) for relation in core.relations}
+    attachments = []
+    for attachment in core.attachments:
+        inner, below = _renamed(attachment.core, {**above, **names}, name)
+        on = _under(attachment.on, {**above, **names, **below})
+        attachments.append(Attachment(attachment.kind, inner, on))
+        if attachment.kind == "left":
+            names |= below
+    renamed = replace(
+        core,
+        relations=tuple(names[relation] for relation in core.relations),
+        predicates=_under(core.predicates, {**above, **names}),
+        attachments=tuple(attachments),
+    )
+    return renamed, names
 
 
 def _under(predicates: tuple[Predicate, ...], names: Mapping[str, str]) -> tuple[Predicate, ...]:
-    return tuple(_renamed(predicate, names) for predicate in predicates)
+    """The predicates over relations that have these names now."""
 
+    def renamed(column: exp.Column) -> exp.Expr | None:
+        name = names.get(column.table, column.table)
+        return exp.column(column.name, table=name, quoted=True) if name != column.table else None
 
-def _renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate:
-    if all(names.get(name, name) == name for name in predicate.relations):
-        return predicate
-
-    def renamed(column: exp.Column) -> exp.Column:
-        return exp.column(column.name, table=names.get(column.table, column.table), quoted=True)
-
-    return predicate_of(with_columns(parse_expression(predicate.sql), renamed))
+    return tuple(
+        predicate_of(with_columns(parsed(predicate.sql), renamed))
+        if any(names.get(name, name) != name for name in predicate.relations)
+        else predicate
+        for predicate in predicates
+    )

@@ -10,12 +10,12 @@ query.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from deltajoin.names import quote, split_dotted
-from deltajoin.sql.dialect import tokens_of
+from deltajoin.sql.dialect import edited, tokens_of
 
 _BEGINS = frozenset({"select", "with", "from", "values", "table", "(", "map", "reduce"})
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
@@ -52,30 +52,21 @@ def over_views(sql: str, views: Mapping[str, str]) -> str:
     tokens = tokens_of(sql)
     edits = [edit for source, view in views.items() for edit in _edits(tokens, source, view)]
     end = next((t.start for t in tokens if t.token_type is TokenType.SEMICOLON), len(sql))
-    sql = sql[:end]
-    for start, stop, replacement in sorted(edits, reverse=True):
-        sql = sql[:start] + replacement + sql[stop:]
-    return "\n".join(("SELECT * FROM (", sql, ") AS `query`"))
+    return "\n".join(("SELECT * FROM (", edited(sql[:end], edits), ") AS `query`"))
 
 
-def _edits(tokens: list[Token], source: str, view: str) -> Iterable[tuple[int, int, str]]:
+def _edits(tokens: Sequence[Token], source: str, view: str) -> Iterator[tuple[int, int, str]]:
     parts = [part.lower() for part in split_dotted(source)]
     size = 2 * len(parts) - 1
     for first in range(len(tokens) - size + 1 if len(parts) > 1 else 0):
         found = tokens[first : first + size]
-        if [t.text.lower() for t in found[::2]] != parts or not _is_dotted(tokens, first, found):
+        kinds = [token.token_type for token in tokens[first : first + size + 1]]
+        before, after = tokens[first - 1].token_type if first else None, kinds[size:]
+        dotted = all(kind is TokenType.DOT for kind in kinds[1:size:2])
+        if [t.text.lower() for t in found[::2]] != parts or not dotted or before is TokenType.DOT:
             continue
-        after = tokens[first + size] if first + size < len(tokens) else None
-        alias = quote(split_dotted(source)[-1])
-        if after is not None and after.token_type is TokenType.DOT:
-            replacement = alias
-        elif after is not None and after.token_type in (*_NAMES, TokenType.ALIAS):
-            replacement = quote(view)
-        else:
-            replacement = f"{quote(view)} AS {alias}"
-        yield found[0].start, found[-1].end + 1, replacement
-
-
-def _is_dotted(tokens: list[Token], first: int, found: list[Token]) -> bool:
-    dots = all(token.token_type is TokenType.DOT for token in found[1::2])
-    return dots and (first == 0 or tokens[first - 1].token_type is not TokenType.DOT)
+        words = alias = quote(split_dotted(source)[-1])
+        if after != [TokenType.DOT]:
+            named = after and after[0] in (*_NAMES, TokenType.ALIAS)
+            words = quote(view) if named else f"{quote(view)} AS {alias}"
+        yield found[0].start, found[-1].end + 1, words

@@ -7,10 +7,11 @@ of the query or of the view. Caller: `sql/views.py` notes the lines, the plan's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import Refusal, reworded
 
 Lines = tuple[str, ...]
 VIEW = "view "
@@ -28,31 +29,26 @@ def numbered(count: int, view: str = "") -> Lines:
     return tuple(f"{head}line {number}" for number in range(1, count + 1))
 
 
-def origin(where: str, remedy: str, lines: Sequence[str]) -> tuple[str, str]:
-    """Place and remedy for who wrote the line that a place names.
+def origin(refusal: Refusal, lines: Sequence[str]) -> Refusal:
+    """The refusal for who wrote the line that it names.
 
     Example:
         >>> lines = ("line 1", "view v, line 1", "line 1")
-        >>> origin("line 2", "Write b.", lines)
+        >>> found = origin(Refusal("LIMIT", "LIMIT", "line 2", "Write b."), lines)
+        >>> found.where, found.remedy
         ('view v, line 1', 'Write b. Or make the view a table.')
-        >>> origin("line 3", "Write b.", lines), origin("orders.id", "Write b.", lines)
-        (('line 1', 'Write b.'), ('orders.id', 'Write b.'))
+        >>> origin(Refusal("LIMIT", "LIMIT", "line 3", "Write b."), lines).where
+        'line 1'
     """
-    named = _LINE.fullmatch(where)
+    named = _LINE.fullmatch(refusal.where or "")
     if named is None or int(named[1]) > len(lines):
-        return where, remedy
-    found = lines[int(named[1]) - 1]
-    more = " Or make the view a table." if found.startswith(VIEW) else ""
-    return found + named[2], (remedy + more).strip()
+        return refusal
+    line = lines[int(named[1]) - 1]
+    more = " Or make the view a table." if line.startswith(VIEW) else ""
+    remedy = ((refusal.remedy or "") + more).strip()
+    return replace(refusal, where=line + named[2], remedy=remedy)
 
 
-@contextmanager
-def at_origin(lines: Sequence[str]) -> Iterator[None]:
+def at_origin(lines: Sequence[str]) -> AbstractContextManager[None]:
     """Raise errors about a query with the place where its line was written."""
-    try:
-        yield
-    except DeltaJoinError as error:
-        where, remedy = origin(error.where or "", error.remedy or "", lines)
-        if where == (error.where or ""):
-            raise
-        raise DeltaJoinError(error.code, error.message, where=where, remedy=remedy) from error
+    return reworded(lambda refusal: origin(refusal, lines))

@@ -1,7 +1,7 @@
 """Conjuncts as values: classified by what they touch, and with what is known of columns filled in.
 
-Known columns are those of a union's output, which stand for an expression in each of its arms, and
-those of relations that are missing from a branch, which are NULL.
+Known are columns of a union, which stand for an expression in each of its arms, and those of
+relations that are missing from a branch, which are NULL.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef, Predicate, refs_of
-from deltajoin.sql.dialect import closed, exchanged, parse_expression, text, with_columns
+from deltajoin.sql.dialect import closed, exchanged, parsed, text, with_columns
 
 Values = Mapping[ColumnRef, exp.Expr]
 
@@ -49,7 +49,7 @@ def filled(sql: str, values: Values, missing: frozenset[str] = frozenset()) -> e
         '`a`.`k` = NULL'
     """
 
-    def known(column: exp.Column) -> exp.Expr | None:
+    def value_of(column: exp.Column) -> exp.Expr | None:
         value = values.get((column.table, column.name))
         return closed(value) if value is not None else None
 
@@ -58,11 +58,4 @@ def filled(sql: str, values: Values, missing: frozenset[str] = frozenset()) -> e
             node = node.this
         return exp.Null() if isinstance(node, exp.Column) and node.table in missing else None
 
-    return exchanged(with_columns(parse_expression(sql), known), null)
-
-
-def with_known(predicate: Predicate, values: Values, missing: frozenset[str]) -> Predicate:
-    """The predicate with what is known filled in; itself where it touches none of that."""
-    if not predicate.relations & missing and values.keys().isdisjoint(predicate.refs):
-        return predicate
-    return predicate_of(filled(predicate.sql, values, missing))
+    return exchanged(with_columns(parsed(sql), value_of), null)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from sqlglot.tokenizer_core import TokenType
 
-from deltajoin.sql.dialect import Verbatim
+from deltajoin.sql.dialect import tokens_of
 
 
 def depends_on_session(sql: str) -> dict[str, str]:
@@ -18,22 +18,16 @@ def depends_on_session(sql: str) -> dict[str, str]:
         >>> list(depends_on_session("SELECT 'a' 'b' FROM t").values())
         ['string literals side by side']
     """
-    tokens = Verbatim().tokenize(sql)
+    tokens = tokens_of(sql)
     strings = [sql[t.start : t.end + 1] for t in tokens if t.token_type == TokenType.STRING]
     beside = any(a.token_type == b.token_type == TokenType.STRING for a, b in pairwise(tokens))
-    found = {
-        "spark.sql.ansi.doubleQuotedIdentifiers": (
-            any(text.startswith('"') for text in strings),
-            "text in double quotes",
-        ),
-        "spark.sql.parser.escapedStringLiterals": (
-            any("\\" in text for text in strings),
-            "a backslash in a string",
-        ),
-        "spark.sql.legacy.consecutiveStringLiterals.enabled": (
-            beside or any("''" in text[1:-1] or '""' in text[1:-1] for text in strings),
-            "string literals side by side",
-        ),
-        "spark.sql.parser.quotedRegexColumnNames": ("`" in sql, "a name in backticks"),
-    }
-    return {setting: what for setting, (there, what) in found.items() if there}
+    double = any(text.startswith('"') for text in strings)
+    escaped = any("\\" in text for text in strings)
+    beside |= any("''" in text[1:-1] or '""' in text[1:-1] for text in strings)
+    found = (
+        (double, "ansi.doubleQuotedIdentifiers", "text in double quotes"),
+        (escaped, "parser.escapedStringLiterals", "a backslash in a string"),
+        (beside, "legacy.consecutiveStringLiterals.enabled", "string literals side by side"),
+        ("`" in sql, "parser.quotedRegexColumnNames", "a name in backticks"),
+    )
+    return {f"spark.sql.{setting}": what for there, setting, what in found if there}

@@ -6,54 +6,43 @@ where the mode says so. Only a parameter without a value is an error at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import Refusal
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import place
+from deltajoin.sql.dialect import clauses_of, place, refused
+from deltajoin.sql.grammar import is_word
 from deltajoin.sql.moments import names_a_moment
 from deltajoin.sql.ordered import order_of
 
 
 class Unsupported(Exception):
-    """A construct that is rebuilt in full; carries what `DeltaJoinError` needs."""
+    """A construct that is rebuilt in full, at a node of the query."""
 
     def __init__(self, code: str, message: str, node: exp.Expr | None, remedy: str) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.where = None if node is None else place(node)
-        self.remedy = remedy
+        where = None if node is None else place(node)
+        self.refusal = Refusal(code, message, where or "the SQL", remedy)
 
 
 def check_deterministic(query: exp.Query, declared: Collection[str] = ()) -> None:
-    """Stop at every expression that could give other rows when computed again.
+    """Stop at every expression that could give other rows when computed again; refuse parameters.
 
     Args:
         declared: further functions, in lower case, that give the same for the same arguments.
-
-    Raises:
-        Unsupported: NON_DETERMINISTIC, UNKNOWN_FUNCTION.
-        DeltaJoinError: SQL_PARAMETER.
     """
     for node in query.walk():
         if isinstance(node, (exp.Placeholder, exp.Parameter, exp.SessionParameter)):
-            raise DeltaJoinError(
-                "SQL_PARAMETER",
-                "the SQL has a parameter without a value",
-                where=place(node) or place(query),
-                remedy="Write the value as a literal.",
-            )
+            where = node if place(node) else query
+            what = "the SQL has a parameter without a value"
+            raise refused("SQL_PARAMETER", what, where, "Write the value as a literal.")
         if isinstance(node, exp.TableSample):
             raise changing("TABLESAMPLE", node)
         if isinstance(node, exp.Literal) and names_a_moment(node):
-            raise changing(
-                f"'{node.this}', which Spark reads as a date or time,",
-                node,
-                "Write the date out; where the text itself is meant, write concat('...').",
-            )
+            remedy = "Write the date out; where the text itself is meant, write concat('...')."
+            raise changing(f"'{node.this}', which Spark reads as a date or time,", node, remedy)
         if isinstance(node, exp.Anonymous) and not isinstance(node.parent, exp.Hint):
             _check_call(node, declared)
 
@@ -62,53 +51,36 @@ def _check_call(call: exp.Anonymous, declared: Collection[str]) -> None:
     name = _called(call)
     if name in declared:
         return
-    qualified, plain = "." in name, name.rsplit(".", 1)[-1]
-    if plain in functions.NON_DETERMINISTIC:
+    if name.rsplit(".", 1)[-1] in functions.NON_DETERMINISTIC:
         raise changing(f"{name}()", call)
-    known = (
-        functions.SCALARS
-        | functions.AGGREGATES
-        | functions.WINDOW_ONLY
-        | functions.GENERATORS
-        | functions.CLOCK
-        | functions.RUN
-        | {"range"}
-    )
-    if qualified or name not in known:
-        raise Unsupported(
-            "UNKNOWN_FUNCTION",
-            f"'{name}', which is no built-in function and nothing proves deterministic,",
-            _placed(call),
-            f"Declare it (functions: {{{name}: deterministic}}), or use built-in functions.",
-        )
+    if name not in functions.DETERMINISTIC:
+        what = f"'{name}', which is no built-in function and nothing proves deterministic,"
+        remedy = f"Declare it (functions: {{{name}: deterministic}}), or use built-in functions."
+        raise Unsupported("UNKNOWN_FUNCTION", what, _placed(call), remedy)
 
 
 def _called(call: exp.Anonymous) -> str:
     """The name of a function as it is called, with its schema, in lower case."""
     name = str(call.this).lower()
     parent = call.parent
-    if isinstance(parent, exp.Dot) and parent.expression is call:
-        before = parent.this
-        parts = before.parts if isinstance(before, (exp.Column, exp.Dot)) else [before]
-        name = ".".join([*(part.name.lower() for part in parts), name])
-    return name
+    if not isinstance(parent, exp.Dot) or parent.expression is not call:
+        return name
+    before = parent.this
+    parts = before.parts if isinstance(before, (exp.Column, exp.Dot)) else [before]
+    return ".".join([*(part.name.lower() for part in parts), name])
 
 
-def check_bare_functions(query: exp.Query) -> None:
-    """Stop at `current_date` and the like without parentheses, where no scope tells columns apart.
-
-    Raises:
-        Unsupported: NON_DETERMINISTIC, also for an unqualified column of such a name.
-    """
+def bare_functions(query: exp.Query) -> Iterator[Unsupported]:
+    """The stops at `current_time` without parentheses, or at unqualified columns of that name."""
     for column in query.find_all(exp.Column):
-        name = column.name.lower()
-        if (
-            len(column.parts) == 1
-            and not column.this.args.get("quoted")
-            and name in functions.BARE_NON_DETERMINISTIC
-        ):
+        if is_bare(column):
             remedy = "Use a literal; if it is a column, write its table's alias before it."
-            raise changing(name, column, remedy)
+            yield changing(column.name.lower(), column, remedy)
+
+
+def is_bare(column: exp.Column) -> bool:
+    """True for what is such a function where no table has a column of that name."""
+    return is_word(column) and column.name.lower() in functions.BARE_NON_DETERMINISTIC
 
 
 def changing(
@@ -130,18 +102,15 @@ def _placed(node: exp.Expr) -> exp.Expr:
 
 
 def check_shape(select: exp.Query, *, layered: bool = False) -> exp.Select:
-    """The select itself when it is a select-project-join block, grouped or not; `Unsupported`.
-
-    With `layered`, QUALIFY, WINDOW and LATERAL VIEW may stand in it.
-    """
+    """The select itself, a select-project-join block, grouped or not; else `Unsupported`. With
+    `layered`, QUALIFY, WINDOW and LATERAL VIEW may stand in it."""
     if isinstance(select, exp.SetOperation):
         raise Unsupported("SET_OPERATION", "set operations", select, downstream("UNION"))
     if not isinstance(select, exp.Select):
         raise Unsupported("NOT_A_SELECT", type(select).__name__, select, downstream("this"))
     for argument, code, what in _CLAUSES:
-        if layered and argument in _LAYERS:
-            continue
-        if value := select.args.get(argument):
+        value = select.args.get(argument)
+        if value and not (layered and argument in _LAYERS):
             node = value[0] if isinstance(value, list) else value
             raise Unsupported(code, what, node if place(node) else select, downstream(what))
     return select
@@ -152,16 +121,13 @@ def check_union(query: exp.SetOperation) -> None:
     what = type(query).__name__.upper()
     if query.args.get("limit") or query.args.get("offset"):
         raise Unsupported("LIMIT", "LIMIT", query, downstream("LIMIT"))
-    known = {"this", "expression", "distinct", "order", "with_"}
-    if {name for name, value in query.args.items() if value} - known:
+    if clauses_of(query) - {"this", "expression", "distinct", "order", "with_"}:
         raise Unsupported("SET_OPERATION", f"{what} with more said", query, f"Write {what} alone.")
 
 
 def check_expression(node: exp.Expr, grouped: bool = False) -> None:
-    """`Unsupported` for windows, generators and subqueries inside an expression.
-
-    Aggregates too, but for those of a `grouped` select whose result rows alone decide.
-    """
+    """`Unsupported` for windows, generators, subqueries and aggregates inside an expression, but
+    for aggregates of a `grouped` select whose result rows alone decide."""
     for part in node.walk():
         if isinstance(part, exp.Window):
             raise Unsupported("WINDOW", "a window function", part, downstream("the window"))

@@ -18,8 +18,8 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Grouping
 from deltajoin.layers import Generation, Windowing
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import place
-from deltajoin.sql.refuse import Unsupported, changing
+from deltajoin.sql.dialect import refused, with_fields
+from deltajoin.sql.refuse import Unsupported, changing, is_bare
 from deltajoin.sql.union import Output
 
 
@@ -46,6 +46,11 @@ class Block:
             found += item.left.relations + item.right.relations
             found += [item.name] if isinstance(item, Union) else []
         return found
+
+    @property
+    def columns(self) -> list[tuple[str, exp.Expr]]:
+        """What it gives out, without where it is written."""
+        return [(name, value) for name, value, _ in self.outputs]
 
     def add(self, other: Block) -> None:
         """Join another block inner."""
@@ -87,7 +92,7 @@ class Item:
     """One entry of FROM: its qualifiers (longest first) and its columns in order.
 
     `hidden` are those that USING took from it, `several` the names that more than one column has,
-    `unlike` those of them that stand for unlike values; `unnamed`: a column has no name of its own.
+    `unlike` those of them for unlike values; `unnamed`: a column has no name of its own.
     """
 
     qualifiers: tuple[tuple[str, ...], ...]
@@ -96,11 +101,6 @@ class Item:
     several: frozenset[str] = frozenset()
     unlike: frozenset[str] = frozenset()
     unnamed: bool = False
-
-    def column(self, name: str) -> exp.Expr | None:
-        """The expression of a column, None when the item lacks it."""
-        found = self.columns.get(name.lower())
-        return found[1].copy() if found else None
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Scope:
         for size in range(len(parts) - 1, 0, -1):
             items = self._qualified(parts[:size])
             if found := _found(items, parts[size]):
-                return self._single(found, parts[size + 1 :], node)
+                return _single(found, parts[size + 1 :], node)
         return self._unqualified(parts, node)
 
     def _qualified(self, parts: list[str]) -> list[Item]:
@@ -150,49 +150,27 @@ class Scope:
         found = [self.merged[name][1].copy()] if name in self.merged else []
         found += _found([item for item in self.items if name not in item.hidden], name)
         if found:
-            return self._single(found, parts[1:], node)
+            return _single(found, parts[1:], node)
         if len(parts) == 1 and name in functions.BARE:
             return exp.Anonymous(this=name)
         if name in self.aliases:
-            return _with_fields(self.aliases[name].copy(), parts[1:])
+            return _single([self.aliases[name].copy()], parts[1:], node)
         if self.outer is not None:
             return self.outer.resolve(node)
-        if len(parts) == 1 and name in functions.BARE_NON_DETERMINISTIC and not node.this.quoted:
+        if is_bare(node):
             raise changing(name, node)
         shown = ".".join(parts)
         if any(item.unnamed for item in self.items):
             what = f"'{shown}', perhaps the name that Spark gives a column without a name,"
             raise Unsupported("UNNAMED_COLUMN", what, node, "Give the column a name.")
-        raise DeltaJoinError(
-            "UNKNOWN_COLUMN",
-            f"no table of this FROM has the column '{shown}'",
-            where=place(node),
-            remedy="Columns here: " + self._known() + ".",
-        )
-
-    def _single(self, found: list[exp.Expr], fields: list[str], node: exp.Column) -> exp.Expr:
-        if len(found) > 1:
-            raise DeltaJoinError(
-                "AMBIGUOUS_COLUMN",
-                f"'{node.name}' is a column of several tables",
-                where=place(node),
-                remedy="Write the table's alias before it.",
-            )
-        return _with_fields(found[0], fields)
-
-    def _known(self) -> str:
-        names = [shown for item in self.items for shown, _ in item.columns.values()]
-        return ", ".join(names[:40]) + (" ..." if len(names) > 40 else "")
+        names = [name for item in self.items for name, _ in item.columns.values()]
+        known = ", ".join(names[:40]) + (" ..." if len(names) > 40 else "")
+        what = f"no table of this FROM has the column '{shown}'"
+        raise refused("UNKNOWN_COLUMN", what, node, f"Columns here: {known}.")
 
     def first(self, name: str) -> Shown | None:
         """The first visible column of a name: the one that USING means."""
-        if name in self.merged:
-            shown, value = self.merged[name]
-            return Shown(shown, value, self.owners.get(name))
-        for item in self.items:
-            if name in item.columns and name not in item.hidden:
-                return Shown(*item.columns[name], item)
-        return None
+        return next((column for column in self.shown() if column.name.lower() == name), None)
 
     def shown(self) -> list[Shown]:
         """All visible columns in Spark's order."""
@@ -212,8 +190,7 @@ class Scope:
         if node.args.get("replace") or node.args.get("rename"):
             raise Unsupported("STAR", "* REPLACE", star, "List the columns.")
         columns = self._of_table(star) if isinstance(star, exp.Column) else self.shown()
-        items = {id(column.item): column.item for column in columns}.values()
-        if any(item and (item.unnamed or item.several) for item in items):
+        if any(c.item is not None and (c.item.unnamed or c.item.several) for c in columns):
             what = "* over columns without a name or with the same"
             raise Unsupported("UNNAMED_COLUMN", what, star, "Give each column its own name.")
         dropped = [self._dropped(e, columns, star) for e in node.args.get("except_") or []]
@@ -222,6 +199,7 @@ class Scope:
     def _of_table(self, star: exp.Column) -> list[Shown]:
         """The columns of `t.*`: what USING left to the table, what it put first, the rest."""
         parts = [part.name for part in star.parts[:-1]]
+        table = ".".join(parts)
         found: list[Shown] = []
         items = self._qualified(parts)
         for item in items:
@@ -229,16 +207,11 @@ class Scope:
             first += [name for name in self.merged if self.owners.get(name) is item]
             order = [*first, *(name for name in item.columns if name not in first)]
             found += [Shown(*item.columns[name], item) for name in order]
+        if not items and self._is_column(parts):
+            raise Unsupported("STAR", f"{table}.* over a struct", star, "List the fields.")
         if not items:
-            if self._is_column(parts):
-                what = f"{'.'.join(parts)}.* over a struct"
-                raise Unsupported("STAR", what, star, "List the fields.")
-            raise DeltaJoinError(
-                "UNKNOWN_TABLE",
-                f"no table '{'.'.join(parts)}' in FROM",
-                where=place(star),
-                remedy="Use an alias of this FROM.",
-            )
+            what = f"no table '{table}' in FROM"
+            raise refused("UNKNOWN_TABLE", what, star, "Use an alias of this FROM.")
         return found
 
     def _is_column(self, parts: list[str]) -> bool:
@@ -252,13 +225,10 @@ class Scope:
         """The one column that an EXCEPT names, whole."""
         parts = [p.name.lower() for p in (name.parts if isinstance(name, exp.Column) else [name])]
         *qualifier, last = parts
-        items = self._qualified(qualifier) if qualifier else None
-        named = [
-            column
-            for column in columns
-            if column.name.lower() == last
-            and (items is None or any(column.item is item for item in items))
-        ]
+        named = [column for column in columns if column.name.lower() == last]
+        if qualifier:
+            items = self._qualified(qualifier)
+            named = [c for c in named if any(c.item is item for item in items)]
         if len(named) != 1:
             what = f"* EXCEPT ({'.'.join(parts)}), which is not one of its columns,"
             raise Unsupported("STAR", what, star, "List the columns.")
@@ -267,17 +237,19 @@ class Scope:
 
 def _found(items: list[Item], name: str) -> list[exp.Expr]:
     """The columns of a name, twice what stands for unlike values in one item."""
-    found = []
+    key, found = name.lower(), []
     for item in items:
-        if (value := item.column(name)) is not None:
-            found += [value, value] if name.lower() in item.unlike else [value]
+        if key in item.columns:
+            found += [item.columns[key][1].copy()] * (2 if key in item.unlike else 1)
     return found
 
 
-def _with_fields(expression: exp.Expr, fields: list[str]) -> exp.Expr:
-    for name in fields:
-        expression = exp.Dot(this=expression, expression=exp.to_identifier(name, quoted=True))
-    return expression
+def _single(found: list[exp.Expr], fields: list[str], node: exp.Column) -> exp.Expr:
+    """The one column that is meant, or a field of it."""
+    if len(found) > 1:
+        what = f"'{node.name}' is a column of several tables"
+        raise refused("AMBIGUOUS_COLUMN", what, node, "Write the table's alias before it.")
+    return with_fields(found[0], (exp.to_identifier(name, quoted=True) for name in fields))
 
 
 @dataclass(frozen=True)
@@ -285,6 +257,6 @@ class Layered:
     """A bound query with layers: the joins, and what is made of their rows."""
 
     block: Block
-    grouping: Grouping | None
-    generation: Generation | None
-    windowing: Windowing | None
+    grouping: Grouping | None = None
+    generation: Generation | None = None
+    windowing: Windowing | None = None

@@ -14,7 +14,7 @@ Caller: `SpanParser` and `SpanGenerator` are mixed into a dialect; `note_slots` 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, cast
 
@@ -31,7 +31,7 @@ _PARTS = (exp.Identifier, exp.TableAlias, exp.DataType)
 class Tokens:
     """A text and the tokens in it, comments left out; places are offsets in the text."""
 
-    def __init__(self, text: str, tokens: list[Any]) -> None:
+    def __init__(self, text: str, tokens: Sequence[Any]) -> None:
         self.text = text
         #: Suffixed numbers (1L) are several tokens in one place.
         self.places = sorted({(token.start, token.end + 1) for token in tokens})
@@ -86,8 +86,8 @@ def _noting(parse: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             begun.pop()
         if isinstance(node, exp.Expr) and self._index > first:
-            known = node._meta.get(_SPAN) if node._meta else None
-            node.meta[_SPAN] = (min(first, known[0]) if known else first, self._index)
+            noted = node._meta.get(_SPAN) if node._meta else None
+            node.meta[_SPAN] = (min(first, noted[0]) if noted else first, self._index)
         return node
 
     return noting
@@ -100,21 +100,17 @@ class SpanParser:
         super().__init_subclass__(**kwargs)
         for name in dir(cls):
             method = getattr(cls, name)
-            if (
-                name.startswith("_parse_")
-                and callable(method)
-                and not hasattr(method, "__wrapped__")
-            ):
+            if name.startswith("_parse_") and not hasattr(method, "__wrapped__"):
                 setattr(cls, name, _noting(method))
 
 
-def note_slots(tree: exp.Expr, text: str, tokens: list[Any]) -> None:
+def note_slots(tree: exp.Expr, text: str, tokens: Sequence[Any]) -> None:
     """Turn the token numbers of a parse into places, and note what stands inside each node."""
-    known = Tokens(text, tokens)
+    places = Tokens(text, tokens)
     nodes = list(tree.walk())
     for node in nodes:
         if (place := _place(node, tokens)) is not None:
-            node.meta[_SPAN] = Span(known, *place)
+            node.meta[_SPAN] = Span(places, *place)
     for node in nodes:
         span = span_of(node)
         if span is not None and not isinstance(node, _NAMES):
@@ -124,14 +120,20 @@ def note_slots(tree: exp.Expr, text: str, tokens: list[Any]) -> None:
             span.skeleton = _skeleton(node, {way for way, _, _ in slots}) if apart else None
 
 
-def _place(node: exp.Expr, tokens: list[Any]) -> tuple[int, int] | None:
+def _place(node: exp.Expr, tokens: Sequence[Any]) -> tuple[int, int] | None:
     """Where a node begins and ends; a column where its names do."""
     if isinstance(node, exp.Column):
-        parts = [part.meta for part in node.parts if "start" in part.meta]
+        parts = [part for part in node.parts if "start" in part.meta]
         if parts:
-            return min(int(p["start"]) for p in parts), max(int(p["end"]) for p in parts) + 1
+            return around(parts)
     pair = node._meta.get(_SPAN) if node._meta else None
     return (tokens[pair[0]].start, tokens[pair[1] - 1].end + 1) if pair else None
+
+
+def around(parts: list[exp.Expr]) -> tuple[int, int]:
+    """Where a dotted name begins and ends in the text."""
+    starts, ends = ([int(part.meta[end]) for part in parts] for end in ("start", "end"))
+    return min(starts), max(ends) + 1
 
 
 def _slots(node: exp.Expr, outer: Span, way: Way = ()) -> Iterator[tuple[Way, int, int]]:
@@ -155,20 +157,18 @@ def _children(node: exp.Expr) -> Iterator[tuple[tuple[str, int | None], exp.Expr
 
 def _skeleton(node: exp.Expr, slots: set[Way], way: Way = ()) -> object:
     """What a node is, but for what stands in its slots."""
-    made: list[object] = [type(node)]
+    parts: list[object] = [type(node)]
     for name, value in node.args.items():
-        if value is None or value is False or value == []:
-            continue
         several = isinstance(value, list)
         for number, child in enumerate(value if several else [value]):
             step = (*way, (name, number if several else None))
             if step in slots:
-                made.append((name, None))
+                parts.append((name, None))
             elif isinstance(child, exp.Expr):
-                made.append((name, _skeleton(child, slots, step)))
-            else:
-                made.append((name, child))
-    return tuple(made)
+                parts.append((name, _skeleton(child, slots, step)))
+            elif child is not None and child is not False:
+                parts.append((name, child))
+    return tuple(parts)
 
 
 def written(node: exp.Expr, write: Callable[[exp.Expr], str]) -> str | None:

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote, split_dotted
-from deltajoin.sql.dialect import parse, place
+from deltajoin.sql.dialect import edited, parse, refused
+from deltajoin.sql.spans import around
+
+Parts = tuple[str, ...]
 
 
 def find_cte(table: exp.Table) -> exp.CTE | None:
     """The CTE that a table name refers to, by SQL's lexical scoping; None for a real table."""
     if len(table.parts) != 1:
         return None
-    node: exp.Expr = table
-    while (parent := node.parent) is not None:
+    above: list[exp.Expr] = [table]
+    while (parent := above[-1].parent) is not None:
         ctes = parent.args.get("with_") if isinstance(parent, exp.Query) else None
         recursive = ctes is not None and ctes.args.get("recursive")
         for cte in ctes.expressions if ctes else []:
-            if _inside(table, cte) and not recursive:
+            if any(node is cte for node in above) and not recursive:
                 break
             if cte.alias.lower() == table.name.lower():
                 found: exp.CTE = cte
                 return found
-        node = parent
+        above.append(parent)
     return None
-
-
-def _inside(node: exp.Expr, ancestor: exp.Expr) -> bool:
-    current: exp.Expr | None = node
-    while current is not None:
-        if current is ancestor:
-            return True
-        current = current.parent
-    return False
 
 
 def real_tables(query: exp.Query) -> list[exp.Table]:
@@ -56,8 +49,7 @@ def source_names(sql: str) -> tuple[str, ...]:
         >>> source_names("WITH c AS (SELECT * FROM db.t) SELECT * FROM c JOIN `u` USING (k)")
         ('db.t', 'u')
     """
-    names = {".".join(p.name for p in table.parts) for table in real_tables(parse(sql))}
-    return tuple(sorted(names))
+    return tuple(sorted({".".join(parts_of(table)) for table in real_tables(parse(sql))}))
 
 
 def table_key(table: exp.Table, sources: Collection[str]) -> str:
@@ -66,27 +58,31 @@ def table_key(table: exp.Table, sources: Collection[str]) -> str:
     Raises:
         DeltaJoinError: UNKNOWN_TABLE, TIME_TRAVEL.
     """
-    if table.args.get("version") or table.args.get("when"):
-        raise DeltaJoinError(
-            "TIME_TRAVEL",
-            f"'{table.name}' is pinned to a version in the SQL",
-            where=place(table),
-            remedy="Remove VERSION AS OF; each run pins its own versions.",
-        )
-    parts = tuple(part.name.lower() for part in table.parts)
+    check_unpinned(table, f"'{table.name}'")
+    parts = lowered(parts_of(table))
     for source in sorted(sources):
-        if source.lower() == ".".join(parts) or _lowered(source) == parts:
+        if source.lower() == ".".join(parts) or lowered(split_dotted(source)) == parts:
             return source
-    raise DeltaJoinError(
-        "UNKNOWN_TABLE",
-        f"'{'.'.join(p.name for p in table.parts)}' is not among the model's sources",
-        where=place(table),
-        remedy="Declare it in sources; known: " + (", ".join(sorted(sources)) or "none") + ".",
-    )
+    what = f"'{'.'.join(parts_of(table))}' is not among the model's sources"
+    known = ", ".join(sorted(sources)) or "none"
+    raise refused("UNKNOWN_TABLE", what, table, f"Declare it in sources; known: {known}.")
 
 
-def _lowered(source: str) -> tuple[str, ...]:
-    return tuple(part.lower() for part in split_dotted(source))
+def check_unpinned(table: exp.Table, what: str) -> None:
+    """Refuse a table at a version of its own: TIME_TRAVEL."""
+    if table.args.get("version") or table.args.get("when"):
+        remedy = "Remove VERSION AS OF; each run pins its own versions."
+        raise refused("TIME_TRAVEL", f"{what} is pinned to a version in the SQL", table, remedy)
+
+
+def parts_of(table: exp.Table) -> Parts:
+    """The parts of a table's name as they are written, without backticks."""
+    return tuple(part.name for part in table.parts)
+
+
+def lowered(parts: Iterable[str]) -> Parts:
+    """The parts of a name as they are compared."""
+    return tuple(part.lower() for part in parts)
 
 
 def resolve_tables(query: exp.Query, sources: Collection[str]) -> tuple[str, ...]:
@@ -104,12 +100,12 @@ def replace_tables(
     """
     edits: list[tuple[int, int, str]] = []
     for table in real_tables(parse(sql)):
-        identifiers = [part for part in table.parts if isinstance(part, exp.Identifier)]
-        start = min(int(part.meta["start"]) for part in identifiers)
-        end = max(int(part.meta["end"]) for part in identifiers) + 1
         source = table_key(table, views)
         view = (selects or {}).get(source) or quote(views[source])
-        edits.append((start, end, view if table.alias else f"{view} AS {quote(table.name)}"))
-    for start, end, replacement in sorted(edits, reverse=True):
-        sql = sql[:start] + replacement + sql[end:]
-    return sql
+        edits.append((*around(table.parts), view + own_alias(table)))
+    return edited(sql, edits)
+
+
+def own_alias(table: exp.Table) -> str:
+    """What names another table as this one is named."""
+    return "" if table.alias else f" AS {quote(table.name)}"

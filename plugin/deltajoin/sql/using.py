@@ -1,16 +1,15 @@
 """The names that a join leaves, and the equalities of USING and NATURAL.
 
 A column of USING is the first of its name on either side. It comes first, as the left side's, the
-right side's after a right join, or as one made of both after a full join; what it isn't stays under
-the name of its table. A semi or anti join has the left side's names only, in the same order.
+right side's after a right join, or one made of both after a full join; what it isn't stays under
+the name of its table. A semi or anti join has the left side's names only.
 """
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.dialect import closed, place
+from deltajoin.sql.dialect import closed, refused
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.scope import Item, Scope, Shown
 
@@ -20,34 +19,30 @@ def joined_names(
 ) -> tuple[Scope, list[exp.Expr]]:
     """The scope over both sides, and an equality for each column of USING.
 
-    Raises:
-        DeltaJoinError: UNKNOWN_COLUMN where a side lacks a column of USING.
-        Unsupported: JOIN_KIND for NATURAL SEMI and ANTI, which Spark doesn't know.
+    NATURAL SEMI and ANTI, which Spark doesn't know, are `Unsupported`.
     """
     if (join.method or "").upper() == "NATURAL" and kind in ("semi", "anti"):
         raise Unsupported("JOIN_KIND", f"NATURAL {kind.upper()} JOIN", join, "Name the columns.")
-    scope = Scope([*left.items, *right.items], outer=left.outer)
-    scope.apart = [*left.apart, *right.apart]
-    rest = {**left.merged, **right.merged}
-    owners = {**left.owners, **right.owners}
+    merged: dict[str, tuple[str, exp.Expr]] = {}
+    owners: dict[str, Item | None] = {}
     equalities: list[exp.Expr] = []
     hidden: list[tuple[Item, str]] = []
     for name in _using(left, right, join):
         one, other = _column("left", left, name, join), _column("right", right, name, join)
         equalities.append(exp.EQ(this=closed(one.value), expression=closed(other.value)))
         kept = _kept(kind, one, other)
-        scope.merged[name] = (kept.name, kept.value.copy())
-        scope.owners[name] = kept.item
+        merged[name], owners[name] = (kept.name, kept.value.copy()), kept.item
         for side in (one, other):
             if side.item is not None:
                 side.item.hidden.add(name)
                 hidden += [(side.item, name)] if side.item is not kept.item else []
-        rest.pop(name, None)
-        owners.pop(name, None)
-    scope.merged |= rest
-    scope.owners |= owners
-    scope.apart = [*hidden, *scope.apart]
-    return scope, equalities
+    return Scope(
+        [*left.items, *right.items],
+        merged={**merged, **left.merged, **right.merged, **merged},
+        outer=left.outer,
+        owners={**left.owners, **right.owners, **owners},
+        apart=[*hidden, *left.apart, *right.apart],
+    ), equalities
 
 
 def without_right(scope: Scope, left: Scope) -> Scope:
@@ -65,12 +60,8 @@ def _using(left: Scope, right: Scope, join: exp.Join) -> list[str]:
 def _column(side: str, scope: Scope, name: str, join: exp.Join) -> Shown:
     found = scope.first(name)
     if found is None:
-        raise DeltaJoinError(
-            "UNKNOWN_COLUMN",
-            f"USING ({name}): the {side} side lacks it",
-            where=place(join),
-            remedy="Join ON two columns, or correct the name.",
-        )
+        what = f"USING ({name}): the {side} side lacks it"
+        raise refused("UNKNOWN_COLUMN", what, join, "Join ON two columns, or correct the name.")
     return found
 
 

@@ -2,27 +2,35 @@
 
     SELECT v.id FROM dw.v WHERE ...   ->   SELECT v.id FROM (\\n<SQL of dw.v>\\n) AS `v` WHERE ...
 
-Nothing else of the text changes. A name that the view's CTEs share with the query's is safe: each
-name is bound at its own place. Caller: gives the SQL of every view (`gather_views`), with tables
-that have their schema (`qualify_tables`), for a bare name could be bound by a CTE of the query.
+Nothing else of the text changes; each name is bound at its own place. Caller: gives the SQL of
+every view (`gather_views`), with tables that have their schema (`qualify_tables`), for a bare name
+could be bound by a CTE of the query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import NamedTuple
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal, reworded
 from deltajoin.names import MAX_SQL_BYTES, quote, quote_dotted, split_dotted
-from deltajoin.sql.dialect import parse, place
+from deltajoin.sql.dialect import clauses_of, edited, parse
 from deltajoin.sql.functions import GENERATORS
 from deltajoin.sql.origins import VIEW, Lines, numbered
-from deltajoin.sql.tables import find_cte, real_tables
-
-Parts = tuple[str, ...]
+from deltajoin.sql.spans import around
+from deltajoin.sql.tables import (
+    Parts,
+    check_unpinned,
+    find_cte,
+    lowered,
+    own_alias,
+    parts_of,
+    real_tables,
+)
 
 
 class WrittenOut(NamedTuple):
@@ -44,17 +52,11 @@ class _Edit(NamedTuple):
 def inline_views(sql: str, views: Mapping[str, str]) -> str:
     """The query with every reference to a view replaced by the view's SQL, recursively.
 
-    Args:
-        views: name as in the SQL (case and backticks don't matter) -> the view's query.
-
     Example:
         >>> inline_views("SELECT * FROM dw.v AS x JOIN t USING (id)", {"dw.v": "SELECT id FROM r"})
         'SELECT * FROM (\\nSELECT id FROM r\\n) AS x JOIN t USING (id)'
         >>> inline_views("WITH v AS (SELECT 1 AS a) SELECT * FROM v", {"v": "SELECT 2 AS a"})
         'WITH v AS (SELECT 1 AS a) SELECT * FROM v'
-
-    Raises:
-        DeltaJoinError: VIEW_TOO_LARGE; SQL_PARSE_ERROR with the view's name; TIME_TRAVEL.
     """
     return write_out(sql, views).sql
 
@@ -62,12 +64,18 @@ def inline_views(sql: str, views: Mapping[str, str]) -> str:
 def write_out(sql: str, views: Mapping[str, str]) -> WrittenOut:
     """`inline_views`, with the place where each line was written.
 
+    Args:
+        views: name as in the SQL (case and backticks don't matter) -> the view's query.
+
+    Raises:
+        DeltaJoinError: VIEW_TOO_LARGE; SQL_PARSE_ERROR with the view's name; TIME_TRAVEL.
+
     Example:
         >>> write_out("SELECT *\\nFROM v JOIN t USING (id)", {"v": "SELECT id\\nFROM r"}).lines
         ('line 1', 'line 2', 'view v, line 1', 'view v, line 2', 'line 2')
     """
-    known = {_lowered(split_dotted(name)): text for name, text in sorted(views.items())}
-    return _inline(sql, known, {}, ())
+    by_parts = {lowered(split_dotted(name)): text for name, text in sorted(views.items())}
+    return _inline(sql, by_parts, {}, ())
 
 
 def _inline(
@@ -76,27 +84,21 @@ def _inline(
     query = parse(sql)
     edits: list[_Edit] = []
     for table in real_tables(query):
-        name = _lowered(_parts(table))
+        name = lowered(parts_of(table))
         if name not in views:
             continue
-        if table.args.get("version") or table.args.get("when"):
-            raise DeltaJoinError(
-                "TIME_TRAVEL",
-                f"the view '{table.name}' is pinned to a version in the SQL",
-                where=place(table),
-                remedy="Remove VERSION AS OF; each run pins its own versions.",
-            )
+        check_unpinned(table, f"the view '{table.name}'")
         if name not in done:
             done[name] = _inline_view(name, views, done, above)
         view = done[name]
-        alias = "" if table.alias else f" AS {quote(table.name)}"
-        edits.append(_Edit(*_span(table.parts), f"(\n{view.sql}\n){alias}", view.lines))
+        subquery = f"(\n{view.sql}\n){own_alias(table)}"
+        edits.append(_Edit(*around(table.parts), subquery, view.lines))
         if not table.alias:
             edits += _unqualified(query, name)
     if sum(len(edit.text) for edit in edits) > MAX_SQL_BYTES:
         raise _too_large("the SQL with its views written out has over 1 MB", ".".join(above))
     own = numbered(sql.count("\n") + 1, above[-1] if above else "")
-    return WrittenOut(_edited(sql, edits), _edited_lines(sql, own, edits))
+    return WrittenOut(edited(sql, (edit[:3] for edit in edits)), _edited_lines(sql, own, edits))
 
 
 def _inline_view(
@@ -106,33 +108,32 @@ def _inline_view(
     if dotted in above:
         raise _too_large(f"the view '{dotted}' refers to itself", dotted)
     with _in_view(dotted):
-        made = _inline(views[name], views, done, (*above, dotted))
-    sql = made.sql.rstrip().rstrip(";")
-    return WrittenOut(sql, made.lines[: sql.count("\n") + 1])
+        view = _inline(views[name], views, done, (*above, dotted))
+    sql = view.sql.rstrip().rstrip(";")
+    return WrittenOut(sql, view.lines[: sql.count("\n") + 1])
 
 
-@contextmanager
-def _in_view(name: str) -> Iterator[None]:
+def _in_view(name: str) -> AbstractContextManager[None]:
     """Raise errors about a view's text with its name; those of a view below have that one's."""
-    try:
-        yield
-    except DeltaJoinError as error:
-        where = error.where or ""
-        if where.startswith(VIEW) or error.code == "VIEW_TOO_LARGE":
-            raise
-        where = ", ".join(part for part in (f"{VIEW}{name}", where) if part)
-        raise DeltaJoinError(error.code, error.message, where=where, remedy=error.remedy) from error
+
+    def named(refusal: Refusal) -> Refusal:
+        where = refusal.where or ""
+        if where.startswith(VIEW) or refusal.code == "VIEW_TOO_LARGE":
+            return refusal
+        return replace(refusal, where=f"{VIEW}{name}, {where}" if where else f"{VIEW}{name}")
+
+    return reworded(named)
 
 
 def _unqualified(query: exp.Query, name: Parts) -> Iterator[_Edit]:
     """`schema.view.column` -> `view.column`: an alias has no schema."""
-    if any(_lowered((table.alias,)) == name[:1] for table in query.find_all(exp.Table)):
+    if any(table.alias.lower() == name[0] for table in query.find_all(exp.Table)):
         return
     for column in query.find_all(exp.Column):
         before = column.parts[:-1]
-        written = _lowered(tuple(part.name for part in before))
+        written = lowered(part.name for part in before)
         if len(written) > 1 and written == name[-len(written) :]:
-            yield _Edit(*_span(before), quote(before[-1].name))
+            yield _Edit(*around(before), quote(before[-1].name))
 
 
 def gather_views(sql: str, read: Callable[[Parts], str | None]) -> dict[str, str]:
@@ -143,12 +144,12 @@ def gather_views(sql: str, read: Callable[[Parts], str | None]) -> dict[str, str
     """
     views: dict[str, str] = {}
     asked: set[Parts] = set()
-    waiting = list(real_tables(parse(sql)))
+    waiting = real_tables(parse(sql))
     while waiting:
-        parts = _parts(waiting.pop())
-        if _lowered(parts) in asked:
+        parts = parts_of(waiting.pop())
+        if lowered(parts) in asked:
             continue
-        asked.add(_lowered(parts))
+        asked.add(lowered(parts))
         with _in_view(".".join(parts)):
             if (text := read(parts)) is not None:
                 views[quote_dotted(parts)] = text
@@ -163,17 +164,13 @@ def qualify_tables(sql: str, schema: Parts) -> str:
         >>> qualify_tables("WITH c AS (SELECT * FROM t) SELECT * FROM c, x.u", ("dw",))
         'WITH c AS (SELECT * FROM `dw`.`t` AS `t`) SELECT * FROM c, x.u'
     """
-    return _edited(
+    return edited(
         sql,
-        [
-            _Edit(
-                *_span(table.parts),
-                quote_dotted((*schema, table.name))
-                + ("" if table.alias else f" AS {quote(table.name)}"),
-            )
+        (
+            (*around(table.parts), quote_dotted((*schema, table.name)) + own_alias(table))
             for table in real_tables(parse(sql))
-            if len(table.parts) == 1 and find_cte(table) is None
-        ],
+            if len(table.parts) == 1
+        ),
     )
 
 
@@ -189,41 +186,37 @@ def column_origin(sql: str, columns: Sequence[str]) -> tuple[str, Parts] | None:
         >>> column_origin(view + " SELECT * FROM r", ["k", "y"]) is None
         True
     """
-    found = [_origin(parse(sql), column) for column in columns]
-    named = [each for each in found if each is not None]
-    if len(named) != len(found) or len({table for table, _ in named}) != 1:
+    query = parse(sql)
+    found = [origin for column in columns if (origin := _origin(query, column))]
+    tables = {table for table, _ in found}
+    if len(found) < len(columns) or len(tables) != 1:
         return None
-    return named[0][0], tuple(column for _, column in named)
+    return tables.pop(), tuple(column for _, column in found)
 
 
 def _origin(query: exp.Expr, column: str) -> tuple[str, str] | None:
-    while not isinstance(query, exp.Table) or find_cte(query) is not None:
-        if isinstance(query, exp.Table):
-            cte = find_cte(query)
-            plain = cte is not None and not cte.args["alias"].args.get("columns")
-            query = cte.this if cte is not None and plain else query
-        if isinstance(query, exp.Subquery):
-            query = query.this
-        source = query.args.get("from_") if isinstance(query, exp.Select) else None
-        if source is None or not _only_projects(query):
-            return None
-        name = _projected(query, source.this, column)
-        if name is None:
-            return None
-        query, column = source.this, name
-    return ".".join(_parts(query)), column
+    if isinstance(query, exp.Table):
+        cte = find_cte(query)
+        if cte is None:
+            return ".".join(parts_of(query)), column
+        query = query if cte.args["alias"].args.get("columns") else cte.this
+    if isinstance(query, exp.Subquery):
+        query = query.this
+    source = query.args.get("from_") if isinstance(query, exp.Select) else None
+    if source is None or not _only_projects(query):
+        return None
+    name = _projected(query, source.this, column)
+    return None if name is None else _origin(source.this, name)
 
 
 def _only_projects(select: exp.Expr) -> bool:
-    kept = {name for name, value in select.args.items() if value}
     item = select.args["from_"].this
-    alias = item.args.get("alias")
-    more = {name for name, value in item.args.items() if value} - {"alias", "this", "db", "catalog"}
+    alias = item.args.get("alias") or exp.TableAlias()
     calls = {str(c.this).lower() for p in select.expressions for c in p.find_all(exp.Anonymous)}
     return (
-        kept <= {"with_", "from_", "expressions"}
-        and not more
-        and not (alias is not None and alias.args.get("columns"))
+        clauses_of(select) <= {"with_", "from_", "expressions"}
+        and clauses_of(item) <= {"alias", "this", "db", "catalog"}
+        and not alias.args.get("columns")
         and not calls & GENERATORS
     )
 
@@ -243,39 +236,15 @@ def _projected(select: exp.Expr, item: exp.Expr, column: str) -> str | None:
     return None if value.args.get("db") else value.name
 
 
-def _parts(table: exp.Table) -> Parts:
-    return tuple(part.name for part in table.parts)
-
-
-def _lowered(parts: Parts) -> Parts:
-    return tuple(part.lower() for part in parts)
-
-
-def _span(parts: list[exp.Expr]) -> tuple[int, int]:
-    """First and last offset of a dotted name in the text."""
-    starts, ends = [int(p.meta["start"]) for p in parts], [int(p.meta["end"]) for p in parts]
-    return min(starts), max(ends) + 1
-
-
-def _edited(sql: str, edits: list[_Edit]) -> str:
-    for start, end, replacement, _ in sorted(set(edits), reverse=True):
-        sql = sql[:start] + replacement + sql[end:]
-    return sql
-
-
 def _edited_lines(sql: str, own: Lines, edits: list[_Edit]) -> Lines:
     """Where each line of the edited text was written; `own` are the places of the text's lines."""
-    lines, before = [own[0]], 0
+    lines, line = [own[0]], 0
     for edit in sorted(set(edits)):
-        lines += own[_line(sql, before) + 1 : _line(sql, edit.start) + 1]
-        before = edit.end
+        lines += own[line + 1 : sql.count("\n", 0, edit.start) + 1]
+        line = sql.count("\n", 0, edit.end)
         if edit.lines:  # the text goes on after the closing bracket on a line of its own
-            lines += [*edit.lines, own[_line(sql, before)]]
-    return (*lines, *own[_line(sql, before) + 1 :])
-
-
-def _line(sql: str, offset: int) -> int:
-    return sql.count("\n", 0, offset)
+            lines += [*edit.lines, own[line]]
+    return (*lines, *own[line + 1 :])
 
 
 def _too_large(message: str, where: str) -> DeltaJoinError:
