@@ -57,15 +57,24 @@ class Aggregate:
     scale: int = 0
 
     @property
+    def is_extreme(self) -> bool:
+        """True for the least or greatest value."""
+        return self.function in ("min", "max")
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Its state columns, each with what it is: count (of values that are not NULL), sum, min or
+        max."""
+        kinds = {"": (), "rows": (), "sum": ("count", "sum"), "avg": ("count", "sum")}
+        return {
+            f"{RESERVED_PREFIX}{kind}_{self.number}": kind
+            for kind in kinds.get(self.function, (self.function,))
+        }
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        """Names of its state columns: of the values that are not NULL, of their sum or extreme."""
-        if self.function in ("min", "max"):
-            return (f"{RESERVED_PREFIX}{self.function}_{self.number}",)
-        if self.function in ("", "rows"):
-            return ()
-        count = f"{RESERVED_PREFIX}count_{self.number}"
-        total = f"{RESERVED_PREFIX}sum_{self.number}"
-        return (count,) if self.function == "count" else (count, total)
+        """Names of its state columns."""
+        return tuple(self.kinds)
 
 
 @dataclass(frozen=True)

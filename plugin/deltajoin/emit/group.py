@@ -16,9 +16,19 @@ from sqlglot import exp
 from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
 from deltajoin.delta.state import GroupState
-from deltajoin.emit.ast import column, named, number, pretty, string, table
+from deltajoin.emit.ast import (
+    as_text,
+    column,
+    is_null,
+    named,
+    number,
+    pretty,
+    same,
+    same_columns,
+    string,
+    table,
+)
 from deltajoin.emit.state import TARGET_ROWS, grouped
-from deltajoin.emit.write import as_text
 from deltajoin.graph import Grouping, JoinGraph
 from deltajoin.layers import INPUT
 from deltajoin.names import OPERATION
@@ -43,29 +53,27 @@ def group_sql(target: Target, grouping: Grouping, rows: exp.Expr, state: GroupSt
     old = exp.select(*(column(name, "t") for name in target.stored), named(number(1), _THERE))
     names = dict(zip(grouping.keys, grouping.key_outputs, strict=False))
     old = of_touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)
-    keys = set(target.key)
-    values = [
-        named(exp.func("coalesce", column(n, "new"), column(n, "old")), n)
-        if n in keys
-        else column(n, "new")
-        for n in (*target.key, *(n for n in target.stored if n not in keys))
+    rest = [name for name in target.stored if name not in target.key]
+    keys = (named(exp.func("coalesce", column(n, "new"), column(n, "old")), n) for n in target.key)
+    missing, gone = (is_null(column(_THERE, side)) for side in ("old", "new"))
+    operation = exp.case().when(missing, string("insert")).when(gone, string("delete"))
+    same_rows = same_columns(rest, "new", "old")
+    same_rows += [
+        same(as_text(column(n, "new")), as_text(column(n, "old")))
+        for n in rest
+        if n in target.exactly
     ]
-    operation = (
-        exp.case()
-        .when(_missing("old"), string("insert"))
-        .when(_missing("new"), string("delete"))
-        .else_(string("update"))
-    )
-    on = [_same(n, "new", n, "old") for n in target.key]
-    rest = [n for n in target.stored if n not in keys]
-    same = [_same(n, "new", n, "old") for n in rest]
-    same += [_same_text(n) for n in rest if n in target.exactly]
-    changed: list[exp.Expr] = [_missing("old"), _missing("new")]
-    changed += [exp.not_(exp.and_(*same))] if same else []
+    changed: list[exp.Expr] = [missing, gone]
+    changed += [exp.not_(exp.and_(*same_rows))] if same_rows else []
     select = (
-        exp.select(*values, named(operation, OPERATION))
+        exp.select(*keys, *(column(n, "new") for n in rest))
+        .select(named(operation.else_(string("update")), OPERATION))
         .from_(new.subquery("new"))
-        .join(old.subquery("old"), on=exp.and_(*on), join_type="full")
+        .join(
+            old.subquery("old"),
+            on=exp.and_(*same_columns(target.key, "new", "old")),
+            join_type="full",
+        )
         .where(exp.or_(*changed))
     )
     return pretty(select)
@@ -83,18 +91,5 @@ def of_touched(select: exp.Select, alias: str, names: dict[str, str], view: str)
     """Rows whose group is touched, of a total all; `names`: group key -> column under the alias."""
     if not names:
         return select
-    on = [_same(key, view, name, alias) for key, name in names.items()]
+    on = (same(column(key, view), column(name, alias)) for key, name in names.items())
     return select.join(table(view), on=exp.and_(*on), join_type="left semi")
-
-
-def _same(one: str, left: str, other: str, right: str) -> exp.Expr:
-    return exp.NullSafeEQ(this=column(one, left), expression=column(other, right))
-
-
-def _same_text(name: str) -> exp.Expr:
-    new, old = (as_text(column(name, side)) for side in ("new", "old"))
-    return exp.NullSafeEQ(this=new, expression=old)
-
-
-def _missing(side: str) -> exp.Expr:
-    return exp.Is(this=column(_THERE, side), expression=exp.Null())

@@ -9,12 +9,24 @@ for all rows of every touched partition; what is then the same in the target can
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
 from deltajoin.delta.told_apart import Types, joined_apart
-from deltajoin.emit.ast import column, expression, fail, named, number, pretty, table
+from deltajoin.emit.ast import (
+    column,
+    expression,
+    fail,
+    named,
+    number,
+    pretty,
+    table,
+    union_all,
+    weighted,
+)
 from deltajoin.emit.group import REGROUPED, of_touched, touched_groups
 from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
 from deltajoin.emit.state import TARGET_ROWS, TARGET_STORED
@@ -61,26 +73,26 @@ def net_change(graph: JoinGraph, types: Types, path_rows: str = PATH_ROWS) -> ex
 
 def windowed(rows: exp.Expr, windowing: Windowing) -> exp.Select:
     """The stored rows of all rows of some partitions, which stand under the alias INPUT."""
-    calls = [named(expression(sql), name) for name, sql in windowing.windows]
-    peers = [f"{_PEERS}_{i}" for i in range(len(windowing.orders))]
-    calls += [
-        named(expression(order.peers), name)
-        for order, name in zip(windowing.orders, peers, strict=True)
-    ]
-    inner = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(INPUT, quoted=True)))
-    inner = inner.select(*calls).from_(rows)
+    peers = {f"{_PEERS}_{i}": order.peers for i, order in enumerate(windowing.orders)}
+    calls = [*windowing.windows, *peers.items()]
+    inner = _input_columns().select(*(named(expression(sql), name) for name, sql in calls))
     outputs = (*windowing.outputs, *windowing.hidden)
     select = exp.select(*(named(expression(o.sql), o.name) for o in outputs))
-    select = select.from_(inner.subquery(exp.to_identifier(INPUT, quoted=True)))
+    select = select.from_(inner.from_(rows).subquery(exp.to_identifier(INPUT, quoted=True)))
     conditions = [_no_ties(peers)] if peers else []
     conditions += [expression(sql) for sql in windowing.conditions]
     return select.where(*conditions) if conditions else select
 
 
-def _no_ties(peers: list[str]) -> exp.Expr:
+def _input_columns() -> exp.Select:
+    """A query of all columns under the alias INPUT."""
+    return exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(INPUT, quoted=True)))
+
+
+def _no_ties(peers: Iterable[str]) -> exp.Expr:
     """Stops the statement where rows tie, which a declared key rules out."""
-    tied = [exp.GT(this=column(name, INPUT), expression=number(1)) for name in peers]
-    return exp.case().when(exp.or_(*tied), fail("KEY_VIOLATED")).else_(exp.true())
+    tied = exp.or_(*(column(name, INPUT) > 1 for name in peers))
+    return exp.case().when(tied, fail("KEY_VIOLATED")).else_(exp.true())
 
 
 def touched_parts(graph: JoinGraph, view: str, touched: str) -> exp.Select:
@@ -93,9 +105,8 @@ def touched_parts(graph: JoinGraph, view: str, touched: str) -> exp.Select:
         return touched_groups(rows, graph.grouping, touched)
     windowing = graph.windowing
     assert windowing is not None  # noqa: S101 - the caller's promise
-    inner = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(INPUT, quoted=True)))
-    keys = dict(zip(windowing.keys, windowing.keys, strict=True))
-    inner = of_touched(inner.from_(rows), INPUT, keys, touched)
+    keys = {key: key for key in windowing.keys}
+    inner = of_touched(_input_columns().from_(rows), INPUT, keys, touched)
     return windowed(inner.subquery(INPUT), windowing)
 
 
@@ -103,14 +114,13 @@ def partition_statement(graph: JoinGraph, target: Target) -> Statement:
     """The rows of the touched partitions, now and in the target."""
     windowing = graph.windowing
     assert windowing is not None  # noqa: S101 - the caller's promise
-    new = exp.select(*(column(name) for name in target.stored), named(number(1), WEIGHT))
-    new = new.from_(touched_parts(graph, REGROUPED, TOUCHED).subquery("new"))
+    made = touched_parts(graph, REGROUPED, TOUCHED).subquery("new")
     stored = column(COUNT, "t") if target.kind == "bag" else number(1)
-    minus = named(exp.Neg(this=stored), WEIGHT)
-    old = exp.select(*(column(name, "t") for name in target.stored), minus)
+    old = weighted(target.stored, -stored, table(TARGET_ROWS, "t"), "t")
     names = dict(zip(windowing.keys, windowing.key_outputs, strict=True))
-    old = of_touched(old.from_(table(TARGET_ROWS, "t")), "t", names, TOUCHED)
-    return Statement(PARTITION_ROWS, pretty(exp.union(new, old, distinct=False)))
+    old = of_touched(old, "t", names, TOUCHED)
+    both = union_all(weighted(target.stored, number(1), made), old)
+    return Statement(PARTITION_ROWS, pretty(both))
 
 
 def stored_of_touched(graph: JoinGraph, touched: str) -> NarrowedScan:
