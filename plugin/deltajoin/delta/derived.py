@@ -23,6 +23,7 @@ from math import prod
 from typing import Any
 
 from deltajoin.delta.epoch_order import chosen_epoch_order
+from deltajoin.delta.format import plain
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.partition import row_key
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
@@ -126,9 +127,9 @@ class DerivedPlan:
             "changed": self.source.changed,
             "key": list(self.key),
             "full_query": self.full_query.to_dict() if self.full_query else self.text,
-            "paths": [path.to_dict() for path in self.paths],
-            "after": [[step.to_dict() for step in steps] for steps in self.after],
-            "before": [[step.to_dict() for step in steps] for steps in self.before],
+            "paths": plain(self.paths),
+            "after": plain(self.after),
+            "before": plain(self.before),
             **({"crossing": True} if self.earlier else {}),
         }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deltajoin.catalog import TargetState
+from deltajoin.delta.format import fields_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
 
@@ -28,9 +29,7 @@ class Layout:
 
     def to_dict(self) -> dict[str, Any]:
         """The layout as plain values."""
-        columns = {name: list(getattr(self, name)) for name in ("partition_by", "clustered_by")}
-        properties = dict(self.tblproperties)
-        return {**columns, "tblproperties": properties, "altered": self.altered}
+        return {**fields_of(self), "tblproperties": dict(self.tblproperties)}
 
 
 def plan_layout(

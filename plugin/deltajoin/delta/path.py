@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from deltajoin.accelerate.protocol import Candidates
 from deltajoin.catalog import ChangedFiles, StaticFiles
+from deltajoin.delta.format import SELDOM, fields_of
 
 
 @dataclass(frozen=True)
@@ -82,21 +83,11 @@ class LookupStep:
     unique: bool
     estimated_rows: int
     kind: str = "inner"
-    keys: tuple[tuple[str, str, str], ...] = ()
-    inside: tuple[LookupStep, ...] = ()
-    previous: tuple[LookupStep, ...] = ()
-    shared_with: tuple[str, ...] = ()
-    accelerated: Candidates | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The step as plain values; what is empty is left out."""
-        plain = {name: value for name, value in vars(self).items() if value not in ((), None)}
-        if self.accelerated is not None:
-            plain["accelerated"] = self.accelerated.to_dict()
-        for name in ("inside", "previous"):
-            if name in plain:
-                plain[name] = [step.to_dict() for step in plain[name]]
-        return {**plain, "on": list(self.on)}
+    keys: tuple[tuple[str, str, str], ...] = field(default=(), metadata=SELDOM)
+    inside: tuple[LookupStep, ...] = field(default=(), metadata=SELDOM)
+    previous: tuple[LookupStep, ...] = field(default=(), metadata=SELDOM)
+    shared_with: tuple[str, ...] = field(default=(), metadata=SELDOM)
+    accelerated: Candidates | None = field(default=None, metadata=SELDOM)
 
     @property
     def text(self) -> str:
@@ -140,7 +131,7 @@ class LookupPath:
 
     def to_dict(self) -> dict[str, Any]:
         """The path as plain values."""
-        return {**vars(self), "steps": [step.to_dict() for step in self.steps], "text": self.text}
+        return {**fields_of(self), "text": self.text}
 
 
 def reads(steps: tuple[LookupStep, ...]) -> Iterator[tuple[str, int]]:

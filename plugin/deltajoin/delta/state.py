@@ -18,11 +18,12 @@ Caller: gives the types of source columns, which the binder does not know.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
 
+from deltajoin.delta.format import fields_of
 from deltajoin.delta.path import SourceVersion
 from deltajoin.graph import JoinGraph, Projection
 from deltajoin.names import RESERVED_PREFIX, ROWS, SHOWN
@@ -99,7 +100,7 @@ class GroupState:
 
     def to_dict(self) -> dict[str, Any]:
         """The state as plain values."""
-        return {"aggregates": [asdict(a) for a in self.aggregates], "columns": list(self.columns)}
+        return {**fields_of(self), "columns": list(self.columns)}
 
 
 def group_state(
