@@ -39,6 +39,13 @@ class Sides:
             return "right"
         return "both" if tables & self.right else "left"
 
+    def parted(self, one: exp.Expr, other: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+        """What is of the left and what of the right, where each of two is of one side."""
+        where = self.of(one), self.of(other)
+        if where == ("left", "right"):
+            return one, other
+        return (other, one) if where == ("right", "left") else None
+
 
 @dataclass(frozen=True)
 class Span:
@@ -90,14 +97,16 @@ class Candidates:
     @property
     def left(self) -> tuple[str, ...]:
         """All expressions over the left row."""
-        ends = [end for span in self.spans for end in span.left]
-        return (*ends, *(part.left for part in (self.shared, self.extreme) if part))
+        return self._of("left")
 
     @property
     def right(self) -> tuple[str, ...]:
         """All expressions over the right row."""
-        ends = [end for span in self.spans for end in span.right]
-        return (*ends, *(part.right for part in (self.shared, self.extreme) if part))
+        return self._of("right")
+
+    def _of(self, side: str) -> tuple[str, ...]:
+        ends = (end for span in self.spans for end in getattr(span, side))
+        return (*ends, *(getattr(part, side) for part in (self.shared, self.extreme) if part))
 
 
 class Accelerator(Protocol):

@@ -28,12 +28,12 @@ from deltajoin.delta.format import RULES, model_hash
 from deltajoin.delta.history import Record, last_epoch
 from deltajoin.delta.key_order import key_order
 from deltajoin.delta.knowledge import (
-    Declared,
     earlier_paths,
     earlier_within,
     gather_statistics,
     last_order,
     last_sketches,
+    resolve_keys,
 )
 from deltajoin.delta.layout import layout_warnings, plan_layout
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
@@ -43,7 +43,14 @@ from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.seconds import predict
-from deltajoin.delta.sources import dear, reach, readable, share, source_versions, told, with_files
+from deltajoin.delta.sources import (
+    cost_of_finding,
+    reach,
+    readable,
+    share,
+    source_versions,
+    with_files,
+)
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
 from deltajoin.delta.told_apart import told_apart, with_one_extreme
@@ -63,7 +70,6 @@ from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.origins import at_origin, origin
 from deltajoin.sql.ungroupable import gives_ungroupable
 
-Keys = dict[str, tuple[str, ...]]
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
 
 
@@ -114,7 +120,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     sources, obstacles = source_versions(tables, graph, last)
     runs = earlier_paths(inputs.target, mark)
     sketches = last_sketches(inputs.target, mark) if model.sketches else {}
-    statistics = gather_statistics(tables, keys, _declared(model), runs, sketches)
+    statistics = gather_statistics(tables, keys, model, runs, sketches)
     pins = Pins.of(runs, last_order(inputs.target, mark))
     strategy = parse_strategy(model.strategy)
     within = earlier_within(inputs.target, mark)
@@ -131,7 +137,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     whole = next((o for o in (*(p.untraced for p in derived), by_all_rows) if o), None)
     against = operator or order_dependent(graph, described, target.kind)
     lookups = (*paths, *(path for plan in derived for path in plan.paths))
-    predicted = predict(inputs.target, mark, sources, [path.to_dict() for path in lookups])
+    predicted = None
+    if model.mode == "auto":  # nothing else goes by it
+        expected = sum(path.estimated_rows + path.given_rows for path in lookups)
+        predicted = predict(inputs.target, mark, sources, expected)
     decision = decide(
         Situation(
             mode=model.mode,
@@ -141,7 +150,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             sources=obstacles,
             changed=_changed(sources, moved if graph else None),
             share=share(sources),
-            dear=dear(sources),
+            finding=cost_of_finding(sources),
             reach=reach(sources, paths, inputs.target) if model.mode == "auto" else None,
             untraced=whole,
             predicted=predicted,
@@ -197,15 +206,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
 
 def _changed(sources: tuple[SourceVersion, ...], clock: str | None) -> tuple[str, ...]:
     """What changed, for people."""
-    return (*(told(s) for s in sources if s.changed), *([f"the clock ({clock})"] if clock else ()))
-
-
-def _declared(model: Model) -> Declared:
-    return Declared(
-        sources=tuple(sorted(model.sources)),
-        references=model.references,
-        hints=model.hints,
-    )
+    return (*(s.text for s in sources if s.changed), *([f"the clock ({clock})"] if clock else ()))
 
 
 def _sketches(model: Model, graph: JoinGraph | None, last: Sketches, strategy: str) -> Sketches:
@@ -239,34 +240,6 @@ def _types(tables: Mapping[str, TableState]) -> dict[tuple[str, str], str]:
 
 def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
-
-
-def resolve_keys(model: Model, tables: Mapping[str, TableState]) -> Keys:
-    """Declared keys in schema spelling, for the sources that the query reads.
-
-    Raises:
-        DeltaJoinError: UNKNOWN_KEY for a table or column that is not there.
-    """
-    spelled = {name.lower(): name for name in model.sources}
-    keys: Keys = {}
-    for table, columns in sorted(model.keys.items()):
-        source = spelled.get(table.lower())
-        if source is None or not columns:
-            raise _unknown_key(table, "is not among the sources, or its key has no column")
-        if source not in tables:
-            continue
-        schema = {name.lower(): name for name in _names(tables[source].columns)}
-        missing = [column for column in columns if column.lower() not in schema]
-        if missing:
-            raise _unknown_key(table, f"has no column {', '.join(missing)}")
-        keys[source] = tuple(dict.fromkeys(schema[column.lower()] for column in columns))
-    return keys
-
-
-def _unknown_key(table: str, message: str) -> DeltaJoinError:
-    return DeltaJoinError(
-        "UNKNOWN_KEY", f"keys: '{table}' {message}", where=table, remedy="Correct the keys."
-    )
 
 
 def _made(graph: JoinGraph) -> Iterator[tuple[str, str]]:

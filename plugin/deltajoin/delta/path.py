@@ -51,6 +51,15 @@ class SourceVersion:
         """True when rows may differ between the previous epoch and this one."""
         return self.previous is not None and self.previous != self.version
 
+    @property
+    def text(self) -> str:
+        """A changed source for people, with the method where it is not the feed."""
+        if self.method == "feed":
+            return self.source
+        count = f"{self.files.count} " if self.files else ""
+        how = f"by {count}changed files" if self.method == "files" else "by its two versions"
+        return f"{self.source} ({how}; {self.why})"
+
     def at(self, epoch: str) -> int:
         """The version that a read at `previous` or `this` epoch takes; before the first, this."""
         before = self.previous if epoch == "previous" else None
@@ -116,9 +125,14 @@ class LookupPath:
     replanned: str = ""
 
     def rows_before(self, position: int) -> int:
-        """Estimated rows before a step, counted from 0: as inner lookups left them."""
-        inner = (step for step in reversed(self.steps[:position]) if step.kind == "inner")
-        return next((step.estimated_rows for step in inner), self.estimated_rows)
+        """Estimated rows before a step, counted from 0."""
+        steps = ((step.kind, step.estimated_rows) for step in self.steps[:position])
+        return rows_after(self.estimated_rows, steps)
+
+    @property
+    def given_rows(self) -> int:
+        """Estimated rows after all steps."""
+        return self.rows_before(len(self.steps))
 
     @property
     def text(self) -> str:
@@ -132,6 +146,11 @@ class LookupPath:
     def to_dict(self) -> dict[str, Any]:
         """The path as plain values."""
         return {**fields_of(self), "text": self.text}
+
+
+def rows_after(rows: int, steps: Iterable[tuple[str, int]]) -> int:
+    """Estimated rows after steps, given by kind and rows: as inner lookups left them."""
+    return [rows, *(estimated for kind, estimated in steps if kind == "inner")][-1]
 
 
 def reads(steps: tuple[LookupStep, ...]) -> Iterator[tuple[str, int]]:

@@ -19,10 +19,11 @@ their text besides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from deltajoin.catalog import Column, TargetState
-from deltajoin.delta.history import RECENT, epochs_of
+from deltajoin.delta.history import recent_epochs
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.delta.sources import share
@@ -110,15 +111,10 @@ def _too_much(sources: tuple[SourceVersion, ...], state: TargetState, mark: str)
 def _last_share(state: TargetState, mark: str) -> float | None:
     """The share of rows that the last difference changed; None where it says nothing of the next:
     few rows, another definition, long ago."""
-    overwritten = 0
-    for _, record in epochs_of(state, RECENT):
-        if record["strategy"] != "full":
-            continue
-        if record["fingerprint"] != mark or overwritten == REMEMBERED:
-            return None
+    rebuilds = (r for _, r in recent_epochs(state, mark) if r["strategy"] == "full")
+    for record in islice(rebuilds, REMEMBERED):
         if record.get("written") == "difference":
             return _share(record)
-        overwritten += 1
     return None
 
 

@@ -10,10 +10,7 @@ row that comes out of it is right and is reported.
 from __future__ import annotations
 
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics
-
-Columns = tuple[str, tuple[str, ...]]
-Reference = tuple[Columns, Columns]
+from deltajoin.planner.statistics import Statistics
 
 
 def expected_empty(
@@ -29,14 +26,13 @@ def expected_empty(
     key = statistics.keys.get(source)
     if kind != "insert_only" or not key:
         return ""
-    references: tuple[Reference, ...] = getattr(statistics, "references", ())
-    for (table, columns), (referred, referred_key) in sorted(references):
+    for (table, columns), (referred, referred_key) in sorted(statistics.references):
         if referred != source or sorted(referred_key) != sorted(key):
             continue
-        for name in sorted(frozen):
+        pairs = list(zip(columns, referred_key, strict=True))
+        for name in frozen:
             if graph.by_name[name].source == table and all(
-                (driver, there) in graph.equated((name, here))
-                for here, there in zip(columns, referred_key, strict=True)
+                (driver, there) in graph.equated((name, here)) for here, there in pairs
             ):
                 return (
                     f"{table} refers to {source} by {', '.join(columns)}, {source} only gained "

@@ -62,6 +62,7 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
     types = dict(source.columns)
     exactly = tuple(name for name in used if holds_floats(types[name]))
     raw_view, reads = "", _file_reads(source, used, view)
+    rows: exp.Expr
     if source.method == "feed":
         raw_view = f"{view}_feed"
         rows, weight = table(raw_view), _times(_sign_of_event(), source.bag)

@@ -116,7 +116,7 @@ def regroup_statements(
     """From the group keys that the paths touch to the rows of their groups; the last view is
     `name`."""
     statements: list[Statement] = []
-    touched = float(sum(path.rows_before(len(path.steps)) for path in paths))
+    touched = float(sum(path.given_rows for path in paths))
     ends = []
     for branch, steps in enumerate(chains):
         emitter = StepEmitter(graph, branch, views, f"{name}_{branch}")

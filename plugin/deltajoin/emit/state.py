@@ -98,9 +98,9 @@ def _folded(aggregate: Aggregate, kind: str, weight: exp.Expr | None) -> exp.Exp
     argument = exp.paren(expression(aggregate.argument))
     if kind in ("min", "max"):
         return call(kind, argument)
-    if kind == "count" and weight is None:
-        return call("count", argument)
     if kind == "count":
+        if weight is None:
+            return call("count", argument)
         there = exp.Not(this=is_null(argument))
         return coalesce(call("sum", exp.case().when(there, weight)), _ZERO)
     if aggregate.type == "int":

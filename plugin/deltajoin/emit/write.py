@@ -204,7 +204,7 @@ def _bag_whens(target: Target) -> list[exp.When]:
     after = column(COUNT, "t") + _WEIGHT
     drift, stamps = [(COUNT, fail("TARGET_DRIFT"))], _stamps(target)
     inserted, there = _WEIGHT > 0, exp.GT(this=after, expression=number(0))
-    counted = [(COUNT, after)]
+    counted: Values = [(COUNT, after)]
     whens = [_when(True, exp.EQ(this=after.copy(), expression=number(0)), _DELETE)]
     if stamps:  # copies that came give all of them their stamp, copies that went leave it
         whens.append(_when(True, exp.and_(there, inserted), _update([*counted, *stamps])))
