@@ -89,9 +89,9 @@ class Situation:
 
     `finding` tells why finding the change costs more than all, `reach` how many rows it should lead
     to where these are too many, `untraced` why following it costs more, `lost` why nobody knows
-    what the last epoch consumed. `changed_meaning`: other rules of ours or another definition than the
-    last epoch's. `predicted` are seconds of both, by past runs. `clock` tells how the clock moved
-    that decides rows.
+    what the last epoch consumed. `changed_meaning`: other rules of ours or another definition than
+    the last epoch's. `predicted` are seconds of both, by past runs. `clock` tells how the clock
+    moved that decides rows.
     """
 
     mode: str

@@ -24,6 +24,11 @@ def column(name: str, table: str | None = None) -> exp.Column:
     )
 
 
+def star(table: str) -> exp.Column:
+    """All columns of a relation."""
+    return exp.Column(this=exp.Star(), table=exp.to_identifier(table, quoted=True))
+
+
 def call(name: str, *args: exp.Expr) -> exp.Anonymous:
     """A function call whose name is kept."""
     return exp.Anonymous(this=name, expressions=[arg.copy() for arg in args])
@@ -80,6 +85,11 @@ def table(view: str, alias: str | None = None) -> exp.Table:
     if alias:
         node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
     return node
+
+
+def aliased(rows: exp.Query, alias: str) -> exp.Subquery:
+    """A query in the place of a table, under a quoted alias."""
+    return rows.subquery(exp.to_identifier(alias, quoted=True))
 
 
 def weighted(

@@ -80,14 +80,14 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
         return program
     inner = views.within(name)
     paths, shared = path_programs(graph, plan.paths, inner)
-    program = replace(program, paths=paths, shared=shared, rows=inner.path_rows)
-    made = net_change(graph, types_of(plan.versions), inner.path_rows)
+    program = replace(program, paths=paths, shared=shared, rows=inner.part.rows)
+    made = net_change(graph, types_of(plan.versions), inner.part.rows)
     if graph.grouping is None and graph.windowing is None:
         return _by_rows(plan, views, program, made)
-    before, after = inner.named("before"), inner.named("after")
+    before, after = inner.part.before, inner.part.after
     return replace(
         program,
-        touched=Statement(inner.touched, touched_sql(graph, made)),
+        touched=Statement(inner.part.touched, touched_sql(graph, made)),
         regroup=(
             *regroup_statements(graph, plan.paths, plan.before, inner, before),
             *regroup_statements(graph, plan.paths, plan.after, inner, after),
@@ -150,7 +150,7 @@ def _difference(plan: DerivedPlan, views: Views, before: str, after: str) -> str
         weighted(
             _used(plan),
             number(sign),
-            touched_parts(plan.graph, view, views.touched).subquery("made"),
+            touched_parts(plan.graph, view, views.part.touched).subquery("made"),
         )
         for view, sign in ((before, -1), (after, 1))
     )

@@ -17,12 +17,14 @@ from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
 from deltajoin.delta.told_apart import Types, joined_apart
 from deltajoin.emit.ast import (
+    aliased,
     column,
     expression,
     fail,
     named,
     number,
     pretty,
+    star,
     table,
     union_all,
     weighted,
@@ -75,18 +77,13 @@ def windowed(rows: exp.Expr, windowing: Windowing) -> exp.Select:
     """The stored rows of all rows of some partitions, which stand under the alias INPUT."""
     peers = {f"{_PEERS}_{i}": order.peers for i, order in enumerate(windowing.orders)}
     calls = [*windowing.windows, *peers.items()]
-    inner = _input_columns().select(*(named(expression(sql), name) for name, sql in calls))
+    inner = exp.select(star(INPUT)).select(*(named(expression(sql), name) for name, sql in calls))
     outputs = (*windowing.outputs, *windowing.hidden)
     select = exp.select(*(named(expression(o.sql), o.name) for o in outputs))
-    select = select.from_(inner.from_(rows).subquery(exp.to_identifier(INPUT, quoted=True)))
+    select = select.from_(aliased(inner.from_(rows), INPUT))
     conditions = [_no_ties(peers)] if peers else []
     conditions += [expression(sql) for sql in windowing.conditions]
     return select.where(*conditions) if conditions else select
-
-
-def _input_columns() -> exp.Select:
-    """A query of all columns under the alias INPUT."""
-    return exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(INPUT, quoted=True)))
 
 
 def _no_ties(peers: Iterable[str]) -> exp.Expr:
@@ -106,7 +103,7 @@ def touched_parts(graph: JoinGraph, view: str, touched: str) -> exp.Select:
     windowing = graph.windowing
     assert windowing is not None  # noqa: S101 - the caller's promise
     keys = {key: key for key in windowing.keys}
-    inner = of_touched(_input_columns().from_(rows), INPUT, keys, touched)
+    inner = of_touched(exp.select(star(INPUT)).from_(rows), INPUT, keys, touched)
     return windowed(inner.subquery(INPUT), windowing)
 
 

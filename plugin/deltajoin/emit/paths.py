@@ -76,7 +76,7 @@ def path_programs(
     alone, streams = [], []
     for number, path in enumerate(paths):
         ahead = max((end.first for end in ends if number in end.paths), default=0)
-        prefix = views.path(path.driver, path.branch)
+        prefix = views.part.paths[path.driver, path.branch]
         emitter = StepEmitter(graph, path.branch, views, prefix, number)
         change = emitter.change(path, marked=ahead > 0)
         streams.append(emitter.follow(path.steps, change, ahead))
@@ -85,7 +85,7 @@ def path_programs(
     shared = []
     for i, end in enumerate(ends):
         members = [paths[number] for number in end.paths]
-        emitter = StepEmitter(graph, members[0].branch, views, views.shared(i))
+        emitter = StepEmitter(graph, members[0].branch, views, views.part.shared[i])
         inputs = {streams[number].view: streams[number] for number in end.paths}
         united = emitter.united(tuple(inputs.values()))
         stream = emitter.follow(_ahead(members, end), united, end.last)
