@@ -17,7 +17,7 @@ from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.delta.clock import at_clock, clock_moved, moment_of, reads_clock, stamp_columns_at
 from deltajoin.delta.derived import (
     Described,
-    Known,
+    Knowledge,
     describe,
     order_dependent,
     plan_derived,
@@ -26,6 +26,7 @@ from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.evidence import found_to_differ
 from deltajoin.delta.format import RULES, model_hash
 from deltajoin.delta.history import Record, last_epoch
+from deltajoin.delta.identity import row_key
 from deltajoin.delta.key_order import key_order
 from deltajoin.delta.knowledge import (
     earlier_paths,
@@ -37,7 +38,6 @@ from deltajoin.delta.knowledge import (
 )
 from deltajoin.delta.layout import layout_warnings, plan_layout
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
-from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Target, fingerprint
@@ -53,6 +53,7 @@ from deltajoin.delta.sources import (
 )
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
+from deltajoin.delta.ties import ambiguous_order
 from deltajoin.delta.told_apart import told_apart, with_one_extreme
 from deltajoin.delta.untraced import untraced
 from deltajoin.errors import DeltaJoinError
@@ -126,9 +127,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     within = earlier_within(inputs.target, mark)
     moved = clock_moved(query.clock, inputs.clock, last)
     moment = moment_of(inputs.clock, last, moved) if query.clock else None
-    known = Known(described, statistics, {s.source: s for s in sources}, within, moment)
-    derived, known = plan_derived(graph, known, strategy, Choice(model.reorder))
-    statistics, versions = known.statistics, known.versions
+    knowledge = Knowledge(described, statistics, {s.source: s for s in sources}, within, moment)
+    derived, knowledge = plan_derived(graph, knowledge, strategy, Choice(model.reorder))
+    statistics, versions = knowledge.statistics, knowledge.versions
     order, note = (
         chosen_epoch_order(graph, statistics, versions, strategy, pins) if graph else ((), "")
     )
@@ -186,7 +187,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         find_full_query=full_query,
         paths=paths if live else (),
         regroup=regroup(graph, statistics, order, versions, state) if graph and live else (),
-        derived=derived if live else tuple(plan.at_rest for plan in derived),
+        derived=derived if live else tuple(plan.unchanged for plan in derived),
         state=state,
         sketches=_sketches(model, graph, sketches, decision.strategy),
         settings=_settings(last, decision.strategy),

@@ -24,6 +24,7 @@ from typing import Any
 from sqlglot import exp
 
 from deltajoin.delta.format import fields_of
+from deltajoin.delta.identity import joined_columns
 from deltajoin.delta.path import SourceVersion
 from deltajoin.graph import JoinGraph, Projection
 from deltajoin.names import RESERVED_PREFIX, ROWS, SHOWN
@@ -133,7 +134,7 @@ def kept_aggregates(
         inexact: columns whose values may come out another way when they are computed again.
     """
     outputs = (p for core in graph.branches for p in graph.outputs(core))
-    below = _below(graph)
+    below = joined_columns(graph)
     unsure = {p.name for p in outputs if _is_inexact(graph, p, inexact)}
     unsure |= {""} if unsure else set()  # what generators make of them
     grouping = graph.grouping
@@ -151,13 +152,6 @@ def kept_aggregates(
     return tuple(found.values())
 
 
-def _below(graph: JoinGraph) -> dict[str, str]:
-    """Column of the grouped rows -> that of the joined rows which it is, where it is one."""
-    if graph.generation is None:
-        return {name: name for name in graph.row_names}
-    return {o.name: o.column for o in graph.generation.outputs if o.column}
-
-
 def _is_inexact(graph: JoinGraph, projection: Projection, inexact: Inexact) -> bool:
     return any((graph.by_name[name].source, column) in inexact for name, column in projection.refs)
 
@@ -171,7 +165,7 @@ def _kept(call: Call, graph: JoinGraph, types: Types, numbers: dict[str, int]) -
 
     def type_of(column: exp.Column) -> str:
         """The type of a column of the grouped rows: one that an aggregate reads is plain."""
-        name = _below(graph).get(column.name)
+        name = joined_columns(graph).get(column.name)
         p = next((p for p in graph.projections if p.name == name), None)
         if p is None or p.column is None:
             return ""

@@ -29,8 +29,7 @@ from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.path import types_of
 from deltajoin.delta.told_apart import holds_floats
 from deltajoin.emit.ast import expression, is_null, number, pretty, table, union_all, weighted
-from deltajoin.emit.group import touched_sql
-from deltajoin.emit.layers import net_change, touched_parts
+from deltajoin.emit.parts import net_change, touched_parts, touched_sql
 from deltajoin.emit.paths import (
     PathProgram,
     SharedProgram,

@@ -18,7 +18,6 @@ from sqlglot import exp
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.delta.sharing import SharedEnd, shared_ends
 from deltajoin.emit.ast import pretty, table, union_all
-from deltajoin.emit.group import REGROUPED
 from deltajoin.emit.stream import Statement, StepEmitter
 from deltajoin.emit.views import Views
 from deltajoin.graph import JoinGraph
@@ -111,7 +110,7 @@ def regroup_statements(
     paths: Sequence[LookupPath],
     chains: Sequence[Sequence[LookupStep]],
     views: Views,
-    name: str = REGROUPED,
+    name: str,
 ) -> tuple[Statement, ...]:
     """From the group keys that the paths touch to the rows of their groups; the last view is
     `name`."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED
-from deltajoin.delta.partition import identifying_relations
 from deltajoin.delta.path import SourceVersion, reads, types_of
 from deltajoin.delta.plan import DeltaPlan
+from deltajoin.delta.ties import identifying_relations
 from deltajoin.emit.ast import (
     call,
     column,
@@ -35,15 +35,15 @@ from deltajoin.emit.ast import (
 from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.derived import DerivedProgram, derived_program
 from deltajoin.emit.difference import rebuild_statements
-from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
-from deltajoin.emit.layers import (
-    PARTITION_ROWS,
-    made_rows,
-    net_change,
-    partition_statement,
-    stored_of_touched,
-)
 from deltajoin.emit.narrowing import NarrowedScan, placed
+from deltajoin.emit.parts import (
+    PART_ROWS,
+    REGROUPED,
+    net_change,
+    part_rows,
+    stored_of_touched,
+    touched_sql,
+)
 from deltajoin.emit.paths import (
     PathProgram,
     SharedProgram,
@@ -58,7 +58,6 @@ from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.write import Merge, fold_sql, merge_of, stamps_sql
 from deltajoin.graph import JoinGraph
-from deltajoin.layers import INPUT
 from deltajoin.sql.reading import depends_on_session
 
 
@@ -136,7 +135,7 @@ def build_program(plan: DeltaPlan) -> Program:
         merge=merge_of(plan.target, () if plan.target.key else plan.target.exactly),
         touched=touched,
         regroup=regroup,
-        shadow=_shadow(plan, views, frozenset(scans)),
+        shadow=_shadow(plan, views, scans),
         derived=derived,
         stamps=stamps_sql(plan.target),
         syntax=_syntax(plan),
@@ -183,29 +182,24 @@ def _fold(plan: DeltaPlan, graph: JoinGraph) -> str:
     target = plan.target
     if graph.grouping and plan.state is not None and not plan.regroup:
         return add_sql(target, graph, plan.state)
-    if graph.grouping:
-        rows = made_rows(graph, table(REGROUPED, INPUT))
-        return group_sql(target, graph.grouping, rows, plan.state)
-    if graph.windowing:
-        return fold_sql(target, table(PARTITION_ROWS))
+    if plan.regroup:
+        return fold_sql(target, table(PART_ROWS))
     if graph.generation:
         return fold_sql(target, _net(plan, graph).subquery("generated"))
     return fold_sql(target)
 
 
 def _regroup(plan: DeltaPlan, graph: JoinGraph, views: Views) -> tuple[Statement, ...]:
-    statements = regroup_statements(graph, plan.paths, plan.regroup, views)
-    if graph.windowing is None:
-        return statements
-    return (*statements, partition_statement(graph, plan.target))
+    statements = regroup_statements(graph, plan.paths, plan.regroup, views, REGROUPED)
+    return (*statements, part_rows(graph, plan.target, plan.state)) if statements else ()
 
 
 def check_program(plan: DeltaPlan) -> ShadowProgram | None:
     """The comparison of what a target holds with the query over the versions of a plan."""
-    return _shadow(plan, Views(plan), frozenset())
+    return _shadow(plan, Views(plan), ())
 
 
-def _shadow(plan: DeltaPlan, views: Views, opened: frozenset[Scan]) -> ShadowProgram | None:
+def _shadow(plan: DeltaPlan, views: Views, opened: tuple[Scan, ...]) -> ShadowProgram | None:
     """The comparison with the query as it was written; it reads through Delta also what the run
     itself reads as files, under the same names: by then nothing of the run is left to compute."""
     if plan.shadow is None or plan.target.location is None:
@@ -272,6 +266,8 @@ def _distinct(names: Iterable[str]) -> exp.Expr:
 
 def _key_check(plan: DeltaPlan, views: Views) -> str | None:
     """A row for each source whose key is not unique."""
+    if not plan.keys:
+        return None
     identifying = _identifying_sources(plan)
     checks = []
     for source, key in plan.keys:
@@ -284,4 +280,4 @@ def _key_check(plan: DeltaPlan, views: Views) -> str | None:
         if source not in identifying:
             duplicates = duplicates.where(*(is_null(column(name)).not_() for name in key))
         checks.append(exp.select(column("source")).from_(duplicates.limit(1).subquery()))
-    return pretty(union_all(*checks)) if checks else None
+    return pretty(union_all(*checks))

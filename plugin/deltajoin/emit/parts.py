@@ -1,20 +1,25 @@
-"""Generators and windows over the joined rows, in full and for the parts that a change touches.
+"""Groups, windows and generators over the joined rows, in full and for what a change touches.
 
-    partition_rows   rows of the touched partitions: as they are now with weight +1, as the target
-                     holds them with weight -1
+    touched          distinct keys of groups or partitions in the net change; of a total, its row
+    regrouped        all joined rows of (at least) those groups or partitions
+    target_rows      the target as stored
+    partition_rows   rows of the touched parts: as they are now with weight +1, as the target holds
+                     them with weight -1
 
-A generator is row-wise: it takes the rows of a change with their weights. Windows are computed anew
-for all rows of every touched partition; what is then the same in the target cancels.
+A generator is row-wise: it takes the rows of a change with their weights. Groups and windows are
+computed anew for every touched part: any aggregate is exact so. What is then the same in the target
+cancels, and the rest is folded as any weighted rows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
+from deltajoin.delta.state import GroupState
 from deltajoin.delta.told_apart import Types, joined_apart
 from deltajoin.emit.ast import (
     aliased,
@@ -24,21 +29,21 @@ from deltajoin.emit.ast import (
     named,
     number,
     pretty,
+    same,
     star,
     table,
     union_all,
     weighted,
 )
-from deltajoin.emit.group import REGROUPED, of_touched, touched_groups
 from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
-from deltajoin.emit.state import TARGET_ROWS, TARGET_STORED
+from deltajoin.emit.state import TARGET_ROWS, TARGET_STORED, grouped
 from deltajoin.emit.stream import Statement
 from deltajoin.emit.write import PATH_ROWS, net
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT, Generation, Windowing
 from deltajoin.names import COUNT, WEIGHT
 
-PARTITION_ROWS = "partition_rows"
+REGROUPED, PART_ROWS = "regrouped", "partition_rows"
 _PEERS = "__deltajoin_peers"
 
 
@@ -92,38 +97,55 @@ def _no_ties(peers: Iterable[str]) -> exp.Expr:
     return exp.case().when(tied, fail("KEY_VIOLATED")).else_(exp.true())
 
 
-def touched_parts(graph: JoinGraph, view: str, touched: str) -> exp.Select:
-    """The groups, or rows of the partitions, whose keys stand in the view `touched`.
+def touched_sql(graph: JoinGraph, rows: exp.Select) -> str:
+    """The touched keys, by the net change; of a total any column, as it has one part."""
+    keys = graph.part_keys or graph.row_names[:1]
+    return pretty(exp.select(*map(column, keys)).distinct().from_(rows.subquery("net")))
 
-    `view`: all joined rows of at least these.
+
+def touched_parts(
+    graph: JoinGraph, view: str, touched: str, state: GroupState | None = None
+) -> exp.Select:
+    """The groups, or rows of the partitions, whose keys stand in the view `touched`, as they are
+    stored.
+
+    Args:
+        view: all joined rows of at least these.
     """
     rows = made_rows(graph, table(view, INPUT))
+    keys = {key: key for key in graph.part_keys}
     if graph.grouping is not None:
-        return touched_groups(rows, graph.grouping, touched)
-    windowing = graph.windowing
-    assert windowing is not None  # noqa: S101 - the caller's promise
-    keys = {key: key for key in windowing.keys}
-    inner = of_touched(exp.select(star(INPUT)).from_(rows), INPUT, keys, touched)
-    return windowed(inner.subquery(INPUT), windowing)
+        return _of_touched(grouped(rows, graph.grouping, state), INPUT, keys, touched)
+    assert graph.windowing is not None  # noqa: S101 - the caller's promise
+    inner = _of_touched(exp.select(star(INPUT)).from_(rows), INPUT, keys, touched)
+    return windowed(inner.subquery(INPUT), graph.windowing)
 
 
-def partition_statement(graph: JoinGraph, target: Target) -> Statement:
-    """The rows of the touched partitions, now and in the target."""
-    windowing = graph.windowing
-    assert windowing is not None  # noqa: S101 - the caller's promise
-    made = touched_parts(graph, REGROUPED, TOUCHED).subquery("new")
+def _of_touched(select: exp.Select, alias: str, names: Mapping[str, str], view: str) -> exp.Select:
+    """Rows whose part is touched, of a total all; `names`: part key -> column under the alias."""
+    if not names:
+        return select
+    on = (same(column(key, view), column(name, alias)) for key, name in names.items())
+    return select.join(table(view), on=exp.and_(*on), join_type="left semi")
+
+
+def part_rows(graph: JoinGraph, target: Target, state: GroupState | None) -> Statement:
+    """The rows of the touched parts, now and in the target."""
+    made = touched_parts(graph, REGROUPED, TOUCHED, state).subquery("new")
     stored = column(COUNT, "t") if target.kind == "bag" else number(1)
     old = weighted(target.stored, -stored, table(TARGET_ROWS, "t"), "t")
-    names = dict(zip(windowing.keys, windowing.key_outputs, strict=True))
-    old = of_touched(old, "t", names, TOUCHED)
+    old = _of_touched(old, "t", dict(_stored_keys(graph)), TOUCHED)
     both = union_all(weighted(target.stored, number(1), made), old)
-    return Statement(PARTITION_ROWS, pretty(both))
+    return Statement(PART_ROWS, pretty(both))
+
+
+def _stored_keys(graph: JoinGraph) -> Iterator[tuple[str, str]]:
+    """The part keys, each with the column that the target stores it in."""
+    made = graph.grouping or graph.windowing
+    return zip(made.keys, made.key_outputs, strict=False) if made else iter(())
 
 
 def stored_of_touched(graph: JoinGraph, touched: str) -> NarrowedScan:
     """The rows of the target, or those within the ranges of the touched keys."""
-    made = graph.grouping or graph.windowing
-    assert made is not None  # noqa: S101 - the caller's promise
-    pairs = zip(made.keys, made.key_outputs, strict=False)
-    keys = tuple(NarrowedKey(stored, ((touched, key),)) for key, stored in pairs)
+    keys = tuple(NarrowedKey(stored, ((touched, key),)) for key, stored in _stored_keys(graph))
     return NarrowedScan(TARGET_ROWS, TARGET_STORED, keys, "stored rows")
