@@ -1,8 +1,7 @@
 """The clock of an epoch: one moment for the whole run, named in its record.
 
-A stamp takes it for the rows that are written. Where the clock decides rows, a moved clock is work
-even if no source changed; a query that speaks of days alone sees it move at midnight, in the time
-zone that the epochs keep.
+Where it decides rows, a moved clock is work even if no source changed; a query that speaks of days
+alone sees it move at midnight, in the time zone that the epochs keep.
 """
 
 from __future__ import annotations

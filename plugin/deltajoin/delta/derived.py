@@ -1,18 +1,14 @@
-"""Derived sources: subqueries with groups, windows or generators, as sources among the others.
-
-A table under a condition on the clock is one too: a version of it has also the clock of its epoch,
-and its change has also the rows that cross between the two clocks.
+"""Derived sources: subqueries with groups, windows or generators, as sources among the others; and
+tables under a condition on the clock.
 
     versions     1 is the subquery over this epoch's tables, 0 over those of the previous epoch
-    change       groups or partitions that the subquery's own lookup paths touch: computed anew over
-                 both epochs, one subtracted from the other; of generators what the paths give
+    change       groups or partitions that the subquery's own lookup paths touch, computed anew over
+                 both epochs and subtracted; of generators what the paths give; of the clock also
+                 the rows that cross between the old one and the new
 
-So a join with groups is a join with one more source, and groups of groups come of themselves. The
-groups before are computed again, not read from anywhere: figures that depend on the order of rows
+Groups before are computed again, not read from anywhere: figures that depend on the order of rows
 (sums of floats) may come out another way than the target holds them. They may travel to a keyed
 target, whose rows are found by key, but decide nothing (`ORDER_DEPENDENT`).
-
-Caller: everything about the tables is known; plans the query on what comes back.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """What the target says about itself: whose it is, the last epoch, whether anyone else wrote.
 
-Refused here, before anything else is planned: a table that deltajoin did not make, a target of
-another model, one written by a newer format, and rows or columns that something else changed since
-the plan of the last epoch. Only mode full rebuilds over the last: losing what someone else wrote is
-a decision of the user. Commits that change no rows (OPTIMIZE, VACUUM, table properties) are no
-foreign write.
+Refused before anything else is planned: a table that deltajoin did not make, a target of another
+model or a newer format, and rows or columns that something else changed since the last epoch; only
+mode full rebuilds over these. Commits that change no rows are no foreign write.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Model + table states -> what the planner knows of the sources (`planner.statistics`).
 
-Sizes, file statistics and keys come from the states, foreign keys and hints from the model in the
-spelling of the schemas, measured lookups from the records of earlier epochs that had the same
-definition. What is declared and can't be found is refused: a typing error would plan worse, unseen.
+Declarations are found in the spelling of the schemas, measured lookups in the records of earlier
+epochs of the same definition. What is declared and can't be found is refused: a typing error would
+plan worse, unseen.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How the target lies in its files, as the user declares it: partitions, clusters, properties.
 
-Rule: a table is made, and overwritten, as declared. A table that is there is given other clusters
-and properties before the next write; other partitions are given by an overwrite alone, so that a
-run which doesn't overwrite warns. Rows never depend on any of it.
+A table is made, and overwritten, as declared. One that is there is given other clusters and
+properties before the next write, other partitions by an overwrite alone: else a run warns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How a rebuild is written: by difference, or over what is there.
 
 By difference, the rows of the query are compared with the stored ones and one MERGE writes those
-that differ: what did not change stays where it is, and the target's change feed tells others no
-more than what changed. The first rule that applies wins:
+that differ: the target's change feed tells others no more than what changed. The first rule that
+applies wins:
 
     another definition, no epoch, mode full                      overwrite
     a column whose values can't be compared (map, variant, ...)  overwrite
@@ -11,9 +11,8 @@ more than what changed. The first rule that applies wins:
     the last difference was over half of the rows                overwrite, ten times
     otherwise                                                    difference
 
-The last two hold from 100,000 rows on: below, what others do with a whole new table costs more than
-a MERGE. -0.0 and 0.0 are one value in a comparison: columns that may hold them are compared by
-their text besides.
+The last two hold from FEW_ROWS on: below, what others do with a whole new table costs more than a
+MERGE. Columns that may hold -0.0 are compared by their text besides.
 """
 
 from __future__ import annotations

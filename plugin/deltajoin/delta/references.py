@@ -1,10 +1,9 @@
 """Which paths a declared reference leaves without rows.
 
-A foreign key of F refers to a key of D, and D only gained rows. A gained row has a key that D did
-not hold before, so no row of F as it was before refers to it: the path from D into F at the
-previous epoch, or into an unchanged F, gives nothing. That rests on the reference having held, and
-a reference is declared, not proven: the path is executed all the same, as it costs little, and a
-row that comes out of it is right and is reported.
+A foreign key of F refers to a key of D, and D only gained rows: no row of F as it was before refers
+to these, so the path from D into F at the previous epoch, or into an unchanged F, gives nothing. A
+reference is declared, not proven: the path is executed all the same, and a row that comes out of it
+is right and is reported.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 
 The guess: FIXED seconds and a SHARE of a rebuild for no row, DEAR rebuilds more for all rows that
 lookups should give. (TPC-H, six joined tables: 0.01 % of the orders took 0.03 of a rebuild at scale
-10 and 0.2 to 0.4 at scale 1; 1 % took 0.28, by 0.025 of all rows.) Below FEW_ROWS rows nothing is
-predicted: there, both are the same few seconds.
+10 and 0.2 to 0.4 at scale 1; 1 % took 0.28, by 0.025 of all rows.) Nothing is predicted below
+FEW_ROWS rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What changed in each source since the last epoch, how its change is read, and what that costs.
 
-Rule: the catalog judges each source on its own; a source that can't give its change is an obstacle,
-and never stops the others from being judged. What the change costs is told by rows where the log
-counts them, by bytes where whole versions are compared.
+The catalog judges each source on its own; one that can't give its change is an obstacle, and never
+stops the others from being judged.
 """
 
 from __future__ import annotations

@@ -7,12 +7,9 @@
                   rows only come
     groups        anything else: the groups that the net change touches are computed anew
 
-A query has a state when every aggregate is of the first two sorts. Then the target holds all groups
+A query has a state when every aggregate is of the first two sorts; the target then holds all groups
 beside their state, those too that HAVING does not show. AVG over integers is a quotient of doubles
-in Spark, whose sum is exact up to `int`; over decimals it is made from the state without rounding
-twice, where the digits suffice (`emit.average`).
-
-Caller: gives the types of source columns, which the binder does not know.
+in Spark, whose sum is exact up to `int`; over decimals see `emit.average`.
 """
 
 from __future__ import annotations

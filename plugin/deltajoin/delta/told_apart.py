@@ -1,9 +1,8 @@
 """Values that GROUP BY calls equal and that are not the same: -0.0 and 0.0.
 
-Rule: wherever rows are consolidated, netted or compared, columns that may hold such values are told
-apart by their text besides. They are floating-point columns of sources, also inside structs and
-arrays, and what is computed of them or makes them (a quotient, a cast). Keys of groups are not
-among them: Spark gives out 0.0 for both.
+Wherever rows are netted or compared, columns that may hold such values are told apart by their text
+besides: floating-point columns of sources, also inside structs and arrays, and what is computed of
+them or makes them (a quotient, a cast). Of group keys Spark gives out 0.0 for both.
 
 The least and the greatest of values that tie is any of them, as Spark happens to read the rows;
 below a target without key, which finds its rows by all their columns, it is decided by their text.
