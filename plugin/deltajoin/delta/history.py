@@ -58,7 +58,10 @@ def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
         if last is not None and commit.version - 1 <= stands_on:
             break
     if last is not None:
-        _check_foreign(foreign or _other_columns(state, last), model)
+        hidden = (*(last.get("hidden") or ()), *([COUNT] if last["kind"] == "bag" else []))
+        if [column.name for column in state.columns] != [*last["columns"], *hidden]:
+            foreign = foreign or "the target's columns are not those that the last epoch wrote"
+        _check_foreign(foreign, model)
         return LastEpoch(last, int(last["epoch"]))
     _check_foreign(foreign, model)
     number = state.transaction(f"deltajoin:{model.name}")
@@ -71,13 +74,6 @@ def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
         "Run once with mode full; keep the log longer than the target may go without an epoch.",
     )
     return LastEpoch(None, number, lost)
-
-
-def _other_columns(state: TargetState, record: Record) -> str | None:
-    hidden = [*(record.get("hidden") or []), *([COUNT] if record["kind"] == "bag" else [])]
-    if [column.name for column in state.columns] == [*record["columns"], *hidden]:
-        return None
-    return "the target's columns are not those that the last epoch wrote"
 
 
 def _check_foreign(found: str | None, model: Model) -> None:

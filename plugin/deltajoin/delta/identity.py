@@ -64,10 +64,11 @@ def target_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
     for level in levels:
         for name in _independent(graph, level, keys, types):
             for column in keys[graph.by_name[name].source]:
-                output = _output_of(graph, level, (name, column), types)
-                if output is None:
+                same = _same_type(graph, level.inner, (name, column), types)
+                given = [p.name for p in graph.projections if p.column in same]
+                if not given:
                     return ()
-                outputs.add(output)
+                outputs.add(given[0])
     return tuple(p.name for p in graph.projections if p.name in outputs)
 
 
@@ -144,8 +145,3 @@ def _same_type(
                 reached.update(fresh)
                 todo += fresh
     return tuple(sorted(reached))
-
-
-def _output_of(graph: JoinGraph, level: _Level, column: ColumnRef, types: Types) -> str | None:
-    same = _same_type(graph, level.inner, column, types)
-    return next((p.name for p in graph.projections if p.column in same), None)

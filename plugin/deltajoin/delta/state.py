@@ -23,7 +23,7 @@ from sqlglot import exp
 from deltajoin.delta.format import fields_of
 from deltajoin.delta.identity import joined_columns
 from deltajoin.delta.path import SourceVersion
-from deltajoin.graph import JoinGraph, Projection
+from deltajoin.graph import JoinGraph
 from deltajoin.names import RESERVED_PREFIX, ROWS, SHOWN
 from deltajoin.sql.aggregates import Call, aggregate_calls
 from deltajoin.sql.dialect import parse_expression, text
@@ -54,11 +54,6 @@ class Aggregate:
     type: str = ""
     precision: int = 0
     scale: int = 0
-
-    @property
-    def is_extreme(self) -> bool:
-        """True for the least or greatest value."""
-        return self.function in ("min", "max")
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -130,9 +125,13 @@ def kept_aggregates(
     Args:
         inexact: columns whose values may come out another way when they are computed again.
     """
-    outputs = (p for core in graph.branches for p in graph.outputs(core))
+    outputs = [p for core in graph.branches for p in graph.outputs(core)]
     below = joined_columns(graph)
-    unsure = {p.name for p in outputs if _is_inexact(graph, p, inexact)}
+    unsure = {
+        p.name
+        for p in outputs
+        if any((graph.by_name[name].source, column) in inexact for name, column in p.refs)
+    }
     unsure |= {""} if unsure else set()  # what generators make of them
     grouping = graph.grouping
     if grouping is None:
@@ -147,10 +146,6 @@ def kept_aggregates(
                 anew = Aggregate(call.text, GROUPS)
                 found[call.text] = _kept(call, graph, types, numbers) if known else anew
     return tuple(found.values())
-
-
-def _is_inexact(graph: JoinGraph, projection: Projection, inexact: Inexact) -> bool:
-    return any((graph.by_name[name].source, column) in inexact for name, column in projection.refs)
 
 
 def _kept(call: Call, graph: JoinGraph, types: Types, numbers: dict[str, int]) -> Aggregate:
@@ -197,11 +192,8 @@ def _sort(
     exact = exact_type(argument, type_of) if function in ("sum", "avg") else None
     if exact is None or exact.precision > 37 - _WEIGHT_DIGITS:
         return GROUPS, None
-    if function == "avg" and not (exact.is_small or _divides(exact)):
+    # Spark's decimals hold every step of an average of these without loss.
+    divides = not exact.integral and exact.precision <= 20 and exact.scale <= 6
+    if function == "avg" and not (exact.is_small or divides):
         return GROUPS, None
     return LINEAR, exact
-
-
-def _divides(exact: Exact) -> bool:
-    """True when Spark's decimals hold every step of an average without loss."""
-    return not exact.integral and exact.precision <= 20 and exact.scale <= 6

@@ -114,11 +114,11 @@ class _Rows:
     def is_fixed(self) -> bool:
         """True when the value of the aggregate is one only."""
         by = {text(e) for e in self._call.by if self._is_plain(e)}
-        return all(text(value) in by or self._is_known(value) for value in self._call.values)
-
-    def _is_known(self, node: exp.Expr) -> bool:
-        read = [self._read(column) for column in node.find_all(exp.Column)]
-        return all(ref is not None and self._has(ref) for ref in read)
+        return all(
+            text(value) in by
+            or all((ref := self._read(c)) and self._has(ref) for c in value.find_all(exp.Column))
+            for value in self._call.values
+        )
 
     def _has(self, ref: ColumnRef) -> bool:
         return ref in self.columns or ref[0] in self.fixed

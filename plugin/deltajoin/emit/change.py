@@ -121,11 +121,12 @@ def _partition_filter(
 ) -> str | None:
     """One conjunction of null-safe equalities for each folder of the table."""
     folders = [
-        exp.and_(*(same(column(name), _value(kind, text)) for name, kind, text in values))
+        exp.and_(
+            *(
+                same(column(name), cast(exp.Null() if text is None else string(text), kind))
+                for name, kind, text in values
+            )
+        )
         for values in partitions
     ]
     return pretty(exp.or_(*folders)) if folders else None
-
-
-def _value(kind: str, text: str | None) -> exp.Expr:
-    return cast(exp.Null() if text is None else string(text), kind)

@@ -41,7 +41,6 @@ from deltajoin.emit.query import query_rows
 from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Views
 from deltajoin.emit.write import net
-from deltajoin.graph import JoinGraph
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,10 @@ def _crossing(plan: DerivedPlan, views: Views) -> exp.Query | None:
         return None
     (relation,), (version,) = plan.graph.relations, plan.versions
     place = table(views.scan(version.source, version.at("previous")).view, relation.name)
-    now, before = (_condition(graph) for graph in (plan.graph, plan.earlier[0]))
+    now, before = (
+        exp.paren(exp.and_(*(exp.paren(expression(p.sql)) for p in graph.predicates)))
+        for graph in (plan.graph, plan.earlier[0])
+    )
     enters, leaves = _only(now, before), _only(before, now)
 
     def rows(weight: exp.Expr, where: exp.Expr) -> exp.Select:
@@ -128,10 +130,6 @@ def _crossing(plan: DerivedPlan, views: Views) -> exp.Query | None:
 def _only(one: exp.Expr, other: exp.Expr) -> exp.Expr:
     """A condition where another is not TRUE."""
     return exp.and_(one, exp.paren(exp.or_(exp.not_(other), is_null(other))))
-
-
-def _condition(graph: JoinGraph) -> exp.Expr:
-    return exp.paren(exp.and_(*(exp.paren(expression(p.sql)) for p in graph.predicates)))
 
 
 def _scan(plan: DerivedPlan, views: Views, version: int) -> Statement:

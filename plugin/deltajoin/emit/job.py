@@ -64,7 +64,7 @@ def job_source(plan: DeltaPlan) -> str:
         _literal_text(_header(plan)),
         _IMPORT,
         *(f"{name} = {_literal_text(sql)}" for name, sql in constants),
-        f"PLAN = {_literal(job['plan'])}",
+        f"PLAN = {_proven(pformat(job['plan'], width=100, sort_dicts=True), job['plan'])}",
         "PROGRAM = " + ast.unparse(program),
         _MAIN,
     ]
@@ -84,15 +84,12 @@ def write_job(plan: DeltaPlan, folder: Path) -> JobFiles:
 
 def _write_zip(path: Path) -> None:
     package = Path(__file__).resolve().parent.parent
-    shipped = [p for name in _SHIPPED for p in _python_files(package / name)]
+    shipped = [p for name in _SHIPPED for p in (package / name).rglob("*.py")]
+    shipped += [package / name for name in _SHIPPED if name.endswith(".py")]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(shipped):
             info = zipfile.ZipInfo(str(Path("deltajoin") / file.relative_to(package)), _EPOCH)
             archive.writestr(info, file.read_bytes())
-
-
-def _python_files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else list(path.rglob("*.py"))
 
 
 def _header(plan: DeltaPlan) -> str:
@@ -118,10 +115,6 @@ def _literal_text(text: str) -> str:
         return repr(text)
     doubled = text.replace("\\", "\\\\")
     return _proven(f'"""{doubled}"""', text)
-
-
-def _literal(value: Any) -> str:
-    return _proven(pformat(value, width=100, sort_dicts=True), value)
 
 
 def _proven(literal: str, value: Any) -> str:

@@ -147,7 +147,12 @@ class _Nesting:
     ) -> list[exp.Join]:
         """The join by candidates, and what is joined before it; the line is measured on the
         relation that the left values are of."""
-        moved = {column for sql in served.left for column in _columns(sql)}
+        moved = {
+            (c.table, c.name)
+            for sql in served.left
+            for c in expression(sql).find_all(exp.Column)
+            if c.table
+        }
         (name,) = {relation for relation, _ in moved}
         conditions = [expression(p.sql, names) for p in on]
         beside = self._arms.beside
@@ -235,7 +240,3 @@ def _join(
         return exp.Join(this=right, **_WORDS["cross"])
     conditions = [expression(predicate.sql, names) for predicate in on] or [exp.true()]
     return exp.Join(this=right, on=exp.and_(*conditions, copy=False), **_WORDS[kind])
-
-
-def _columns(sql: str) -> set[ColumnRef]:
-    return {(c.table, c.name) for c in expression(sql).find_all(exp.Column) if c.table}

@@ -13,8 +13,6 @@ no group that the query would not show: there they are NULL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED
@@ -31,6 +29,7 @@ from deltajoin.emit.ast import (
     number,
     pretty,
     same,
+    star,
     string,
     table,
 )
@@ -121,10 +120,13 @@ def add_sql(target: Target, graph: JoinGraph, state: GroupState) -> str:
     assert grouping is not None  # noqa: S101 - a state has a grouping
     rows, missing = column(ROWS, INPUT), column(_MISSING, INPUT)
     drift = fail("TARGET_DRIFT")
-    made = _outputs(grouping, _evaluated(grouping))
+    there = rows > 0
+    # Outputs are evaluated for a group that has rows and that HAVING shows.
+    evaluated = column(SHOWN, INPUT) if grouping.having else there if grouping.keys else None
+    made = _outputs(grouping, evaluated)
     values = {name: _from_state(value, state) for name, value in made}
     values |= {name: column(name, INPUT) for name in hidden_columns(graph, state)}
-    values |= dict(_key_values(grouping))
+    values |= _key_values(grouping, INPUT)
     operation = exp.case().when(rows < 0, drift)
     if not state.is_linear:
         operation = operation.when(column(_LEAST, INPUT) < 0, drift)
@@ -141,33 +143,11 @@ def add_sql(target: Target, graph: JoinGraph, state: GroupState) -> str:
     )
     added = _added(grouping, state)
     if grouping.having:
-        having = _from_state(_having(grouping), state)
+        having = expression(grouping.having)
+        having = _from_state(exp.case().when(there, having) if grouping.keys else having, state)
         shown = named(coalesce(having, exp.false()), SHOWN)
-        added = exp.select(exp.column(exp.Star(), table=INPUT), shown).from_(added.subquery(INPUT))
+        added = exp.select(star(INPUT), shown).from_(added.subquery(INPUT))
     return pretty(select.from_(added.subquery(INPUT)).where(column(_CHANGED, INPUT)))
-
-
-def _evaluated(grouping: Grouping) -> exp.Expr | None:
-    """When outputs are evaluated: for a group that has rows and that HAVING shows."""
-    if grouping.having:
-        return column(SHOWN, INPUT)
-    return _there() if grouping.keys else None
-
-
-def _there() -> exp.Expr:
-    return column(ROWS, INPUT) > 0
-
-
-def _having(grouping: Grouping) -> exp.Expr:
-    having = expression(grouping.having or "")
-    return exp.case().when(_there(), having) if grouping.keys else having
-
-
-def _key_values(grouping: Grouping) -> Iterator[tuple[str, exp.Expr]]:
-    if not grouping.keys:
-        yield TOTAL, number(1)
-    for name, key in zip(grouping.key_outputs, grouping.keys, strict=False):
-        yield name, column(key, INPUT)
 
 
 def _added(grouping: Grouping, state: GroupState) -> exp.Select:
@@ -179,7 +159,9 @@ def _added(grouping: Grouping, state: GroupState) -> exp.Select:
     old = exp.select(*(column(name, "t") for name in (*grouping.key_outputs, *names)))
     old = old.from_(table(TARGET_ROWS, "t"))
     old = old.join(table(TOUCHED, "k"), on=_same_group(grouping, "k"), join_type="left semi")
-    moved = exp.or_(*(column(name, "s").neq(0) for name in _counted(state)))
+    extremes = {c for a in state.aggregates if a.function in ("min", "max") for c in a.columns}
+    # State columns that stay only if the change adds nothing to them.
+    moved = exp.or_(*(column(name, "s").neq(0) for name in names if name not in extremes))
     select = exp.select(
         *(column(key, "s") for key in grouping.keys),
         *(named(_sum(name, state), name) for name in names),
@@ -192,11 +174,14 @@ def _added(grouping: Grouping, state: GroupState) -> exp.Select:
 
 def _same_group(grouping: Grouping, view: str) -> exp.Expr:
     """The target's row `t` is of the group of a row of the change."""
-    pairs = [
-        (name, column(value.name, view) if isinstance(value, exp.Column) else value)
-        for name, value in _key_values(grouping)
-    ]
-    return exp.and_(*(same(column(name, "t"), value) for name, value in pairs))
+    values = _key_values(grouping, view).items()
+    return exp.and_(*(same(column(name, "t"), value) for name, value in values))
+
+
+def _key_values(grouping: Grouping, view: str) -> dict[str, exp.Expr]:
+    """The stored key columns, with the values that they are of."""
+    keys = zip(grouping.key_outputs, grouping.keys, strict=False)
+    return {name: column(key, view) for name, key in keys} or {TOTAL: number(1)}
 
 
 def change_sql(graph: JoinGraph, state: GroupState, net: exp.Select) -> str:
@@ -229,12 +214,6 @@ def _sum(name: str, state: GroupState) -> exp.Expr:
         decimal(side, _SUM_DIGITS - 1, owner.scale) for side in (coalesce(old, zero), new)
     )
     return decimal(before + added, _SUM_DIGITS, owner.scale)
-
-
-def _counted(state: GroupState) -> tuple[str, ...]:
-    """State columns that stay only if the change adds nothing to them."""
-    extremes = {c for a in state.aggregates if a.is_extreme for c in a.columns}
-    return tuple(name for name in state.columns if name not in extremes)
 
 
 def _from_state(node: exp.Expr, state: GroupState) -> exp.Expr:
