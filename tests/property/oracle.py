@@ -33,7 +33,7 @@ from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan, Target
 from deltajoin.delta.state import group_state, hidden_columns
 from deltajoin.delta.ties import ambiguous_order
-from deltajoin.emit.derived import DerivedProgram
+from deltajoin.emit.derived_sources import DerivedProgram
 from deltajoin.emit.narrowing import placed
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.emit.stream import Statement

@@ -7,7 +7,7 @@ of rows can meet it at all, in a form that an equality finds.
 
 The candidates may be more than what matches: the condition itself is checked on each. Their use in
 each type of join, bounded memory, and the nested loop where nobody is at home are the driver's part
-(`emit.accelerated`). Expressions are Spark SQL over `relation`.`column`, as in the graph.
+(`emit.candidates`). Expressions are Spark SQL over `relation`.`column`, as in the graph.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.seconds import predict
+from deltajoin.delta.signed_zeros import told_apart, with_one_extreme
 from deltajoin.delta.sources import (
     cost_of_finding,
     reach,
@@ -53,7 +54,6 @@ from deltajoin.delta.sources import (
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Obstacle, Situation, decide
 from deltajoin.delta.ties import ambiguous_order
-from deltajoin.delta.told_apart import told_apart, with_one_extreme
 from deltajoin.delta.untraced import untraced
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph

@@ -24,8 +24,8 @@ from deltajoin.delta.identity import row_key
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.pinning import Paths, Pins
+from deltajoin.delta.signed_zeros import tied, told_apart
 from deltajoin.delta.strategy import Obstacle
-from deltajoin.delta.told_apart import tied, told_apart
 from deltajoin.delta.untraced import untraced
 from deltajoin.graph import ColumnRef, Derived, JoinGraph
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query

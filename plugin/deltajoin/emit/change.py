@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.delta.path import SourceVersion
-from deltajoin.delta.told_apart import holds_floats
+from deltajoin.delta.signed_zeros import holds_floats
 from deltajoin.emit.ast import column, number, pretty, same, string, table, union_all, weighted
 from deltajoin.emit.write import net
 from deltajoin.graph import JoinGraph

@@ -35,7 +35,7 @@ from deltajoin.emit.ast import (
     union_all,
     weighted,
 )
-from deltajoin.emit.state import TARGET_ROWS
+from deltajoin.emit.kept_groups import TARGET_ROWS
 from deltajoin.emit.write import Merge, fold_to_keys, merge_of
 from deltajoin.names import COUNT, WEIGHT
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from deltajoin.accelerate.protocol import Candidates
-from deltajoin.emit.accelerated import Side, candidates_of
 from deltajoin.emit.ast import aliased, broadcast, column, expression, named, number
+from deltajoin.emit.candidates import Side, candidates_of
 from deltajoin.graph import ColumnRef, JoinGraph, Predicate
 from deltajoin.names import UniqueNames
 from deltajoin.planner.combine import SubPlan

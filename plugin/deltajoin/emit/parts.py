@@ -19,8 +19,8 @@ from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
+from deltajoin.delta.signed_zeros import Types, joined_apart
 from deltajoin.delta.state import GroupState
-from deltajoin.delta.told_apart import Types, joined_apart
 from deltajoin.emit.ast import (
     aliased,
     column,
@@ -35,8 +35,8 @@ from deltajoin.emit.ast import (
     union_all,
     weighted,
 )
+from deltajoin.emit.kept_groups import TARGET_ROWS, TARGET_STORED, grouped
 from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
-from deltajoin.emit.state import TARGET_ROWS, TARGET_STORED, grouped
 from deltajoin.emit.stream import Statement
 from deltajoin.emit.write import PATH_ROWS, net
 from deltajoin.graph import JoinGraph

@@ -33,8 +33,10 @@ from deltajoin.emit.ast import (
     union_all,
 )
 from deltajoin.emit.change import Feed, feed_of
-from deltajoin.emit.derived import DerivedProgram, derived_program
+from deltajoin.emit.comparison import TARGET_BEFORE, ShadowProgram, comparisons
+from deltajoin.emit.derived_sources import DerivedProgram, derived_program
 from deltajoin.emit.difference import rebuild_statements
+from deltajoin.emit.kept_groups import add_sql, change_sql
 from deltajoin.emit.narrowing import NarrowedScan, placed
 from deltajoin.emit.parts import (
     PART_ROWS,
@@ -51,11 +53,9 @@ from deltajoin.emit.paths import (
     path_statements,
     regroup_statements,
 )
-from deltajoin.emit.query import Evidence, at_clock, evidence_of, full_sql, own_text
-from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, comparisons
-from deltajoin.emit.state import add_sql, change_sql
 from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Scan, Views
+from deltajoin.emit.whole_query import Evidence, at_clock, evidence_of, full_sql, own_text
 from deltajoin.emit.write import Merge, fold_sql, merge_of, stamps_sql
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.reading import depends_on_session

@@ -23,7 +23,6 @@ from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED, own_filters
 from deltajoin.delta.path import LookupPath, LookupStep
-from deltajoin.emit.accelerated import Side, candidates_of
 from deltajoin.emit.ast import (
     aliased,
     broadcast,
@@ -36,6 +35,7 @@ from deltajoin.emit.ast import (
     table,
     union_all,
 )
+from deltajoin.emit.candidates import Side, candidates_of
 from deltajoin.emit.narrowing import (
     Within,
     asked,

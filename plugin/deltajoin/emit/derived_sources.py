@@ -27,7 +27,7 @@ from sqlglot import exp
 
 from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.path import types_of
-from deltajoin.delta.told_apart import holds_floats
+from deltajoin.delta.signed_zeros import holds_floats
 from deltajoin.emit.ast import expression, is_null, number, pretty, table, union_all, weighted
 from deltajoin.emit.parts import net_change, touched_parts, touched_sql
 from deltajoin.emit.paths import (
@@ -37,9 +37,9 @@ from deltajoin.emit.paths import (
     path_statements,
     regroup_statements,
 )
-from deltajoin.emit.query import query_rows
 from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Views
+from deltajoin.emit.whole_query import query_rows
 from deltajoin.emit.write import net
 
 

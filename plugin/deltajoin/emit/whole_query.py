@@ -13,9 +13,9 @@ from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import GroupState
 from deltajoin.emit.ast import column, expression, named, pretty, table, union_all
+from deltajoin.emit.kept_groups import grouped
 from deltajoin.emit.nesting import Arms, add_from
 from deltajoin.emit.parts import generated, windowed
-from deltajoin.emit.state import grouped
 from deltajoin.emit.views import Views
 from deltajoin.emit.write import count_select, stamped
 from deltajoin.errors import DeltaJoinError
