@@ -74,8 +74,8 @@ class AlikeArrays:
                 continue
             kinds = {kind_of(each, sides.type_of) for each in sets}
             plain = len(kinds) == 1 and kinds <= {f"array<{each}>" for each in _PLAIN}
-            known = plain and 0 < float(least.this) <= 1
-            if known and (found := shared(sets[0], sets[1], True, sides)):
+            alike = plain and 0 < float(least.this) <= 1
+            if alike and (found := shared(sets[0], sets[1], True, sides)):
                 left, right = (_head(each, least.this) for each in (found.left, found.right))
                 first = Shared(left, right, found.many)
                 return Candidates(self.name, (text(node),), shared=first)

@@ -147,13 +147,13 @@ def accelerators() -> tuple[Accelerator, ...]:
     others: list[Accelerator] = []
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         try:
-            made = point.load()()
-            if not made.name or not set(made.joins) or not callable(made.recognise):
+            other = point.load()()
+            if not other.name or not set(other.joins) or not callable(other.recognise):
                 raise TypeError("it has no name, no joins, or can't recognise")
         except Exception as error:
             what = f"{point.name} of {point.value} can't be loaded: {error}"
             raise _failed(what, point.value) from error
-        others.append(made)
+        others.append(other)
     return OWN + tuple(others)
 
 

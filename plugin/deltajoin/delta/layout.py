@@ -65,13 +65,13 @@ def layout_warnings(layout: Layout, state: TargetState | None) -> tuple[str, ...
 
 
 def _spelled(model: Model, option: str, columns: Sequence[str]) -> tuple[str, ...]:
-    known = {column.lower(): column for column in columns}
+    spelling = {column.lower(): column for column in columns}
     for name in getattr(model, option):
-        if known and name.lower() not in known:
+        if spelling and name.lower() not in spelling:
             raise DeltaJoinError(
                 "UNKNOWN_COLUMN",
                 f"{option} names '{name}', which is no column of the target",
                 where=model.name,
                 remedy=f"Its columns are: {', '.join(columns)}.",
             )
-    return tuple(known.get(name.lower(), name) for name in getattr(model, option))
+    return tuple(spelling.get(name.lower(), name) for name in getattr(model, option))

@@ -98,10 +98,10 @@ class LookupOrders:
 
     def _driven(self, driver: str, search: Search) -> Search:
         """The search for one driver's path, for which its measured lookups count."""
-        known = self.statistics.driven_by(driver)
-        if known is self.statistics:
+        statistics = self.statistics.driven_by(driver)
+        if statistics is self.statistics:
             return search
-        steps = Steps(self.graph, known, search.steps)
+        steps = Steps(self.graph, statistics, search.steps)
         return Search(steps, len(self.graph.relations), search.pricing)
 
     def _by_rule(self, start: str, rows: float) -> JoinOrder:

@@ -96,8 +96,8 @@ def regroup(
     Everything is read at this epoch, or all as it was `before`. The keys enter by the inner
     relation that holds most of them; without one, everything is read whole.
     """
-    made = graph.grouping or graph.windowing
-    if made is None or (state is not None and state.takes(versions.values())):
+    parted = graph.grouping or graph.windowing
+    if parted is None or (state is not None and state.takes(versions.values())):
         return ()
     maker = PathMaker(graph, statistics, order, versions, before=before)
     found = []

@@ -49,13 +49,13 @@ def predict(
         return None
     then = sum(entry.get("rows") or 0 for entry in rebuilt[1]["frontier"].values())
     rebuild = _took(*rebuilt) * (all_rows / then if then else 1)
-    kept = [(c, r) for c, r in epochs if r["strategy"] == "incremental" and r["mode"] != "shadow"]
+    runs = [(c, r) for c, r in epochs if r["strategy"] == "incremental" and r["mode"] != "shadow"]
 
     def guess(rows: int) -> float:
         return FIXED + rebuild * (SHARE + DEAR * rows / all_rows)
 
     now = guess(expected_rows)
-    pairs = [(guess(_expected_rows(r)), _took(commit, r)) for commit, r in kept[:RUNS]]
+    pairs = [(guess(_expected_rows(r)), _took(commit, r)) for commit, r in runs[:RUNS]]
     return Seconds(now * _factor(now, pairs), rebuild, epochs[0][1]["reason"] == "REBUILD_CHEAPER")
 
 

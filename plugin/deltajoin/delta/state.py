@@ -142,9 +142,9 @@ def kept_aggregates(
         for call in aggregate_calls(parse_expression(sql)) if sql else ():
             if call.text not in found:
                 columns = (below.get(c.name, "") for c in call.node.find_all(exp.Column))
-                known = unsure.isdisjoint(columns)
+                exact = unsure.isdisjoint(columns)
                 anew = Aggregate(call.text, GROUPS)
-                found[call.text] = _kept(call, graph, types, numbers) if known else anew
+                found[call.text] = _kept(call, graph, types, numbers) if exact else anew
     return tuple(found.values())
 
 

@@ -148,8 +148,8 @@ class _Rows:
             return _PLAIN.fullmatch(self._type(node)) is not None
         if exact_type(node, self._type) is not None:
             return True
-        made = isinstance(node, exp.Anonymous) and str(node.this).lower() in _TEXTS
-        return made and all(_PLAIN.fullmatch(self._type(c)) for c in node.find_all(exp.Column))
+        is_text = isinstance(node, exp.Anonymous) and str(node.this).lower() in _TEXTS
+        return is_text and all(_PLAIN.fullmatch(self._type(c)) for c in node.find_all(exp.Column))
 
     def _grow(self, core: Core, edges: tuple[Predicate, ...]) -> None:
         """Add what equalities and keys fix in a core, then in what is attached to it."""

@@ -79,13 +79,13 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
     inner = views.within(name)
     paths, shared = path_programs(graph, plan.paths, inner)
     program = replace(program, paths=paths, shared=shared, rows=inner.part.rows)
-    made = net_change(graph, types_of(plan.versions), inner.part.rows)
+    net_rows = net_change(graph, types_of(plan.versions), inner.part.rows)
     if graph.grouping is None and graph.windowing is None:
-        return _by_rows(plan, views, program, made)
+        return _by_rows(plan, views, program, net_rows)
     before, after = inner.part.before, inner.part.after
     return replace(
         program,
-        touched=Statement(inner.part.touched, touched_sql(graph, made)),
+        touched=Statement(inner.part.touched, touched_sql(graph, net_rows)),
         regroup=(
             *regroup_statements(graph, plan.paths, plan.before, inner, before),
             *regroup_statements(graph, plan.paths, plan.after, inner, after),
@@ -95,14 +95,14 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
 
 
 def _by_rows(
-    plan: DerivedPlan, views: Views, program: DerivedProgram, made: exp.Select
+    plan: DerivedPlan, views: Views, program: DerivedProgram, net_rows: exp.Select
 ) -> DerivedProgram:
     view, crossing = views.changes(plan.source.source), _crossing(plan, views)
-    change = Statement(view, _net(plan, made if crossing is None else union_all(made, crossing)))
     if crossing is None:
-        return replace(program, change=change)
+        return replace(program, change=Statement(view, _net(plan, net_rows)))
     alone = Statement(view, _net(plan, crossing))
-    return replace(program, crossing=alone, change=change if plan.paths else alone)
+    both = Statement(view, _net(plan, union_all(net_rows, crossing)))
+    return replace(program, crossing=alone, change=both if plan.paths else alone)
 
 
 def _crossing(plan: DerivedPlan, views: Views) -> exp.Query | None:

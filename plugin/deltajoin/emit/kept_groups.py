@@ -123,8 +123,8 @@ def add_sql(target: Target, graph: JoinGraph, state: GroupState) -> str:
     there = rows > 0
     # Outputs are evaluated for a group that has rows and that HAVING shows.
     evaluated = column(SHOWN, INPUT) if grouping.having else there if grouping.keys else None
-    made = _outputs(grouping, evaluated)
-    values = {name: _from_state(value, state) for name, value in made}
+    outputs = _outputs(grouping, evaluated)
+    values = {name: _from_state(value, state) for name, value in outputs}
     values |= {name: column(name, INPUT) for name in hidden_columns(graph, state)}
     values |= _key_values(grouping, INPUT)
     operation = exp.case().when(rows < 0, drift)

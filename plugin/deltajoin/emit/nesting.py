@@ -115,11 +115,11 @@ class _Nesting:
             left, right, kind = right, left, _TURNED[kind]
         depth = max(left.depth, right.depth + bool(right.joins))
         names, hinted = {**left.names, **right.names}, (*left.hinted, *right.hinted)
-        made = [_join(kind, right.item(), on, names)]
+        added = [_join(kind, right.item(), on, names)]
         served = dict(self._arms.accelerated).get(plan.right.relations)
         if served is not None:
-            made = self._found(made[0], served, on, names)
-        joins = [*left.joins, *made]
+            added = self._found(added[0], served, on, names)
+        joins = [*left.joins, *added]
         return _Tree(left.first, joins, pending, depth, names, hinted)
 
     def _arm(self, plan: SubPlan, tree: _Tree) -> _Tree:

@@ -131,18 +131,18 @@ def _of_touched(select: exp.Select, alias: str, names: Mapping[str, str], view: 
 
 def part_rows(graph: JoinGraph, target: Target, state: GroupState | None) -> Statement:
     """The rows of the touched parts, now and in the target."""
-    made = touched_parts(graph, REGROUPED, TOUCHED, state).subquery("new")
+    new = touched_parts(graph, REGROUPED, TOUCHED, state).subquery("new")
     stored = column(COUNT, "t") if target.kind == "bag" else number(1)
     old = weighted(target.stored, -stored, table(TARGET_ROWS, "t"), "t")
     old = _of_touched(old, "t", dict(_stored_keys(graph)), TOUCHED)
-    both = union_all(weighted(target.stored, number(1), made), old)
+    both = union_all(weighted(target.stored, number(1), new), old)
     return Statement(PART_ROWS, pretty(both))
 
 
 def _stored_keys(graph: JoinGraph) -> Iterator[tuple[str, str]]:
     """The part keys, each with the column that the target stores it in."""
-    made = graph.grouping or graph.windowing
-    return zip(made.keys, made.key_outputs, strict=False) if made else iter(())
+    parted = graph.grouping or graph.windowing
+    return zip(parted.keys, parted.key_outputs, strict=False) if parted else iter(())
 
 
 def stored_of_touched(graph: JoinGraph, touched: str) -> NarrowedScan:

@@ -232,8 +232,8 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     found = {graph.by_name[name].source for name in relations}
     for derived in reversed(graph.all_derived):
         below = derived.graph
-        made = below.grouping or (below.windowing and below.windowing.first_of)
-        if derived.name in found and not made:
+        by_group = below.grouping or (below.windowing and below.windowing.first_of)
+        if derived.name in found and not by_group:
             names = identifying_relations(below, keys, types, keyed=True)
             found |= {below.by_name[name].source for name in names}
     return frozenset(found)

@@ -388,8 +388,8 @@ class StepEmitter:
         return exp.select(*values).from_(table(stream.view, alias)).distinct()
 
     def _is_sent(self, relations: Iterable[str], stream: Stream, step: LookupStep) -> bool:
-        known = sorted(set(relations) & self._graph.by_name.keys())
-        return self._views.is_sent(self._graph, known, stream.rows, step.source)
+        bound = sorted(set(relations) & self._graph.by_name.keys())
+        return self._views.is_sent(self._graph, bound, stream.rows, step.source)
 
     def _view(self) -> str:
         self._streams += 1
