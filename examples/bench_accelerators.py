@@ -248,8 +248,8 @@ class Bench:
     def ours(self) -> Found:
         """Our full query, timed in its second run."""
         import deltajoin
-        from deltajoin.emit.query import full_sql
         from deltajoin.emit.views import Views
+        from deltajoin.emit.whole_query import full_sql
 
         planned = deltajoin.plan(self.model("full"))
         joins = planned.full_query.to_dict()["joins"] if planned.full_query else []

@@ -25,14 +25,15 @@ import sqlglot
 
 from deltajoin.catalog import ChangedFiles
 from deltajoin.delta.clock import micros
-from deltajoin.delta.derived import Known, Moment, describe, order_dependent, plan_derived
+from deltajoin.delta.derived import Knowledge, Moment, describe, order_dependent, plan_derived
 from deltajoin.delta.epoch_order import epoch_order
+from deltajoin.delta.identity import row_key
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
-from deltajoin.delta.partition import ambiguous_order, row_key
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan, Target
 from deltajoin.delta.state import group_state, hidden_columns
-from deltajoin.emit.derived import DerivedProgram
+from deltajoin.delta.ties import ambiguous_order
+from deltajoin.emit.derived_sources import DerivedProgram
 from deltajoin.emit.narrowing import placed
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.emit.stream import Statement
@@ -384,7 +385,7 @@ class _PlanMaker:
             for name in self.graph.sources
         }
         order, tables = self.order, versions
-        known = Known(self.described, self.statistics, versions, moment=self.moment)
+        known = Knowledge(self.described, self.statistics, versions, moment=self.moment)
         derived, known = plan_derived(self.graph, known, self.strategy)
         statistics, versions = known.statistics, dict(known.versions)
         if order is None:

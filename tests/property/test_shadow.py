@@ -14,8 +14,8 @@ import duckdb
 import pytest
 
 from deltajoin.delta.plan import DeltaPlan, Shadow
+from deltajoin.emit.comparison import EXTRA, MISSING, ShadowProgram
 from deltajoin.emit.narrowing import placed
-from deltajoin.emit.shadow import EXTRA, MISSING, ShadowProgram
 from deltajoin.emit.sql import Program, build_program
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.bind import bind

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 import deltajoin
 from deltajoin.accelerate import choose
-from deltajoin.emit.query import full_sql
 from deltajoin.emit.views import Views
+from deltajoin.emit.whole_query import full_sql
 
 SCHEMA = (
     "id int, k int, lo int, hi int, d double, e double, f float, m decimal(9,2), day date, "

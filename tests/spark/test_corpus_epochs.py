@@ -23,8 +23,8 @@ from deltajoin.catalog.target import TargetCommit
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.format import RULES
 from deltajoin.delta.plan import DeltaPlan, Target
+from deltajoin.emit.kept_groups import TARGET_STORED
 from deltajoin.emit.sql import Program, build_program
-from deltajoin.emit.state import TARGET_STORED
 from deltajoin.emit.write import TO_WRITE
 from deltajoin.names import COUNT, OPERATION, SHOWN, WEIGHT
 from tests.property.oracle import views_of

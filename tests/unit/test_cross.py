@@ -7,8 +7,8 @@ import pytest
 
 from deltajoin.audit.explain import explanation
 from deltajoin.delta.derived import describe
+from deltajoin.delta.identity import row_key
 from deltajoin.delta.lookup_paths import lookup_paths
-from deltajoin.delta.partition import row_key
 from deltajoin.delta.path import SourceVersion
 from deltajoin.emit.sql import build_program
 from deltajoin.errors import DeltaJoinError

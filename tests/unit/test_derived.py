@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deltajoin.delta.derived import DerivedPlan, Known, describe, plan_derived
+from deltajoin.delta.derived import DerivedPlan, Knowledge, describe, plan_derived
 from deltajoin.delta.path import SourceVersion
 from deltajoin.planner.statistics import Statistics, measured_steps
 from deltajoin.sql.bind import bind
@@ -21,7 +21,7 @@ SELECT f.id, a.x, t.n FROM f JOIN a ON f.a = a.k JOIN t ON f.g = t.g
 SIZES = {"f": 1_000_000, "a": 1_000, "b": 1_200}
 
 
-def known(sizes: dict[str, int], changed: tuple[str, ...] = ("f",), **extra: Any) -> Known:
+def known(sizes: dict[str, int], changed: tuple[str, ...] = ("f",), **extra: Any) -> Knowledge:
     graph = bind(SQL, COLUMNS, TYPES).graph
     versions = {
         name: SourceVersion(
@@ -38,10 +38,10 @@ def known(sizes: dict[str, int], changed: tuple[str, ...] = ("f",), **extra: Any
     }
     hints = {"distinct": {"f.a": 4_000.0, "f.b": 4_000.0}}
     statistics = Statistics(sizes, {}, hints=hints, measured=extra.pop("measured", {}))
-    return Known(describe(graph, {}, TYPES), statistics, versions, **extra)
+    return Knowledge(describe(graph, {}, TYPES), statistics, versions, **extra)
 
 
-def derived(about: Known) -> DerivedPlan:
+def derived(about: Knowledge) -> DerivedPlan:
     ((plan,), _) = plan_derived(bind(SQL, COLUMNS, TYPES).graph, about)
     return plan
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +11,6 @@ import pytest
 from deltajoin.catalog import TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.knowledge import (
-    Declared,
     earlier_paths,
     earlier_within,
     gather_statistics,
@@ -19,6 +18,7 @@ from deltajoin.delta.knowledge import (
 )
 from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.errors import DeltaJoinError
+from deltajoin.model import Model
 from deltajoin.planner.statistics import Measured, Statistics
 from deltajoin.sql.bind import bind
 from tests.unit import flights
@@ -27,11 +27,21 @@ TABLES = {name: flights.table(name) for name in flights.COLUMNS}
 NAMES = tuple(sorted(TABLES))
 
 
+def declared(
+    sources: Sequence[str],
+    references: Mapping[str, str] | None = None,
+    hints: Mapping[str, Mapping[str, float]] | None = None,
+) -> Model:
+    """A model of these sources, with what it says of them."""
+    places = {name: f"/{name}" for name in sources}
+    return Model("m", "SELECT 1", places, "/t", references=references or {}, hints=hints or {})
+
+
 def gathered(
     references: Mapping[str, str] | None = None,
     hints: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Statistics:
-    return gather_statistics(TABLES, {}, Declared(NAMES, references or {}, hints or {}))
+    return gather_statistics(TABLES, {}, declared(NAMES, references or {}, hints or {}))
 
 
 def test_sizes_come_from_the_states() -> None:
@@ -56,12 +66,12 @@ def test_references_and_hints_are_found_in_schema_spelling() -> None:
 
 
 def test_declarations_of_tables_that_are_not_read_are_left_out() -> None:
-    declared = Declared(
+    model = declared(
         (*NAMES, "staff"),
         {"staff.carrier": "airlines.carrier"},
         {"distinct": {"staff.id": 3}},
     )
-    found = gather_statistics(TABLES, {}, declared)
+    found = gather_statistics(TABLES, {}, model)
     assert (found.references, found.hints["distinct"]) == ((), {})
 
 
@@ -146,8 +156,8 @@ def test_sketches_are_those_of_the_last_epoch_of_the_definition() -> None:
         {"fingerprint": "now", "sketches": {"flights": counted, "gone": counted}},
     )
     assert last_sketches(target, "other") == last_sketches(None, "now") == {}
-    declared = Declared(NAMES, {}, {"distinct": {"flights.carrier": 900}})
-    found = gather_statistics(TABLES, {}, declared, (), last_sketches(target, "now"))
+    model = declared(NAMES, {}, {"distinct": {"flights.carrier": 900}})
+    found = gather_statistics(TABLES, {}, model, (), last_sketches(target, "now"))
     carrier, tail = (found.distinct("flights", name) for name in ("carrier", "tailnum"))
     assert carrier.source == tail.source == "sketch"
     assert 16 <= carrier.value < 20
@@ -180,7 +190,7 @@ def test_columns_are_judged_at_any_depth() -> None:
 def test_a_sketch_has_no_more_values_than_its_table_has_rows() -> None:
     rows = flights.ROWS["airlines"]
     counted = {"airlines": {"rows": rows, "columns": {"name": 10 * rows}}}
-    found = gather_statistics(TABLES, {}, Declared(NAMES), (), counted)
+    found = gather_statistics(TABLES, {}, declared(NAMES), (), counted)
     assert found.distinct("airlines", "name").value == rows
 
 

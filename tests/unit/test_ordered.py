@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltajoin.delta.partition import ambiguous_order, identifying_relations
+from deltajoin.delta.ties import ambiguous_order, identifying_relations
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.bind import bind
 

@@ -51,7 +51,7 @@ def expected(
     ]
     state = TargetState("/t", "id", 9, (), (), commits)
     source = SourceVersion("t", "/s", "id", 2, 1 if changed else 2, (), size)
-    return predict(state, "mark", [source], [path(rows)])
+    return predict(state, "mark", [source], rows)
 
 
 def sure(past: Sequence[dict[str, Any]], rows: int, size: int = ROWS) -> Seconds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltajoin.delta.told_apart import joined_apart, tied, told_apart
+from deltajoin.delta.signed_zeros import joined_apart, tied, told_apart
 from deltajoin.sql.bind import bind
 
 COLUMNS = {"t": ("k", "d", "f", "n", "a")}

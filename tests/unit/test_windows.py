@@ -6,8 +6,9 @@ import pytest
 
 from deltajoin.audit.explain import explanation
 from deltajoin.delta.derived import describe
-from deltajoin.delta.partition import ambiguous_order, row_key
+from deltajoin.delta.identity import row_key
 from deltajoin.delta.state import hidden_columns
+from deltajoin.delta.ties import ambiguous_order
 from deltajoin.emit.ast import column, expression
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.bind import bind

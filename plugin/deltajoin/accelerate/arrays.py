@@ -27,19 +27,15 @@ class Arrays:
     def recognise(self, conditions: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
         """The elements of the first condition on arrays of plain values."""
         for node in conditions:
-            name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
-            if name not in ("array_contains", "arrays_overlap") or len(node.expressions) != 2:
+            name, parts = _call(node)
+            if name not in ("array_contains", "arrays_overlap") or len(parts) != 2:
                 continue
-            array, other = node.expressions
-            kinds = kind_of(array, sides.type_of), kind_of(other, sides.type_of)
-            both = name == "arrays_overlap"
-            element = kinds[0].removeprefix("array<").removesuffix(">")
-            if element not in _PLAIN or kinds != (
-                f"array<{element}>",
-                kinds[0] if both else element,
-            ):
+            kinds = [kind_of(each, sides.type_of) for each in parts]
+            element, both = kinds[0][len("array<") : -1], name == "arrays_overlap"
+            array = f"array<{element}>"
+            if element not in _PLAIN or kinds != [array, array if both else element]:
                 continue
-            found = shared(array, other, both, sides)
+            found = shared(parts[0], parts[1], both, sides)
             if found:
                 return Candidates(self.name, (text(node),), shared=found)
         return None
@@ -47,12 +43,11 @@ class Arrays:
 
 def shared(array: exp.Expr, other: exp.Expr, both: bool, sides: Sides) -> Shared | None:
     """What the rows share; `both` are arrays, or the first alone."""
-    where = sides.of(array), sides.of(other)
-    if set(where) != {"left", "right"}:
+    pair = sides.parted(array, other)
+    if pair is None:
         return None
-    many = frozenset(where if both else where[:1])
-    left, right = (array, other) if where[0] == "left" else (other, array)
-    return Shared(text(left), text(right), many)
+    many = {"left", "right"} if both else {sides.of(array)}
+    return Shared(text(pair[0]), text(pair[1]), frozenset(many))
 
 
 @dataclass(frozen=True)
@@ -72,20 +67,18 @@ class AlikeArrays:
     def recognise(self, conditions: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
         """The first elements of both sets."""
         for node in conditions:
-            if not isinstance(node, (exp.GT, exp.GTE)) or not isinstance(
-                node.expression, exp.Literal
-            ):
+            if not isinstance(node, (exp.GT, exp.GTE)):
                 continue
             sets, least = _sets(node.this), node.expression
-            if sets is None or least.is_string or not 0 < float(least.this) <= 1:
+            if not sets or not isinstance(least, exp.Literal) or least.is_string:
                 continue
             kinds = {kind_of(each, sides.type_of) for each in sets}
-            if len(kinds) == 1 and kinds <= {f"array<{each}>" for each in _PLAIN}:
-                found = shared(*sets, True, sides)
-                if found:
-                    left, right = (_head(each, least.this) for each in (found.left, found.right))
-                    first = Shared(left, right, found.many)
-                    return Candidates(self.name, (text(node),), shared=first)
+            plain = len(kinds) == 1 and kinds <= {f"array<{each}>" for each in _PLAIN}
+            alike = plain and 0 < float(least.this) <= 1
+            if alike and (found := shared(sets[0], sets[1], True, sides)):
+                left, right = (_head(each, least.this) for each in (found.left, found.right))
+                first = Shared(left, right, found.many)
+                return Candidates(self.name, (text(node),), shared=first)
         return None
 
 
@@ -96,29 +89,29 @@ def _head(array: str, least: str) -> str:
     )
 
 
-def _sets(node: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
-    """The two arrays of the share."""
+def _sets(node: exp.Expr) -> list[exp.Expr]:
+    """The two arrays of the share; none where it is something else."""
     node = node.unnest()
+    name, parts = _call(node)
     if isinstance(node, exp.Div):
         parts = [node.this, node.expression]
-    elif isinstance(node, exp.Anonymous) and str(node.this).lower() == "try_divide":
-        parts = list(node.expressions)
-    else:
-        return None
-    if len(parts) != 2:
-        return None
-    found = [_sized(parts[0], "array_intersect"), _sized(parts[1], "array_union")]
-    if found[0] is None or found[1] is None or set(map(text, found[0])) != set(map(text, found[1])):
-        return None
-    return found[0][0], found[0][1]
+    elif name != "try_divide":
+        return []
+    names = ("array_intersect", "array_union")
+    sets = [_sized(part, made) for part, made in zip(parts, names, strict=False)]
+    alike = len(parts) == 2 and {*map(text, sets[0])} == {*map(text, sets[1])}
+    return sets[0] if alike and len(sets[0]) == len(sets[1]) == 2 else []
 
 
-def _sized(node: exp.Expr, name: str) -> list[exp.Expr] | None:
-    node = node.unnest()
-    for function in ("array_size", name):
-        if not isinstance(node, exp.Anonymous) or str(node.this).lower() != function:
-            return None
-        if function == name:
-            return list(node.expressions) if len(node.expressions) == 2 else None
-        node = node.expressions[0]
-    return None
+def _sized(node: exp.Expr, made: str) -> list[exp.Expr]:
+    """The arrays of which an array is made whose size this is."""
+    sized, arrays = _call(node.unnest())
+    name, parts = _call(arrays[0].unnest()) if arrays else ("", [])
+    return parts if (sized, name) == ("array_size", made) else []
+
+
+def _call(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
+    """The function that is called, in lower case, and its arguments; "" for no call."""
+    if not isinstance(node, exp.Anonymous):
+        return "", []
+    return str(node.this).lower(), list(node.expressions)

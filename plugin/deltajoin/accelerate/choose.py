@@ -49,13 +49,9 @@ class Sizes:
 
 def joined_by(conditions: Iterable[exp.Expr], sides: Sides) -> list[tuple[exp.Expr, exp.Expr]]:
     """The equalities between both sides of a join: what the left and the right give to each."""
-    found = []
-    for node in conditions:
-        if isinstance(node, (exp.EQ, exp.NullSafeEQ)):
-            ends = {sides.of(end): end for end in (node.this, node.expression)}
-            if set(ends) == {"left", "right"}:
-                found.append((ends["left"], ends["right"]))
-    return found
+    equalities = (node for node in conditions if isinstance(node, (exp.EQ, exp.NullSafeEQ)))
+    pairs = (sides.parted(node.this, node.expression) for node in equalities)
+    return [pair for pair in pairs if pair]
 
 
 def accelerated(conditions: Sequence[str], sides: Sides, sizes: Sizes) -> Candidates | None:
@@ -70,11 +66,18 @@ def accelerated(conditions: Sequence[str], sides: Sides, sizes: Sizes) -> Candid
     if sizes.pairs < FEW_PAIRS:
         return None
     nodes = [parse_expression(sql).unnest() for sql in conditions]
-    if not any(isinstance(node, _COMPARISONS) for node in nodes):
-        return None
-    if sizes.per_key < FEW_PER_KEY and joined_by(nodes, sides):
+    if not any(isinstance(node, _COMPARISONS) for node in nodes) or _few(nodes, sides, sizes):
         return None
     return recognised(nodes, sides)
+
+
+def _few(nodes: Sequence[exp.Expr], sides: Sides, sizes: Sizes) -> str:
+    """Why rows are compared one by one: because they are few; else empty."""
+    if sizes.pairs < FEW_PAIRS:
+        return f"about {max(1, sizes.pairs):,.0f} pairs are compared, few enough"
+    if sizes.per_key < FEW_PER_KEY and joined_by(nodes, sides):
+        return f"about {max(1, sizes.per_key):,.0f} rows a key are compared, few enough"
+    return ""
 
 
 def why_compared(conditions: Sequence[str], sides: Sides, sizes: Sizes) -> str:
@@ -84,12 +87,12 @@ def why_compared(conditions: Sequence[str], sides: Sides, sizes: Sizes) -> str:
     compared = [
         node for node in nodes if isinstance(node, _COMPARISONS) and sides.of(node) == "both"
     ]
-    if not compared or accelerated(conditions, sides, sizes) is not None:
+    if not compared:
         return ""
-    if sizes.pairs < FEW_PAIRS:
-        return f"about {max(1, sizes.pairs):,.0f} pairs are compared, few enough"
-    if sizes.per_key < FEW_PER_KEY and joined_by(nodes, sides):
-        return f"about {max(1, sizes.per_key):,.0f} rows a key are compared, few enough"
+    if few := _few(nodes, sides, sizes):
+        return few
+    if recognised(nodes, sides) is not None:
+        return ""
     if not any(sides.kind in accelerator.joins for accelerator in accelerators()):
         return f"compared one by one: no accelerator serves {sides.kind} joins"
     texts = " AND ".join(text(node) for node in compared).replace("`", "")
@@ -98,12 +101,9 @@ def why_compared(conditions: Sequence[str], sides: Sides, sizes: Sizes) -> str:
 
 def recognised(nodes: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
     """The candidates of the first kind that recognises a condition."""
-    for accelerator in accelerators():
-        if sides.kind in accelerator.joins:
-            found = _asked(accelerator, nodes, sides)
-            if found is not None:
-                return found
-    return None
+    fitting = (each for each in accelerators() if sides.kind in each.joins)
+    found = (_asked(each, nodes, sides) for each in fitting)
+    return next((candidates for candidates in found if candidates is not None), None)
 
 
 def _asked(accelerator: Accelerator, nodes: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
@@ -112,12 +112,8 @@ def _asked(accelerator: Accelerator, nodes: Sequence[exp.Expr], sides: Sides) ->
         if found is not None:
             _check(found, sides)
     except Exception as error:
-        raise DeltaJoinError(
-            "ACCELERATOR_FAILED",
-            f"the accelerator {accelerator.name} failed: {error}",
-            where=", ".join(text(node) for node in nodes),
-            remedy="Mend or uninstall the package that registers it.",
-        ) from error
+        where = ", ".join(text(node) for node in nodes)
+        raise _failed(f"{accelerator.name} failed: {error}", where) from error
     return found
 
 
@@ -135,12 +131,7 @@ def _check(found: Candidates, sides: Sides) -> None:
 
 
 OWN: tuple[Accelerator, ...] = (
-    Distance(),
-    Arrays(),
-    AlikeArrays(),
-    Prefixes(),
-    Ranges(),
-    Inequality(),
+    *(Distance(), Arrays(), AlikeArrays(), Prefixes(), Ranges(), Inequality()),
 )
 
 
@@ -156,15 +147,18 @@ def accelerators() -> tuple[Accelerator, ...]:
     others: list[Accelerator] = []
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         try:
-            made = point.load()()
-            if not made.name or not set(made.joins) or not callable(made.recognise):
+            other = point.load()()
+            if not other.name or not set(other.joins) or not callable(other.recognise):
                 raise TypeError("it has no name, no joins, or can't recognise")
         except Exception as error:
-            raise DeltaJoinError(
-                "ACCELERATOR_FAILED",
-                f"the accelerator {point.name} of {point.value} can't be loaded: {error}",
-                where=point.value,
-                remedy="Mend or uninstall the package that registers it.",
-            ) from error
-        others.append(made)
+            what = f"{point.name} of {point.value} can't be loaded: {error}"
+            raise _failed(what, point.value) from error
+        others.append(other)
     return OWN + tuple(others)
+
+
+def _failed(what: str, where: str) -> DeltaJoinError:
+    remedy = "Mend or uninstall the package that registers it."
+    return DeltaJoinError(
+        "ACCELERATOR_FAILED", f"the accelerator {what}", where=where, remedy=remedy
+    )

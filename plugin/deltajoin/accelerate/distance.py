@@ -73,50 +73,46 @@ def _limit(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr | None]:
 
 
 def _plane(formula: exp.Expr, most: exp.Expr, sides: Sides) -> tuple[Span, ...]:
-    for written, squared in _ON_PLANE:
-        parts = matched(written, formula)
-        if parts is None:
-            continue
-        pairs = [(parts["p_x1"], parts["p_x2"]), (parts["p_y1"], parts["p_y2"])]
-        if any(family(end, sides.type_of) not in _FLOATS for pair in pairs for end in pair):
-            return ()
-        reach = f"greatest(CAST({text(most)} AS DOUBLE), 0D)"
-        # From one end of the line to the other, where it is infinite.
-        reach = f"least({f'sqrt({reach})' if squared else reach}, 1e301D)"
-        slack = _slack((end for pair in pairs for end in pair), sides)
-        return _bands(
-            [tuple(map(text, pair)) for pair in pairs], pairs[0], reach, slack, most, sides
-        )
-    return ()
+    found = ((matched(written, formula), squared) for written, squared in _ON_PLANE)
+    parts, squared = next((each for each in found if each[0]), (None, False))
+    if parts is None:
+        return ()
+    pairs = [(parts["p_x1"], parts["p_x2"]), (parts["p_y1"], parts["p_y2"])]
+    slack = _slack((end for pair in pairs for end in pair), sides)
+    if not slack:
+        return ()
+    reach = f"greatest(CAST({text(most)} AS DOUBLE), 0D)"
+    # From one end of the line to the other, where it is infinite.
+    reach = f"least({f'sqrt({reach})' if squared else reach}, 1e301D)"
+    points = [(text(one), text(other)) for one, other in pairs]
+    return _bands(points, pairs[0], reach, slack, most, sides)
 
 
 def _earth(formula: exp.Expr, most: exp.Expr, sides: Sides) -> tuple[Span, ...]:
-    for written in _ON_EARTH:
-        parts = matched(written, formula)
-        if parts is None:
-            continue
-        names = ("p_lat1", "p_lon1"), ("p_lat2", "p_lon2")
-        ends = [(parts[lat], parts[lon]) for lat, lon in names]
-        radius = parts["p_r"]
-        known = all(family(e, sides.type_of) in _FLOATS for end in ends for e in end)
-        if not known or not isinstance(radius, exp.Literal) or radius.is_string:
-            return ()
-        if not 0 < float(radius.this) < _LONGEST_RADIUS:
-            return ()
-        if "both" in (sides.of(exp.Tuple(expressions=[e.copy() for e in end])) for end in ends):
-            return ()
-        angle = f"greatest(CAST({text(most)} AS DOUBLE), 0D) / (2D * {radius.this}D)"
-        reach = f"2D * sin(least({angle}, pi() / 2D))"
-        one, other = (_on_sphere(*map(text, end)) for end in ends)
-        slack = _slack((each for end in ends for each in end), sides)
-        first = (ends[0][0], ends[1][0])
-        return _bands(list(zip(one, other, strict=True)), first, reach, slack, most, sides, ends)
-    return ()
+    parts = next((each for written in _ON_EARTH if (each := matched(written, formula))), None)
+    if parts is None:
+        return ()
+    ends = [(parts[f"p_lat{i}"], parts[f"p_lon{i}"]) for i in (1, 2)]
+    slack = _slack((each for end in ends for each in end), sides)
+    radius = parts["p_r"]
+    if not slack or not isinstance(radius, exp.Literal) or radius.is_string:
+        return ()
+    if not 0 < float(radius.this) < _LONGEST_RADIUS:
+        return ()
+    if "both" in (sides.of(exp.Tuple(expressions=[e.copy() for e in end])) for end in ends):
+        return ()
+    angle = f"greatest(CAST({text(most)} AS DOUBLE), 0D) / (2D * {radius.this}D)"
+    reach = f"2D * sin(least({angle}, pi() / 2D))"
+    points = zip(*(_on_sphere(*map(text, end)) for end in ends), strict=True)
+    return _bands(list(points), (ends[0][0], ends[1][0]), reach, slack, most, sides, ends)
 
 
 def _slack(values: Iterable[exp.Expr], sides: Sides) -> str:
-    floats = any(family(value, sides.type_of) == "float" for value in values)
-    return _FLOAT_SLACK if floats else _SLACK
+    """What rounding may add, as a share; empty where some value is no floating-point number."""
+    kinds = {family(value, sides.type_of) for value in values}
+    if not kinds <= _FLOATS:
+        return ""
+    return _FLOAT_SLACK if "float" in kinds else _SLACK
 
 
 def _on_sphere(lat: str, lon: str) -> tuple[str, str, str]:
@@ -134,20 +130,14 @@ def _bands(
     degrees: Sequence[tuple[exp.Expr, exp.Expr]] = (),
 ) -> tuple[Span, ...]:
     """One span a coordinate; the band is about the right place, or about the one that has d."""
-    where = [sides.of(end) for end in first]
-    if set(where) != {"left", "right"}:
+    parted = [sides.parted(*map(parse_expression, pair)) for pair in pairs]
+    if sides.parted(*first) is None or None in parted:
         return ()
-    if any(
-        {sides.of(parse_expression(one)), sides.of(parse_expression(two))} != {"left", "right"}
-        for one, two in pairs
-    ):
-        return ()
-    far = list(reversed(degrees)) if where[0] == "right" else list(degrees)
+    far = degrees[::-1] if sides.of(first[0]) == "right" else degrees
     most_degrees = _FLOAT_MOST if slack == _FLOAT_SLACK else _MOST
     spans = []
     for pair in pairs:
-        turned = sides.of(parse_expression(pair[0])) == "right"
-        points = tuple(reversed(pair)) if turned else pair
+        points = pair[::-1] if sides.of(parse_expression(pair[0])) == "right" else pair
         ends = []
         for at, (side, point) in enumerate(zip(("left", "right"), points, strict=True)):
             value = clamped(f"CAST({point} AS DOUBLE)")

@@ -27,9 +27,9 @@ def family(node: exp.Expr, type_of: TypeOf) -> str:
 
     Example:
         >>> from deltajoin.sql.dialect import parse_expression
-        >>> def told(sql: str) -> str:
+        >>> def kind(sql: str) -> str:
         ...     return family(parse_expression(sql), lambda column: "timestamp")
-        >>> told("a.t + INTERVAL 2 HOURS"), told("coalesce(a.t, now())"), told("1.5 * 2")
+        >>> kind("a.t + INTERVAL 2 HOURS"), kind("coalesce(a.t, now())"), kind("1.5 * 2")
         ('timestamp', '', 'decimal(13,1)')
     """
     while isinstance(node, (exp.Paren, exp.Neg)):

@@ -34,9 +34,8 @@ class Prefixes:
             if found is None:
                 continue
             whole, prefix, pattern = found
-            where = sides.of(whole), sides.of(prefix)
             plain = all(is_plain_text(each, sides.type_of) for each in (whole, prefix))
-            if set(where) != {"left", "right"} or not plain:
+            if sides.parted(whole, prefix) is None or not plain:
                 continue
             start = text(prefix)
             if pattern:
@@ -46,9 +45,10 @@ class Prefixes:
                 f"transform(sequence(0, least(length({text(whole)}), {_LONGEST})), "
                 f"{_LENGTH} -> substring({text(whole)}, 1, {_LENGTH}))"
             )
-            many = frozenset(where[:1])
-            left, right = (all_starts, start) if where[0] == "left" else (start, all_starts)
-            return Candidates(self.name, (text(node),), shared=Shared(left, right, many))
+            many = sides.of(whole)
+            left, right = (all_starts, start) if many == "left" else (start, all_starts)
+            shared = Shared(left, right, frozenset({many}))
+            return Candidates(self.name, (text(node),), shared=shared)
         return None
 
 

@@ -7,7 +7,7 @@ of rows can meet it at all, in a form that an equality finds.
 
 The candidates may be more than what matches: the condition itself is checked on each. Their use in
 each type of join, bounded memory, and the nested loop where nobody is at home are the driver's part
-(`emit.accelerated`). Expressions are Spark SQL over `relation`.`column`, as in the graph.
+(`emit.candidates`). Expressions are Spark SQL over `relation`.`column`, as in the graph.
 """
 
 from __future__ import annotations
@@ -38,6 +38,13 @@ class Sides:
         if tables <= self.right:
             return "right"
         return "both" if tables & self.right else "left"
+
+    def parted(self, one: exp.Expr, other: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+        """What is of the left and what of the right, where each of two is of one side."""
+        where = self.of(one), self.of(other)
+        if where == ("left", "right"):
+            return one, other
+        return (other, one) if where == ("right", "left") else None
 
 
 @dataclass(frozen=True)
@@ -90,14 +97,16 @@ class Candidates:
     @property
     def left(self) -> tuple[str, ...]:
         """All expressions over the left row."""
-        ends = [end for span in self.spans for end in span.left]
-        return (*ends, *(part.left for part in (self.shared, self.extreme) if part))
+        return self._of("left")
 
     @property
     def right(self) -> tuple[str, ...]:
         """All expressions over the right row."""
-        ends = [end for span in self.spans for end in span.right]
-        return (*ends, *(part.right for part in (self.shared, self.extreme) if part))
+        return self._of("right")
+
+    def _of(self, side: str) -> tuple[str, ...]:
+        ends = (end for span in self.spans for end in getattr(span, side))
+        return (*ends, *(getattr(part, side) for part in (self.shared, self.extreme) if part))
 
 
 class Accelerator(Protocol):

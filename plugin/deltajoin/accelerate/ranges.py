@@ -111,12 +111,9 @@ def _compared(
     one: exp.Expr, operator: str, other: exp.Expr, sides: Sides, written: str
 ) -> Iterator[Bound]:
     """`one < other`, and the like."""
-    here, there = sides.of(one), sides.of(other)
-    if {here, there} == {"left", "right"}:
-        left, right = (one, other) if here == "left" else (other, one)
-        upward = operator.startswith("<") == (here == "left")
-        doubles = as_doubles([left, right], sides.type_of)
-        if doubles:
+    if pair := sides.parted(one, other):
+        upward = operator.startswith("<") == (pair[0] is one)
+        if doubles := as_doubles(list(pair), sides.type_of):
             yield Bound(doubles[0], doubles[1], upward, written)
         return
     if operator.startswith(">"):
@@ -134,7 +131,7 @@ def _differences(one: exp.Expr, most: exp.Expr, sides: Sides, written: str) -> I
     kinds = {family(value, sides.type_of) for value in (first, second)}
     if not kinds <= set(_ROUNDED) or sides.of(most) == "both":
         return
-    if {sides.of(first), sides.of(second)} != {"left", "right"}:
+    if sides.parted(first, second) is None:
         return
     rounded = _ROUNDED["float" if "float" in kinds else "double"]
     yield from _within(first, second, most, rounded, sides, written)

@@ -1,8 +1,6 @@
 """Model + table states -> DeltaPlan. No Spark, no clock, no randomness.
 
-    bind the SQL -> keys -> row identity -> what changed -> strategy -> orders -> lookup paths
-
-Caller: loads the states (`api.plan`); everything here is a function of its arguments.
+bind the SQL -> keys -> row identity -> what changed -> orders -> lookup paths -> strategy
 """
 
 from __future__ import annotations
@@ -10,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 
-from deltajoin.catalog import Column, TableState, TargetState, overlap
+from deltajoin.catalog import TableState, TargetState, overlap
 from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.delta.clock import at_clock, clock_moved, moment_of, reads_clock, stamp_columns_at
 from deltajoin.delta.derived import (
     Described,
-    Known,
+    Knowledge,
     describe,
     order_dependent,
     plan_derived,
@@ -26,27 +24,36 @@ from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.evidence import found_to_differ
 from deltajoin.delta.format import RULES, model_hash
 from deltajoin.delta.history import Record, last_epoch
+from deltajoin.delta.identity import Types, row_key
 from deltajoin.delta.key_order import key_order
 from deltajoin.delta.knowledge import (
-    Declared,
+    Keys,
     earlier_paths,
     earlier_within,
     gather_statistics,
     last_order,
     last_sketches,
+    resolve_keys,
 )
 from deltajoin.delta.layout import layout_warnings, plan_layout
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
-from deltajoin.delta.partition import ambiguous_order, row_key
-from deltajoin.delta.path import SourceVersion
+from deltajoin.delta.path import LookupPath
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.seconds import predict
-from deltajoin.delta.sources import dear, reach, readable, share, source_versions, told, with_files
+from deltajoin.delta.signed_zeros import told_apart, with_one_extreme
+from deltajoin.delta.sources import (
+    cost_of_finding,
+    reach,
+    readable,
+    share,
+    source_versions,
+    with_files,
+)
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Situation, decide
-from deltajoin.delta.told_apart import told_apart, with_one_extreme
+from deltajoin.delta.ties import ambiguous_order
 from deltajoin.delta.untraced import untraced
 from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.graph import JoinGraph
@@ -55,15 +62,13 @@ from deltajoin.names import split_dotted
 from deltajoin.planner.arms import arm
 from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
-from deltajoin.planner.kept import LastOrder
-from deltajoin.planner.solver import parse_strategy
+from deltajoin.planner.solver import Strategy, parse_strategy
 from deltajoin.planner.statistics import Sketches
 from deltajoin.sql.bind import BoundQuery, bind
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.origins import at_origin, origin
 from deltajoin.sql.ungroupable import gives_ungroupable
 
-Keys = dict[str, tuple[str, ...]]
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
 
 
@@ -85,80 +90,80 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     Raises:
         DeltaJoinError: whatever `bind`, `resolve_keys`, `last_epoch` and `decide` refuse.
     """
-    tables = inputs.tables
-    types = _types(tables)
+    tables, state = inputs.tables, inputs.target
+    types = {(name, c.name): c.type for name, table in tables.items() for c in table.columns}
     columns = {name: readable(table) for name, table in tables.items()}
     keys = resolve_keys(model, tables)
     with at_origin(model.lines):
         query = bind(model.sql, columns, types, model.functions, model.stamps, keys)
-    graph, operator = _groupable(query, tables, model.lines)
-    described = describe(graph, keys, types)
-    for part in graph.parts if graph else ():
-        if ties := ambiguous_order(part, described.keys, described.types):
-            graph, operator = None, ties
-            break
-    state = group_state(graph, described.types, described.inexact) if graph else None
-    target = _target(model, inputs, graph, described, state)
-    if graph is not None and target.kind == "bag" and described.tied:
-        graph = with_one_extreme(graph, described.types)
-        described = describe(graph, keys, types)
-    mark = fingerprint(graph, query.canonical, target.key, target.kind, state)
-    before = last_epoch(inputs.target, model)
-    last = before.record
-    if differs := found_to_differ(last, mark):
-        graph, operator, state = None, differs, None
-        target = replace(target, kind="plain", key=(), hidden=(), exactly=(), columns=())
-    layout = plan_layout(model, target.visible, inputs.target, last)
+    meaning = _meaning(model, inputs, query, keys, types)
+    before = last_epoch(state, model)
+    last, mark = before.record, meaning.mark
+    differs = found_to_differ(last, mark)
+    if differs:
+        meaning = meaning.as_written(differs)
+    graph, described, target = meaning.graph, meaning.described, meaning.target
+    layout = plan_layout(model, target.visible, state, last)
     target = replace(target, layout=layout)
     _check_kind(target, inputs)
+
     sources, obstacles = source_versions(tables, graph, last)
-    runs = earlier_paths(inputs.target, mark)
-    sketches = last_sketches(inputs.target, mark) if model.sketches else {}
-    statistics = gather_statistics(tables, keys, _declared(model), runs, sketches)
-    pins = Pins.of(runs, last_order(inputs.target, mark))
+    runs = earlier_paths(state, mark)
+    sketches = last_sketches(state, mark) if model.sketches else {}
+    statistics = gather_statistics(tables, keys, model, runs, sketches)
+    pins = Pins.of(runs, last_order(state, mark))
     strategy = parse_strategy(model.strategy)
-    within = earlier_within(inputs.target, mark)
     moved = clock_moved(query.clock, inputs.clock, last)
     moment = moment_of(inputs.clock, last, moved) if query.clock else None
-    known = Known(described, statistics, {s.source: s for s in sources}, within, moment)
-    derived, known = plan_derived(graph, known, strategy, Choice(model.reorder))
-    statistics, versions = known.statistics, known.versions
-    order, note = (
-        chosen_epoch_order(graph, statistics, versions, strategy, pins) if graph else ((), "")
-    )
-    paths = lookup_paths(graph, statistics, order, versions, strategy, pins) if graph else ()
-    by_all_rows = untraced(graph, paths, statistics) if graph else None
-    whole = next((o for o in (*(p.untraced for p in derived), by_all_rows) if o), None)
-    against = operator or order_dependent(graph, described, target.kind)
-    lookups = (*paths, *(path for plan in derived for path in plan.paths))
-    predicted = predict(inputs.target, mark, sources, [path.to_dict() for path in lookups])
+    versions = {s.source: s for s in sources}
+    knowledge = Knowledge(described, statistics, versions, earlier_within(state, mark), moment)
+    derived, knowledge = plan_derived(graph, knowledge, strategy, Choice(model.reorder))
+    routes = _routes(graph, knowledge, strategy, pins)
+    statistics = knowledge.statistics
+
+    unkept = meaning.obstacle or order_dependent(graph, described, target.kind)
+    whole = next((o for o in (*(p.untraced for p in derived), routes.untraced) if o), None)
+    auto = model.mode == "auto"
+    lookups = (*routes.paths, *(path for plan in derived for path in plan.paths))
+    expected_rows = sum(path.estimated_rows + path.given_rows for path in lookups)
+    predicted = predict(state, mark, sources, expected_rows) if auto else None
+    moved_text = [f"the clock ({moved})"] if graph and moved else []
     decision = decide(
         Situation(
             mode=model.mode,
             first_run=last is None,
             changed_meaning=_changed_meaning(last, mark, model, target.visible),
-            operator=against,
+            operator=unkept,
             sources=obstacles,
-            changed=_changed(sources, moved if graph else None),
+            changed=(*(s.text for s in sources if s.changed), *moved_text),
             share=share(sources),
-            dear=dear(sources),
-            reach=reach(sources, paths, inputs.target) if model.mode == "auto" else None,
+            finding=cost_of_finding(sources),
+            reach=reach(sources, routes.paths, state) if auto else None,
             untraced=whole,
             predicted=predicted,
             lost=before.lost,
             clock=None if graph else moved,
         )
     )
-    against = against or (whole if decision.reason == "NO_SCOPE" else None)
-    clock = inputs.clock if decision.strategy != "noop" and reads_clock(query, target) else None
-    names = {name.lower() for table in columns.values() for name in table}
-    as_written = graph is None and decision.strategy == "full"
-    apart = stamp_columns_at(model.sql, model.stamps, clock, names) if as_written else {}
+
+    unkept = unkept or (whole if decision.reason == "NO_SCOPE" else None)
+    full, works = decision.strategy == "full", decision.strategy != "noop"
     live = graph is not None and decision.strategy == "incremental"
-    full_query = cache(partial(_full_query, graph, statistics, described, model, pins.order))
-    if model.order or decision.strategy != "noop":
+    clock = inputs.clock if works and reads_clock(query, target) else None
+    names = {name.lower() for table in columns.values() for name in table}
+    as_written = full and graph is None
+    stamps = stamp_columns_at(model.sql, model.stamps, clock, names) if as_written else {}
+    rebuild = plan_rebuild(decision, target, state, sources, mark, stamps)
+    overwritten = rebuild == Rebuild("overwrite")
+
+    @cache
+    def full_query() -> FullQuery | None:
+        choice = Choice(model.reorder, tuple(model.order))
+        types = described.types
+        return plan_full_query(graph, statistics, types, choice, pins.order) if graph else None
+
+    if model.order or works:
         full_query()
-    rebuild = plan_rebuild(decision, target, inputs.target, sources, mark, apart)
     return DeltaPlan(
         model=model.name,
         fingerprint=mark,
@@ -168,50 +173,95 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         strategy=decision.strategy,
         reason=decision.reason,
         detail=decision.detail,
-        epoch=before.number + (decision.strategy != "noop"),
+        epoch=before.number + works,
         target=at_clock(target, clock),
         sources=tuple(with_files(s, tables[s.source]) for s in sources) if live else sources,
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
         graph=graph,
-        epoch_order=order,
+        epoch_order=routes.order,
         find_full_query=full_query,
-        paths=paths if live else (),
-        regroup=regroup(graph, statistics, order, versions, state) if graph and live else (),
-        derived=derived if live else tuple(plan.at_rest for plan in derived),
-        state=state,
-        sketches=_sketches(model, graph, sketches, decision.strategy),
-        settings=_settings(last, decision.strategy),
+        paths=routes.paths if live else (),
+        regroup=(
+            regroup(graph, statistics, routes.order, knowledge.versions, meaning.state)
+            if graph and live
+            else ()
+        ),
+        derived=derived if live else tuple(plan.unchanged for plan in derived),
+        state=meaning.state,
+        sketches=_to_count(graph) if model.sketches and graph and full else sketches,
+        settings=_settings(last) if last and not full else None,
         warnings=(
-            *_warnings(tables, statistics, graph, against),
-            *(layout_warnings(layout, inputs.target) if rebuild != Rebuild("overwrite") else ()),
+            *_warnings(tables, statistics, graph, unkept),
+            *(() if overwritten else layout_warnings(layout, state)),
         ),
         statistics=statistics,
-        rebuilt_because=against,
+        rebuilt_because=unkept,
         clock=clock,
         differs=differs.message if differs else "",
-        predicted=predicted.to_dict() if predicted and graph and not against else {},
-        replanned=tuple(n for n in (note, *(d.replanned for d in derived)) if n and live),
+        predicted=predicted.to_dict() if predicted and graph and not unkept else {},
+        replanned=tuple(n for n in (routes.note, *(d.replanned for d in derived)) if n and live),
         rebuild=rebuild and replace(rebuild, order=key_order(graph, target.key, layout, tables)),
     )
 
 
-def _changed(sources: tuple[SourceVersion, ...], clock: str | None) -> tuple[str, ...]:
-    """What changed, for people."""
-    return (*(told(s) for s in sources if s.changed), *([f"the clock ({clock})"] if clock else ()))
+@dataclass(frozen=True)
+class _Meaning:
+    """What the query means, whatever its tables hold: its graph, or the obstacle to keeping it;
+    the target, and the fingerprint (`mark`) of all that."""
+
+    graph: JoinGraph | None
+    obstacle: Refusal | None
+    described: Described
+    state: GroupState | None
+    target: Target
+    mark: str
+
+    def as_written(self, obstacle: Refusal) -> _Meaning:
+        """The same for a query that is only run as its own text."""
+        plain = replace(self.target, kind="plain", key=(), hidden=(), exactly=(), columns=())
+        return replace(self, graph=None, obstacle=obstacle, state=None, target=plain)
 
 
-def _declared(model: Model) -> Declared:
-    return Declared(
-        sources=tuple(sorted(model.sources)),
-        references=model.references,
-        hints=model.hints,
-    )
+def _meaning(model: Model, inputs: Inputs, query: BoundQuery, keys: Keys, types: Types) -> _Meaning:
+    graph, obstacle = _groupable(query, inputs.tables, model.lines)
+    described = describe(graph, keys, types)
+    for part in graph.parts if graph else ():
+        if ties := ambiguous_order(part, described.keys, described.types):
+            graph, obstacle = None, ties
+            break
+    state = group_state(graph, described.types, described.inexact) if graph else None
+    target = _target(model, inputs, graph, described, state)
+    if graph is not None and target.kind == "bag" and described.tied:
+        graph = with_one_extreme(graph, described.types)
+        described = describe(graph, keys, types)
+    mark = fingerprint(graph, query.canonical, target.key, target.kind, state)
+    return _Meaning(graph, obstacle, described, state, target, mark)
 
 
-def _sketches(model: Model, graph: JoinGraph | None, last: Sketches, strategy: str) -> Sketches:
-    """What the run hands on; of a rebuild, the columns to count, without figures yet."""
-    if graph is None or not model.sketches or strategy != "full":
-        return last
+@dataclass(frozen=True)
+class _Routes:
+    """The epoch order, a note where the last one was given up, and the paths of all changes; what
+    stands against them."""
+
+    order: tuple[str, ...] = ()
+    note: str = ""
+    paths: tuple[LookupPath, ...] = ()
+    untraced: Refusal | None = None
+
+
+def _routes(
+    graph: JoinGraph | None, knowledge: Knowledge, strategy: Strategy, pins: Pins
+) -> _Routes:
+    if graph is None:
+        return _Routes()
+    statistics, versions = knowledge.statistics, knowledge.versions
+    order, note = chosen_epoch_order(graph, statistics, versions, strategy, pins)
+    paths = lookup_paths(graph, statistics, order, versions, strategy, pins)
+    return _Routes(order, note, paths, untraced(graph, paths, statistics))
+
+
+def _to_count(graph: JoinGraph) -> Sketches:
+    """Columns whose distinct values a rebuild counts, without figures yet."""
     judged = {source: graph.judged_columns(source) for source in graph.sources}
     return {
         source: {"rows": None, "columns": dict.fromkeys(columns)}
@@ -220,56 +270,7 @@ def _sketches(model: Model, graph: JoinGraph | None, last: Sketches, strategy: s
     }
 
 
-def _full_query(
-    graph: JoinGraph | None,
-    statistics: Statistics,
-    described: Described,
-    model: Model,
-    last: LastOrder | None,
-) -> FullQuery | None:
-    if graph is None:
-        return None
-    choice = Choice(model.reorder, tuple(model.order))
-    return plan_full_query(graph, statistics, described.types, choice, last)
-
-
-def _types(tables: Mapping[str, TableState]) -> dict[tuple[str, str], str]:
-    return {(name, c.name): c.type for name, table in tables.items() for c in table.columns}
-
-
-def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
-    return tuple(column.name for column in columns)
-
-
-def resolve_keys(model: Model, tables: Mapping[str, TableState]) -> Keys:
-    """Declared keys in schema spelling, for the sources that the query reads.
-
-    Raises:
-        DeltaJoinError: UNKNOWN_KEY for a table or column that is not there.
-    """
-    spelled = {name.lower(): name for name in model.sources}
-    keys: Keys = {}
-    for table, columns in sorted(model.keys.items()):
-        source = spelled.get(table.lower())
-        if source is None or not columns:
-            raise _unknown_key(table, "is not among the sources, or its key has no column")
-        if source not in tables:
-            continue
-        schema = {name.lower(): name for name in _names(tables[source].columns)}
-        missing = [column for column in columns if column.lower() not in schema]
-        if missing:
-            raise _unknown_key(table, f"has no column {', '.join(missing)}")
-        keys[source] = tuple(dict.fromkeys(schema[column.lower()] for column in columns))
-    return keys
-
-
-def _unknown_key(table: str, message: str) -> DeltaJoinError:
-    return DeltaJoinError(
-        "UNKNOWN_KEY", f"keys: '{table}' {message}", where=table, remedy="Correct the keys."
-    )
-
-
-def _made(graph: JoinGraph) -> Iterator[tuple[str, str]]:
+def _all_outputs(graph: JoinGraph) -> Iterator[tuple[str, str]]:
     """The name and expression of every output, also of derived sources and arms of unions."""
     for part in graph.parts:
         arms = [arm(part, core) for core in part.cores] if part.has_union else [part]
@@ -299,7 +300,7 @@ def _groupable(
                     f"{source}.{name}",
                     "Leave the column out, or convert it to a struct, array or string.",
                 )
-    for name, sql in _made(graph):
+    for name, sql in _all_outputs(graph):
         if gives_ungroupable(parse_expression(sql)):
             return None, Refusal(
                 "COLUMN_TYPE",
@@ -328,7 +329,8 @@ def _target(
             )
     key = () if graph is None else row_key(graph, described.keys, described.types)
     hidden = hidden_columns(graph, state) if graph else ()
-    kind = "plain" if graph is None else _kind(key, hidden)
+    kept = "grouped" if hidden else "keyed"
+    kind = "plain" if graph is None else kept if key else "bag"
     return Target(
         place=model.target,
         name_parts=() if is_path(model.target) else split_dotted(model.target),
@@ -343,12 +345,6 @@ def _target(
         version=-1 if inputs.target is None else inputs.target.version,
         table_id=None if inputs.target is None else inputs.target.table_id,
     )
-
-
-def _kind(key: tuple[str, ...], hidden: tuple[str, ...]) -> str:
-    if not key:
-        return "bag"
-    return "grouped" if hidden else "keyed"
 
 
 def _check_kind(target: Target, inputs: Inputs) -> None:
@@ -392,16 +388,12 @@ def _other_columns(old: tuple[str, ...], new: tuple[str, ...]) -> str:
     """Output columns that came and went, as of `SELECT *` over a table with a new column."""
     if not new:
         return ""
-    told = (
-        ("gained", [c for c in new if c not in old]),
-        ("lost", [c for c in old if c not in new]),
-    )
-    return "".join(f"; columns {verb}: {', '.join(names)}" for verb, names in told if names)
+    gained, lost = [c for c in new if c not in old], [c for c in old if c not in new]
+    found = (("gained", gained), ("lost", lost))
+    return "".join(f"; columns {verb}: {', '.join(names)}" for verb, names in found if names)
 
 
-def _settings(last: Record | None, strategy: str) -> tuple[tuple[str, str], ...] | None:
-    if last is None or strategy == "full":
-        return None
+def _settings(last: Record) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((str(k), str(v)) for k, v in last["settings"].items()))
 
 

@@ -1,15 +1,14 @@
 """The clock of an epoch: one moment for the whole run, named in its record.
 
-A stamp takes it for the rows that are written. Where the clock decides rows, a moved clock is work
-even if no source changed; a query that speaks of days alone sees it move at midnight, in the time
-zone that the epochs keep.
+Where it decides rows, a moved clock is work even if no source changed; a query that speaks of days
+alone sees it move at midnight, in the time zone that the epochs keep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from deltajoin.delta.derived import Moment
@@ -87,16 +86,11 @@ def clock_moved(kind: str, now: datetime, last: Record | None) -> str | None:
     if "clock" not in last:
         return "the last epoch names no clock"
     before = datetime.fromisoformat(last["clock"])
-    zone = _zone(str(last["settings"].get(_ZONE, "")))
+    try:
+        zone = ZoneInfo(str(last["settings"].get(_ZONE, "")))
+    except (ValueError, KeyError, OSError):  # Spark has names that Python has not
+        zone = None
     if kind == "day" and zone is not None:
         days = [moment.astimezone(zone).date() for moment in (before, now)]
         return None if days[0] == days[1] else f"the date went from {days[0]} to {days[1]}"
     return None if before == now else f"the clock went from {before} to {now}"
-
-
-def _zone(name: str) -> tzinfo | None:
-    """A time zone of Python's for one of Spark's; None where there is none of that name."""
-    try:
-        return ZoneInfo(name)
-    except (ValueError, KeyError, OSError):
-        return None

@@ -1,18 +1,14 @@
-"""Derived sources: subqueries with groups, windows or generators, as sources among the others.
-
-A table under a condition on the clock is one too: a version of it has also the clock of its epoch,
-and its change has also the rows that cross between the two clocks.
+"""Derived sources: subqueries with groups, windows or generators, as sources among the others; and
+tables under a condition on the clock.
 
     versions     1 is the subquery over this epoch's tables, 0 over those of the previous epoch
-    change       groups or partitions that the subquery's own lookup paths touch: computed anew over
-                 both epochs, one subtracted from the other; of generators what the paths give
+    change       groups or partitions that the subquery's own lookup paths touch, computed anew over
+                 both epochs and subtracted; of generators what the paths give; of the clock also
+                 the rows that cross between the old one and the new
 
-So a join with groups is a join with one more source, and groups of groups come of themselves. The
-groups before are computed again, not read from anywhere: figures that depend on the order of rows
+Groups before are computed again, not read from anywhere: figures that depend on the order of rows
 (sums of floats) may come out another way than the target holds them. They may travel to a keyed
 target, whose rows are found by key, but decide nothing (`ORDER_DEPENDENT`).
-
-Caller: everything about the tables is known; plans the query on what comes back.
 """
 
 from __future__ import annotations
@@ -23,14 +19,15 @@ from math import prod
 from typing import Any
 
 from deltajoin.delta.epoch_order import chosen_epoch_order
+from deltajoin.delta.format import plain
+from deltajoin.delta.identity import row_key
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
-from deltajoin.delta.partition import row_key
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.pinning import Paths, Pins
-from deltajoin.delta.told_apart import tied, told_apart
+from deltajoin.delta.signed_zeros import tied, told_apart
 from deltajoin.delta.untraced import untraced
 from deltajoin.errors import Refusal
-from deltajoin.graph import ColumnRef, Core, Derived, JoinGraph, Predicate
+from deltajoin.graph import ColumnRef, Derived, JoinGraph
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import COST, Strategy
 from deltajoin.planner.statistics import Statistics, measured_steps
@@ -63,7 +60,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Known:
+class Knowledge:
     """What planning knows of all sources; `within`: derived source -> its lookup paths in earlier
     epochs, newest first; `moment` is None for a query that doesn't read the clock."""
 
@@ -86,19 +83,19 @@ class DerivedPlan:
 
     source: SourceVersion
     graph: JoinGraph
-    key: tuple[str, ...]
     versions: tuple[SourceVersion, ...]
-    full_query: FullQuery | None
-    paths: tuple[LookupPath, ...]
-    after: tuple[tuple[LookupStep, ...], ...]
-    before: tuple[tuple[LookupStep, ...], ...]
+    key: tuple[str, ...] = ()
+    full_query: FullQuery | None = None
+    paths: tuple[LookupPath, ...] = ()
+    after: tuple[tuple[LookupStep, ...], ...] = ()
+    before: tuple[tuple[LookupStep, ...], ...] = ()
     untraced: Refusal | None = None
     replanned: str = ""
     earlier: tuple[JoinGraph, FullQuery] | None = None
     text: str = ""
 
     @property
-    def at_rest(self) -> DerivedPlan:
+    def unchanged(self) -> DerivedPlan:
         """The same without what finds its change."""
         return replace(self, paths=(), after=(), before=(), earlier=None)
 
@@ -126,9 +123,9 @@ class DerivedPlan:
             "changed": self.source.changed,
             "key": list(self.key),
             "full_query": self.full_query.to_dict() if self.full_query else self.text,
-            "paths": [path.to_dict() for path in self.paths],
-            "after": [[step.to_dict() for step in steps] for steps in self.after],
-            "before": [[step.to_dict() for step in steps] for steps in self.before],
+            "paths": plain(self.paths),
+            "after": plain(self.after),
+            "before": plain(self.before),
             **({"crossing": True} if self.earlier else {}),
         }
 
@@ -156,77 +153,78 @@ def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
 
 def plan_derived(
     graph: JoinGraph | None,
-    known: Known,
+    knowledge: Knowledge,
     strategy: Strategy = COST,
     choice: Choice | None = None,
-) -> tuple[tuple[DerivedPlan, ...], Known]:
+) -> tuple[tuple[DerivedPlan, ...], Knowledge]:
     """The plans of all derived sources, each after those that it reads; what is known with them."""
     plans = []
     for derived in graph.all_derived if graph else ():
         assert graph is not None  # noqa: S101 - it has derived sources
         used = graph.used_columns(derived.name)
         if derived.text:
-            plan = _constant(derived, used, known)
+            source = _source(derived, used, knowledge, derived.rows)
+            plan = DerivedPlan(source, derived.graph, (), text=derived.text)
         else:
-            plan = _plan(derived, used, known, strategy, choice)
+            plan = _plan(derived, used, knowledge, strategy, choice)
+        plan = replace(plan, key=knowledge.described.keys.get(derived.name, ()))
         plans.append(plan)
-        known = _with(known, plan)
-    return tuple(plans), known
+        knowledge = _with(knowledge, plan)
+    return tuple(plans), knowledge
 
 
-def _constant(derived: Derived, used: tuple[str, ...], known: Known) -> DerivedPlan:
-    """A source of literals, which has one version."""
-    types = known.described.types
-    source = SourceVersion(
+def _source(
+    derived: Derived,
+    used: tuple[str, ...],
+    knowledge: Knowledge,
+    rows: int,
+    previous: int | None = 1,
+    change_rows: int = 0,
+) -> SourceVersion:
+    """A derived source at version 1, by its used columns; by default without a change."""
+    types = knowledge.described.types
+    return SourceVersion(
         source=derived.name,
         location="",
         table_id="",
         version=1,
-        previous=1,
+        previous=previous,
         columns=tuple((name, types[derived.name, name]) for name in used),
-        rows=derived.rows,
-        change_rows=0,
+        rows=rows,
+        change_rows=change_rows,
         method="derived",
     )
-    key = known.described.keys.get(derived.name, ())
-    return DerivedPlan(source, derived.graph, key, (), None, (), (), (), text=derived.text)
 
 
 def _plan(
-    derived: Derived, used: tuple[str, ...], known: Known, strategy: Strategy, choice: Choice | None
+    derived: Derived,
+    used: tuple[str, ...],
+    knowledge: Knowledge,
+    strategy: Strategy,
+    choice: Choice | None,
 ) -> DerivedPlan:
-    graph, versions, described = derived.graph, known.versions, known.described
-    moment = known.moment if derived.clocked else None
+    graph, versions, types = derived.graph, knowledge.versions, knowledge.described.types
+    moment = knowledge.moment if derived.clocked else None
     if moment is not None:
         graph = at_moment(graph, moment.now)
-    runs = known.within.get(derived.name, ())
-    statistics, pins = replace(known.statistics, measured=measured_steps(runs)), Pins.of(runs)
+    runs = knowledge.within.get(derived.name, ())
+    statistics, pins = replace(knowledge.statistics, measured=measured_steps(runs)), Pins.of(runs)
     order, note = chosen_epoch_order(graph, statistics, versions, strategy, pins)
-    full = plan_full_query(graph, statistics, described.types, choice)
+    full = plan_full_query(graph, statistics, types, choice)
     below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
     rows = _rows(graph, statistics, sum(branch.plan.rows for branch in full.arms))
     paths = lookup_paths(graph, statistics, order, versions, strategy, pins)
     earlier = None
     if moment is not None and moment.before is not None and moment.moved:
         before = at_moment(derived.graph, moment.before)
-        earlier = (before, plan_full_query(before, statistics, described.types, choice))
+        earlier = (before, plan_full_query(before, statistics, types, choice))
     # What changed may stand only in branches that can't have rows.
     changed = bool(paths) or earlier is not None
-    source = SourceVersion(
-        source=derived.name,
-        location="",
-        table_id="",
-        version=1,
-        previous=None if any(s.previous is None for s in below) else int(not changed),
-        columns=tuple((name, described.types[derived.name, name]) for name in used),
-        rows=rows,
-        change_rows=min(rows, sum(s.estimated_change for s in below if s.changed)),
-        method="derived",
-    )
+    previous = None if any(s.previous is None for s in below) else int(not changed)
+    change_rows = min(rows, sum(s.estimated_change for s in below if s.changed))
     return DerivedPlan(
-        source=source,
+        source=_source(derived, used, knowledge, rows, previous, change_rows),
         graph=graph,
-        key=described.keys.get(derived.name, ()),
         versions=below,
         full_query=full,
         paths=paths,
@@ -255,17 +253,17 @@ def _rows(graph: JoinGraph, statistics: Statistics, rows: float) -> int:
     return int(min(most, max(1.0, distinct)))
 
 
-def _with(known: Known, plan: DerivedPlan) -> Known:
-    name, statistics = plan.source.source, known.statistics
+def _with(knowledge: Knowledge, plan: DerivedPlan) -> Knowledge:
+    name, statistics = plan.source.source, knowledge.statistics
     return replace(
-        known,
+        knowledge,
         statistics=replace(
             statistics,
             rows={**statistics.rows, name: plan.source.rows},
             types={**statistics.types, **{(name, c): kind for c, kind in plan.source.columns}},
             keys={**statistics.keys, **({name: plan.key} if plan.key else {})},
         ),
-        versions={**known.versions, name: plan.source},
+        versions={**knowledge.versions, name: plan.source},
     )
 
 
@@ -293,7 +291,7 @@ def order_dependent(graph: JoinGraph | None, described: Described, kind: str) ->
 def _deciding(graph: JoinGraph, *, bag: bool) -> Iterator[tuple[str, ColumnRef]]:
     """Columns that decide which rows there are: of predicates, group keys, all of a bag."""
     for core in graph.branches:
-        yield from (("a condition", ref) for p in _predicates(core) for ref in p.refs)
+        yield from (("a condition", ref) for p in core.all_predicates() for ref in p.refs)
     keys = graph.grouping.keys if graph.grouping else ()
     above = graph.generation or graph.windowing
     for projection in (p for core in graph.branches for p in graph.outputs(core)):
@@ -303,10 +301,3 @@ def _deciding(graph: JoinGraph, *, bag: bool) -> Iterator[tuple[str, ColumnRef]]
             yield from (("a window or generator", ref) for ref in projection.refs)
         elif bag and graph.grouping is None:
             yield from (("a target without key", ref) for ref in projection.refs)
-
-
-def _predicates(core: Core) -> Iterator[Predicate]:
-    yield from core.predicates
-    for attachment in core.attachments:
-        yield from attachment.on
-        yield from _predicates(attachment.core)

@@ -1,17 +1,15 @@
 """The epoch order, by what it makes a run read.
 
-A path reads a changed table at the previous epoch if it stands before the driver, at this epoch if
-after. So the first is never read at this epoch and the last never at the previous one; in between,
-the earlier a table stands, the more paths read it at its old version. Every permutation is exact;
-this one is the cheapest, in seconds:
+The first relation is never read at this epoch and the last never at the previous one; in between,
+the earlier one stands, the more paths read it at its old version. Every permutation is exact; this
+one is the cheapest, in seconds:
 
     each old version read     its snapshot is rebuilt by a Spark job; the newest is at hand
     each (table, version)     is scanned
-    each lookup of an old version     finds less in caches, and what this epoch added to prune by
-                                      is not in it
+    each lookup of an old version     finds less in caches, and nothing to prune by of this epoch
 
-All permutations of up to 6 changed relations are compared; beyond, the order by size is improved by
-swaps. Unchanged relations stand anywhere; they come first.
+All permutations of up to EXACT changed relations are compared; beyond, the order by size is
+improved by swaps. Unchanged relations stand anywhere; they come first.
 """
 
 from __future__ import annotations

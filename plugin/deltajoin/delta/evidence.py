@@ -1,9 +1,9 @@
 """What a rebuild is held against: the query as it was written, run by Spark itself.
 
-Rule: before a rebuild is written, our form of the query must have the columns of the user's own
-text, and where the target is built for the first time after something changed its meaning, its rows
-as well. A query that fails this is run as its own text from then on, until its definition or our
-rules change: what we kept of it would be kept wrong.
+Before a rebuild is written, our form of the query must have the columns of the user's own text, and
+where the target is built for the first time after something changed its meaning, its rows as well.
+A query that fails this is run as its own text from then on, until its definition or our rules
+change.
 """
 
 from __future__ import annotations

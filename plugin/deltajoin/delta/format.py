@@ -1,5 +1,8 @@
 """How plans and commits are written down, and what identifies them. Nothing here imports a parser:
 a run with nothing to do is found by these alone.
+
+A plan is made of frozen dataclasses. Written down, each is a mapping of its fields, but for those
+that take no part in a comparison, and for those of few plans (`SELDOM`) at their default.
 """
 
 from __future__ import annotations
@@ -7,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
 from typing import Any
 
 from deltajoin.contract import FORMAT
@@ -28,6 +33,34 @@ def canonical_json(value: Any) -> str:
         '{"a":[2,"é"],"b":1}'
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+#: Metadata of a field that is left out where it says nothing.
+SELDOM = {"seldom": True}
+
+
+def plain(value: Any) -> Any:
+    """A value of a plan as JSON has it; a class may have a form of its own, `to_dict`."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return fields_of(value)
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def fields_of(value: Any, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields of a dataclass as plain values."""
+    found = {}
+    for each in fields(value):
+        part = getattr(value, each.name)
+        says_nothing = "seldom" in each.metadata and part in (each.default, {})
+        if each.compare and each.name not in without and not says_nothing:
+            found[each.name] = plain(part)
+    return found
 
 
 def digest(value: Any) -> str:

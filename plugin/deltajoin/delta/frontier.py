@@ -1,10 +1,9 @@
 """One version of every table for all models of a run: the frontier, frozen once.
 
-Rule: a table is read at the version at which the run saw it first, whatever is committed meanwhile;
-a table that the run itself wrote is read at the version that it wrote. A pin also holds the table's
-id, because a dropped and recreated table counts its versions from 0 again. A model that has already
-consumed a later version than the pin is refused: its epochs never go back, and the rows of one run
-never mix two versions of a table.
+A table is read at the version at which the run saw it first, whatever is committed meanwhile; one
+that the run itself wrote, at the version that it wrote. A pin also holds the table's id, because a
+recreated table counts its versions from 0 again. A model that has consumed a later version than the
+pin is refused: epochs never go back, and the rows of one run never mix two versions of a table.
 
 Caller: `plan(model, at=frontier)`, then `produced` with what the run left in its target. An open
 frontier pins a table at its first use, a closed one refuses a table that it does not know.

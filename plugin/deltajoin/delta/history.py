@@ -1,10 +1,8 @@
 """What the target says about itself: whose it is, the last epoch, whether anyone else wrote.
 
-Refused here, before anything else is planned: a table that deltajoin did not make, a target of
-another model, one written by a newer format, and rows or columns that something else changed since
-the plan of the last epoch. Only mode full rebuilds over the last: losing what someone else wrote is
-a decision of the user. Commits that change no rows (OPTIMIZE, VACUUM, table properties) are no
-foreign write.
+Refused before anything else is planned: a table that deltajoin did not make, a target of another
+model or a newer format, and rows or columns that something else changed since the last epoch; only
+mode full rebuilds over these. Commits that change no rows are no foreign write.
 """
 
 from __future__ import annotations
@@ -59,7 +57,10 @@ def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
         if last is not None and commit.version - 1 <= stands_on:
             break
     if last is not None:
-        _check_foreign(foreign or _other_columns(state, last), model)
+        hidden = (*(last.get("hidden") or ()), *([COUNT] if last["kind"] == "bag" else []))
+        if [column.name for column in state.columns] != [*last["columns"], *hidden]:
+            foreign = foreign or "the target's columns are not those that the last epoch wrote"
+        _check_foreign(foreign, model)
         return LastEpoch(last, int(last["epoch"]))
     _check_foreign(foreign, model)
     number = state.transaction(f"deltajoin:{model.name}")
@@ -72,13 +73,6 @@ def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
         "Run once with mode full; keep the log longer than the target may go without an epoch.",
     )
     return LastEpoch(None, number, lost)
-
-
-def _other_columns(state: TargetState, record: Record) -> str | None:
-    hidden = [*(record.get("hidden") or []), *([COUNT] if record["kind"] == "bag" else [])]
-    if [column.name for column in state.columns] == [*record["columns"], *hidden]:
-        return None
-    return "the target's columns are not those that the last epoch wrote"
 
 
 def _check_foreign(found: str | None, model: Model) -> None:

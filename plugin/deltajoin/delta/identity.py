@@ -11,7 +11,7 @@ a full join adds rows of either side, the target is a bag: distinct rows with a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
 
@@ -19,8 +19,36 @@ Keys = Mapping[str, tuple[str, ...]]
 Types = Mapping[ColumnRef, str]
 
 
+def row_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
+    """Output columns that are unique in what the query gives out, in output order; empty for a bag.
+
+    Generators repeat rows, so that nothing identifies a row above one.
+    """
+    windowing = graph.windowing
+    if graph.grouping is not None:
+        return graph.grouping.key_outputs
+    if windowing is not None and windowing.first_of:
+        return windowing.first_of
+    if graph.generation is not None:
+        return ()
+    if windowing is None:
+        return target_key(graph, keys, types)
+    below = {p.name: p for p in graph.projections}
+    outputs = (o for o in (*windowing.outputs, *windowing.hidden) if o.column)
+    shown = tuple(replace(below[o.column or ""], name=o.name) for o in outputs)
+    return target_key(replace(graph, projections=shown), keys, types)
+
+
+def joined_columns(graph: JoinGraph) -> dict[str, str]:
+    """Column of the rows that groups or windows read -> that of the joined rows which it is, where
+    it is one."""
+    if graph.generation is None:
+        return {name: name for name in graph.row_names}
+    return {o.name: o.column for o in graph.generation.outputs if o.column}
+
+
 def target_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
-    """Output columns that are unique in the result, in output order; empty for a bag.
+    """The same of the joined rows.
 
     Args:
         keys: source -> its unique columns (schema spelling).
@@ -36,10 +64,11 @@ def target_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
     for level in levels:
         for name in _independent(graph, level, keys, types):
             for column in keys[graph.by_name[name].source]:
-                output = _output_of(graph, level, (name, column), types)
-                if output is None:
+                same = _same_type(graph, level.inner, (name, column), types)
+                given = [p.name for p in graph.projections if p.column in same]
+                if not given:
                     return ()
-                outputs.add(output)
+                outputs.add(given[0])
     return tuple(p.name for p in graph.projections if p.name in outputs)
 
 
@@ -116,8 +145,3 @@ def _same_type(
                 reached.update(fresh)
                 todo += fresh
     return tuple(sorted(reached))
-
-
-def _output_of(graph: JoinGraph, level: _Level, column: ColumnRef, types: Types) -> str | None:
-    same = _same_type(graph, level.inner, column, types)
-    return next((p.name for p in graph.projections if p.column in same), None)

@@ -1,12 +1,11 @@
 """The order in which a large target is written: by its key.
 
-A MERGE looks for its rows in the files whose keys may meet those of the change. A large join leaves
-its rows spread by a hash, so that every file holds keys from everywhere and all are read. Here the
-key is divided into ranges of about as many rows each, from what the log says of the source's files:
-no row is read for it. The runtime writes a file for each.
+A MERGE looks for its rows in the files whose keys may meet those of the change; a large join leaves
+its rows spread by a hash, so that all files are read. Here the key is divided into ranges of about
+as many rows each, by what the log says of the source's files; the runtime writes a file for each.
 
-Rule: rows never depend on it. It is left out where the user declares a layout, where the join keeps
-the order that its one large source has, and for keys whose values are no numbers or times.
+Rows never depend on it. It is left out where the user declares a layout, where the join keeps the
+order that its one large source has, and for keys whose values are no numbers or times.
 """
 
 from __future__ import annotations

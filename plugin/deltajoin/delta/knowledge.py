@@ -1,19 +1,20 @@
 """Model + table states -> what the planner knows of the sources (`planner.statistics`).
 
-Sizes, file statistics and keys come from the states, foreign keys and hints from the model in the
-spelling of the schemas, measured lookups from the records of earlier epochs that had the same
-definition. What is declared and can't be found is refused: a typing error would plan worse, unseen.
+Declarations are found in the spelling of the schemas, measured lookups in the records of earlier
+epochs of the same definition. What is declared and can't be found is refused: a typing error would
+plan worse, unseen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from deltajoin.catalog import TableState, TargetState
 from deltajoin.delta.history import recent_epochs
 from deltajoin.errors import DeltaJoinError
+from deltajoin.model import Model
 from deltajoin.planner.kept import LastOrder
 from deltajoin.planner.statistics import (
     Columns,
@@ -26,31 +27,17 @@ from deltajoin.planner.statistics import (
 
 Keys = Mapping[str, tuple[str, ...]]
 Hints = Mapping[str, Mapping[str, float]]
+Tables = Mapping[str, TableState]
 
 #: Epochs looked back for measured rows.
 RUNS = 20
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What a model says of its sources.
-
-    Args:
-        sources: names of all its tables, also those that the query doesn't read.
-        references: "table.column" or "table.column, column" of a foreign key -> the same of the key
-            that it refers to.
-        hints: {"rows": {table: n}, "distinct": {"table.column": n}}.
-    """
-
-    sources: tuple[str, ...]
-    references: Mapping[str, str] = field(default_factory=dict)
-    hints: Hints = field(default_factory=dict)
+_FIELDS = {"UNKNOWN_KEY": "keys", "UNKNOWN_REFERENCE": "references", "UNKNOWN_HINT": "hints"}
 
 
 def gather_statistics(
-    tables: Mapping[str, TableState],
+    tables: Tables,
     keys: Keys,
-    declared: Declared,
+    model: Model,
     runs: Sequence[Sequence[Mapping[str, Any]]] = (),
     sketches: Sketches | None = None,
 ) -> Statistics:
@@ -66,15 +53,15 @@ def gather_statistics(
         keys=keys,
         bytes={name: table.bytes for name, table in sorted(tables.items())},
         log={name: table.log for name, table in sorted(tables.items()) if table.log},
-        references=resolve_references(declared, tables),
-        hints=resolve_hints(declared, tables),
+        references=resolve_references(model, tables),
+        hints=resolve_hints(model, tables),
         types={(n, c.name): c.type for n, table in sorted(tables.items()) for c in table.columns},
         sketches=dict(_today(sketches or {}, tables)),
         measured=measured_steps(runs),
     )
 
 
-def _today(sketches: Sketches, tables: Mapping[str, TableState]) -> Iterator[tuple[str, float]]:
+def _today(sketches: Sketches, tables: Tables) -> Iterator[tuple[str, float]]:
     for source, sketch in sorted(sketches.items()):
         table = tables.get(source)
         if table is not None and table.rows is not None:
@@ -85,7 +72,7 @@ def _today(sketches: Sketches, tables: Mapping[str, TableState]) -> Iterator[tup
 def earlier_paths(state: TargetState | None, mark: str) -> tuple[Sequence[Mapping[str, Any]], ...]:
     """The paths of the last epochs of one definition (`mark`: its fingerprint), newest first."""
     found = (paths for record in _recorded(state, mark) if (paths := record.get("paths")))
-    return tuple(paths for paths, _ in zip(found, range(RUNS), strict=False))
+    return tuple(islice(found, RUNS))
 
 
 def earlier_within(
@@ -93,7 +80,7 @@ def earlier_within(
 ) -> dict[str, list[Sequence[Mapping[str, Any]]]]:
     """The same within each derived source."""
     found: dict[str, list[Sequence[Mapping[str, Any]]]] = {}
-    for record, _ in zip(_recorded(state, mark), range(RUNS), strict=False):
+    for record in islice(_recorded(state, mark), RUNS):
         for derived in record.get("derived", ()):
             if derived["paths"]:
                 found.setdefault(str(derived["source"]), []).append(derived["paths"])
@@ -117,73 +104,86 @@ def _recorded(state: TargetState | None, mark: str) -> Iterator[Mapping[str, Any
     return (record for _, record in recent_epochs(state, mark))
 
 
-def resolve_references(
-    declared: Declared, tables: Mapping[str, TableState]
-) -> tuple[Reference, ...]:
+def resolve_keys(model: Model, tables: Tables) -> dict[str, tuple[str, ...]]:
+    """Declared keys in schema spelling, for the sources that the query reads.
+
+    Raises:
+        DeltaJoinError: UNKNOWN_KEY for a table or column that is not there.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for table, columns in sorted(model.keys.items()):
+        source = _source(table, table, model, "UNKNOWN_KEY")
+        if not columns:
+            raise _unknown("UNKNOWN_KEY", table, "has a key without a column")
+        if source in tables:
+            spelled = _spelled(source, columns, tables, "UNKNOWN_KEY")
+            found[source] = tuple(dict.fromkeys(spelled))
+    return found
+
+
+def resolve_references(model: Model, tables: Tables) -> tuple[Reference, ...]:
     """Declared foreign keys in schema spelling, sorted; those of tables not read are left out."""
+    code = "UNKNOWN_REFERENCE"
     found: list[Reference] = []
-    for one, other in sorted(declared.references.items()):
-        names = [_split(text, declared, "UNKNOWN_REFERENCE") for text in (one, other)]
-        if len(names[0][1]) != len(names[1][1]):
-            message = f"has not as many columns as '{other}'"
-            raise _unknown("UNKNOWN_REFERENCE", one, message)
-        if all(source in tables for source, _ in names):
-            found.append((_spelled(names[0], tables), _spelled(names[1], tables)))
+    for one, other in sorted(model.references.items()):
+        (source, columns), (referred, key) = (_split(text, model, code) for text in (one, other))
+        if len(columns) != len(key):
+            raise _unknown(code, one, f"has not as many columns as '{other}'")
+        if source in tables and referred in tables:
+            reference = source, _spelled(source, columns, tables, code)
+            found.append((reference, (referred, _spelled(referred, key, tables, code))))
     return tuple(found)
 
 
-def resolve_hints(declared: Declared, tables: Mapping[str, TableState]) -> Hints:
+def resolve_hints(model: Model, tables: Tables) -> Hints:
     """The user's figures in schema spelling; those of tables not read are left out."""
-    rows: dict[str, float] = {}
-    distinct: dict[str, float] = {}
-    for kind, figures in sorted(declared.hints.items()):
-        if kind not in ("rows", "distinct"):
-            raise _unknown("UNKNOWN_HINT", kind, "is neither 'rows' nor 'distinct'")
+    code = "UNKNOWN_HINT"
+    found: dict[str, dict[str, float]] = {"distinct": {}, "rows": {}}
+    for kind, figures in sorted(model.hints.items()):
+        if kind not in found:
+            raise _unknown(code, kind, "is neither 'rows' nor 'distinct'")
         for name, figure in sorted(figures.items()):
             if isinstance(figure, bool) or not isinstance(figure, int | float) or not figure >= 0:
-                raise _unknown("UNKNOWN_HINT", name, f"has '{figure}', which is no count")
+                raise _unknown(code, name, f"has '{figure}', which is no count")
             if kind == "rows":
-                rows[_source(name, name, declared, "UNKNOWN_HINT")] = figure
+                found[kind][_source(name, name, model, code)] = figure
                 continue
-            names = _split(name, declared, "UNKNOWN_HINT")
-            if names[0] in tables:
-                source, columns = _spelled(names, tables, "UNKNOWN_HINT")
-                distinct[f"{source}.{columns[0]}"] = figure
-    return {"distinct": distinct, "rows": rows}
+            source, columns = _split(name, model, code)
+            if source in tables:
+                column, *_ = _spelled(source, columns, tables, code)
+                found[kind][f"{source}.{column}"] = figure
+    return found
 
 
-def _split(text: str, declared: Declared, code: str) -> Columns:
+def _split(text: str, model: Model, code: str) -> Columns:
     """`table.a, b` as the source and the columns as written."""
     first, *more = (part.strip() for part in text.split(","))
     table, _, column = first.rpartition(".")
     if not table or not column or not all(more):
         raise _unknown(code, text, "is not 'table.column'")
-    return _source(table, text, declared, code), (column, *more)
+    return _source(table, text, model, code), (column, *more)
 
 
-def _source(table: str, text: str, declared: Declared, code: str) -> str:
-    found = {known.lower(): known for known in declared.sources}.get(table.lower())
+def _source(table: str, text: str, model: Model, code: str) -> str:
+    found = {name.lower(): name for name in sorted(model.sources)}.get(table.lower())
     if found is None:
         raise _unknown(code, text, "names a table that is not among the sources")
     return found
 
 
-def _spelled(
-    names: Columns, tables: Mapping[str, TableState], code: str = "UNKNOWN_REFERENCE"
-) -> Columns:
-    source, columns = names
+def _spelled(source: str, columns: Iterable[str], tables: Tables, code: str) -> tuple[str, ...]:
     schema = {column.name.lower(): column.name for column in tables[source].columns}
     missing = [column for column in columns if column.lower() not in schema]
     if missing:
         raise _unknown(code, source, f"has no column {', '.join(missing)}")
-    return source, tuple(schema[column.lower()] for column in columns)
+    return tuple(schema[column.lower()] for column in columns)
 
 
 def _unknown(code: str, name: str, message: str) -> DeltaJoinError:
-    field_ = "references" if code == "UNKNOWN_REFERENCE" else "hints"
+    declared = _FIELDS[code]
     return DeltaJoinError(
         code,
-        f"{field_}: '{name}' {message}",
+        f"{declared}: '{name}' {message}",
         where=name,
-        remedy=f"Correct the {field_} of the model.",
+        remedy=f"Correct the {declared} of the model.",
     )

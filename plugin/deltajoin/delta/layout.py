@@ -1,8 +1,7 @@
 """How the target lies in its files, as the user declares it: partitions, clusters, properties.
 
-Rule: a table is made, and overwritten, as declared. A table that is there is given other clusters
-and properties before the next write; other partitions are given by an overwrite alone, so that a
-run which doesn't overwrite warns. Rows never depend on any of it.
+A table is made, and overwritten, as declared. One that is there is given other clusters and
+properties before the next write, other partitions by an overwrite alone: else a run warns.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deltajoin.catalog import TargetState
+from deltajoin.delta.format import fields_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
 
@@ -28,9 +28,7 @@ class Layout:
 
     def to_dict(self) -> dict[str, Any]:
         """The layout as plain values."""
-        columns = {name: list(getattr(self, name)) for name in ("partition_by", "clustered_by")}
-        properties = dict(self.tblproperties)
-        return {**columns, "tblproperties": properties, "altered": self.altered}
+        return {**fields_of(self), "tblproperties": dict(self.tblproperties)}
 
 
 def plan_layout(
@@ -67,13 +65,13 @@ def layout_warnings(layout: Layout, state: TargetState | None) -> tuple[str, ...
 
 
 def _spelled(model: Model, option: str, columns: Sequence[str]) -> tuple[str, ...]:
-    known = {column.lower(): column for column in columns}
+    spelling = {column.lower(): column for column in columns}
     for name in getattr(model, option):
-        if known and name.lower() not in known:
+        if spelling and name.lower() not in spelling:
             raise DeltaJoinError(
                 "UNKNOWN_COLUMN",
                 f"{option} names '{name}', which is no column of the target",
                 where=model.name,
                 remedy=f"Its columns are: {', '.join(columns)}.",
             )
-    return tuple(known.get(name.lower(), name) for name in getattr(model, option))
+    return tuple(spelling.get(name.lower(), name) for name in getattr(model, option))

@@ -98,10 +98,10 @@ class LookupOrders:
 
     def _driven(self, driver: str, search: Search) -> Search:
         """The search for one driver's path, for which its measured lookups count."""
-        known = self.statistics.driven_by(driver)
-        if known is self.statistics:
+        statistics = self.statistics.driven_by(driver)
+        if statistics is self.statistics:
             return search
-        steps = Steps(self.graph, known, search.steps)
+        steps = Steps(self.graph, statistics, search.steps)
         return Search(steps, len(self.graph.relations), search.pricing)
 
     def _by_rule(self, start: str, rows: float) -> JoinOrder:
@@ -121,7 +121,11 @@ class LookupOrders:
 def _aligned(search: Search, alone: Orders, starts: Mapping[str, float]) -> Iterator[Orders]:
     """Orders that first bind the changed relations and what links them, then all go one way."""
     steps, changed = search.steps, frozenset(alone)
-    cores = {steps.set_of(_core(found.relations, changed)) for found in alone.values()}
+    # The shortest beginning of each order that holds all changed relations.
+    cores = {
+        steps.set_of(frozenset(names[: 1 + max(map(names.index, changed))]))
+        for names in (found.relations for found in alone.values())
+    }
     cores |= {steps.connected(steps.set_of(changed))}
     for within in sorted(cores - {steps.everything}, key=lambda c: (c.bit_count(), c))[:_CORES]:
         core = steps.names_of(within)
@@ -129,12 +133,6 @@ def _aligned(search: Search, alone: Orders, starts: Mapping[str, float]) -> Iter
         total = sum(head.rows[-1] for head in heads.values())
         tail = search.order(core, total)
         yield {d: _joined(head, tail, len(core)) for d, head in heads.items()}
-
-
-def _core(order: tuple[str, ...], changed: frozenset[str]) -> frozenset[str]:
-    """The shortest beginning of an order that holds all changed relations."""
-    last = max(order.index(name) for name in changed)
-    return frozenset(order[: last + 1])
 
 
 def _joined(head: JoinOrder, tail: JoinOrder, core: int) -> JoinOrder:

@@ -75,14 +75,10 @@ def lookup_paths(
 def _with_copies(graph: JoinGraph, order: tuple[str, ...]) -> tuple[str, ...]:
     """The epoch order of all occurrences: copies follow a relation of their table."""
     last = {graph.by_name[name].source: name for name in order}
-    return tuple(
-        each
-        for name in order
-        for each in (
-            name,
-            *(c.name for c in graph.copies if last[c.source] == name),
-        )
-    )
+    found: list[str] = []
+    for name in order:
+        found += (name, *(c.name for c in graph.copies if last[c.source] == name))
+    return tuple(found)
 
 
 def regroup(
@@ -100,8 +96,8 @@ def regroup(
     Everything is read at this epoch, or all as it was `before`. The keys enter by the inner
     relation that holds most of them; without one, everything is read whole.
     """
-    made = graph.grouping or graph.windowing
-    if made is None or (state is not None and state.takes(versions.values())):
+    parted = graph.grouping or graph.windowing
+    if parted is None or (state is not None and state.takes(versions.values())):
         return ()
     maker = PathMaker(graph, statistics, order, versions, before=before)
     found = []
@@ -147,7 +143,10 @@ class PathMaker:
             if driver in core.everything
         }
         inner = {driver: maker for driver, maker in makers.items() if driver in core.inner}
-        ends = {d: (*maker._attached(core), *_filters(core)) for d, maker in inner.items()}
+        ends = {
+            d: (*map(maker._attach, core.attachments), *_filters(core))
+            for d, maker in inner.items()
+        }
 
         def through_core(orders: Orders) -> dict[str, LookupPath]:
             return {
@@ -185,15 +184,15 @@ class PathMaker:
         self, branch: int, steps: tuple[LookupStep, ...], core: JoinGraph | None = None
     ) -> LookupPath:
         """A path by its steps; `core`: the inner joins that the driver takes part in."""
-        source = self._version(self.driver)
-        as_before = frozenset(
-            step.relation
-            for step in steps
-            if step.kind == "inner"
-            and (step.epoch == "previous" or not self._version(step.relation).changed)
-        )
-        empty, kind = "", source.change_kind
+        source, empty = self._version(self.driver), ""
         if core is not None:
+            inner = (step for step in steps if step.kind == "inner")
+            as_before = frozenset(
+                step.relation
+                for step in inner
+                if step.epoch == "previous" or not self._version(step.relation).changed
+            )
+            kind = source.change_kind
             empty = expected_empty(core, self.statistics, self.driver, kind, as_before)
         return LookupPath(
             driver=self.driver,
@@ -221,36 +220,31 @@ class PathMaker:
         if keys:
             entry = keys[0].relation
             needed = frozenset(r for key in keys for r in key.other_relations)
-            known = self.driver in attachment.core.relations and needed <= {self.driver}
-            before = [] if known else self._through(attachment.core, rows)
-            steps = [*before, self._enter(restricted, entry, keys)]
+            at_hand = self.driver in attachment.core.relations and needed <= {self.driver}
+            steps = [] if at_hand else self._through(attachment.core, rows)
+            steps.append(self._enter(restricted, entry, keys))
         else:
             entry = min(left.relations)
             steps = [self._start(left, entry)]
-        steps += (*self._complete(restricted, entry, rows), *_filters(restricted))
-        steps.append(self._flip(attachment))
-        steps += [self._attach(other) for other in core.attachments[number + 1 :]]
-        return steps
-
-    def _flip(self, attachment: Attachment) -> LookupStep:
         after = self._attach(attachment, changed=True)
         before = replace(self, before=True)._attach(attachment, changed=True)
-        return replace(after, previous=before.inside)
+        return [
+            *steps,
+            *self._complete(restricted, entry, rows),
+            *_filters(restricted),
+            replace(after, previous=before.inside),
+            *map(self._attach, core.attachments[number + 1 :]),
+        ]
 
     # one stream ----------------------------------------------------------------------------------
 
     def _complete(self, core: Core, start: str, rows: float) -> list[LookupStep]:
         """Everything of a core that is not yet in a stream which holds `start`."""
-        return [*self._lookups(core, start, rows), *self._attached(core)]
-
-    def _attached(self, core: Core) -> list[LookupStep]:
-        return [self._attach(attachment) for attachment in core.attachments]
-
-    def _lookups(self, core: Core, start: str, rows: float) -> list[LookupStep]:
-        if len(core.relations) == 1:
-            return []
-        part = self.graph.inner_part(core)
-        return self._inner(part, self._orders(part).alone(start, max(1.0, rows), self.last))
+        steps: list[LookupStep] = []
+        if len(core.relations) > 1:
+            part = self.graph.inner_part(core)
+            steps = self._inner(part, self._orders(part).alone(start, max(1.0, rows), self.last))
+        return [*steps, *map(self._attach, core.attachments)]
 
     def _orders(self, part: JoinGraph) -> LookupOrders:
         as_written = self.strategy == COST and not self.statistics.known(self.graph)
@@ -275,7 +269,10 @@ class PathMaker:
         first = core.relations[0]
         alone = len(core.everything) == 1
         keys, entered = self._keys_into(core, attachment)
-        large = self._is_large(self._source(first))
+        source = self._source(first)
+        # Large are also groups that are yet to be made.
+        large = any(source == below.name for below in self.graph.derived)
+        large = large or self.statistics.table_rows(source) >= LARGE_TABLE_ROWS
         if alone and not changed and not (large and keys):
             on = (*on, *sorted(p.sql for p in core.predicates))
             return self._accelerated(self._step(first, attachment.kind, on, 0), self._change)
@@ -289,11 +286,6 @@ class PathMaker:
         step = self._step(keys[0].relation if keys else first, attachment.kind, on, 0)
         step = self._accelerated(step, self._change, core.everything)
         return replace(step, relation=label, inside=tuple(inside))
-
-    def _is_large(self, source: str) -> bool:
-        """True for what is entered by keys: a large table, groups that are yet to be made."""
-        derived = any(source == below.name for below in self.graph.derived)
-        return derived or self.statistics.table_rows(source) >= LARGE_TABLE_ROWS
 
     def _keys_into(
         self, core: Core, attachment: Attachment, *, equal: bool = True
@@ -312,29 +304,21 @@ class PathMaker:
             if keys and entry in entered.relations and entered.is_connected:
                 rank = (-len(keys), self._rows(entry), entry)
                 if equal:  # of rows with those keys, the ones within the ranges of the change
-                    keys += self._bounds(attachment, entry, keys)
+                    by = frozenset(name for key in keys for name in key.other_relations)
+                    more = (k for p in attachment.on for k in join_keys(p, entry, by, equal=False))
+                    keys += [key for key in more if key.operator in TURNED]
                 found.append((rank, keys, entered))
-        if not found:
-            return [], core
-        _, keys, entered = min(found, key=lambda candidate: candidate[0])
+        _, keys, entered = min(found, key=lambda each: each[0], default=((), [], core))
         return keys, entered
-
-    def _bounds(self, attachment: Attachment, entry: str, keys: list[JoinKey]) -> list[JoinKey]:
-        """Comparisons of the relation that is entered with those that its keys are equal to."""
-        others = frozenset(name for key in keys for name in key.other_relations)
-        found = (k for p in attachment.on for k in join_keys(p, entry, others, equal=False))
-        return [key for key in found if key.operator in TURNED]
 
     def _enter(self, core: Core, entry: str, keys: list[JoinKey]) -> LookupStep:
         pairs = tuple((key.other, key.mine, key.operator) for key in keys)
         step = replace(self._start(core, entry), kind="enter", keys=pairs)
         right = frozenset(name for key in keys for name in key.other_relations)
         rows = self.statistics.table_rows(step.source), self._change
-        on = [
-            text(compared(expression(mine), how, expression(other))) for other, mine, how in pairs
-        ]
-        found = candidates(self.graph, self.statistics, on, right, "semi", rows)
-        return replace(step, accelerated=found) if found else step
+        on = (compared(expression(mine), how, expression(other)) for other, mine, how in pairs)
+        served = candidates(self.graph, self.statistics, [*map(text, on)], right, "semi", rows)
+        return replace(step, accelerated=served)
 
     def _start(self, core: Core, name: str) -> LookupStep:
         filters = tuple(sorted(p.sql for p in core.predicates if p.relations <= {name}))
@@ -344,37 +328,21 @@ class PathMaker:
         self, step: LookupStep, rows: float, right: tuple[str, ...] = ()
     ) -> LookupStep:
         """The lookup of a relation, or of several joined, by about so many rows of a stream."""
-        found = candidates(
-            self.graph,
-            self.statistics,
-            step.on,
-            right or [step.relation],
-            step.kind,
-            (rows, self.statistics.table_rows(step.source)),
-        )
-        return replace(step, accelerated=found) if found else step
+        both, names = (rows, self.statistics.table_rows(step.source)), right or [step.relation]
+        served = candidates(self.graph, self.statistics, step.on, names, step.kind, both)
+        return replace(step, accelerated=served)
 
     def _step(
         self, name: str, kind: str, on: tuple[str, ...], rows: int, unique: bool = False
     ) -> LookupStep:
-        source, epoch = self._version(name), self._epoch(name)
-        return LookupStep(
-            relation=name,
-            source=source.source,
-            version=source.at(epoch),
-            epoch=epoch,
-            on=on,
-            unique=unique,
-            estimated_rows=rows,
-            kind=kind,
-        )
-
-    def _epoch(self, name: str) -> str:
-        if not self._version(name).changed:
-            return "this"
+        source = self._version(name)
         if name == self.driver or not self.driver:
-            return "previous" if self.before else "this"
-        return "previous" if self.order.index(name) < self.order.index(self.driver) else "this"
+            before = self.before
+        else:
+            before = self.order.index(name) < self.order.index(self.driver)
+        epoch = "previous" if before and source.changed else "this"
+        version = source.at(epoch)
+        return LookupStep(name, source.source, version, epoch, on, unique, rows, kind)
 
     def _rows(self, name: str) -> float:
         """Rows of a relation under its own filters, where they are those of the whole query."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from deltajoin.accelerate.protocol import Candidates
 from deltajoin.catalog import ChangedFiles, StaticFiles
+from deltajoin.delta.format import SELDOM, fields_of
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,15 @@ class SourceVersion:
         """True when rows may differ between the previous epoch and this one."""
         return self.previous is not None and self.previous != self.version
 
+    @property
+    def text(self) -> str:
+        """A changed source for people, with the method where it is not the feed."""
+        if self.method == "feed":
+            return self.source
+        count = f"{self.files.count} " if self.files else ""
+        how = f"by {count}changed files" if self.method == "files" else "by its two versions"
+        return f"{self.source} ({how}; {self.why})"
+
     def at(self, epoch: str) -> int:
         """The version that a read at `previous` or `this` epoch takes; before the first, this."""
         before = self.previous if epoch == "previous" else None
@@ -82,21 +92,11 @@ class LookupStep:
     unique: bool
     estimated_rows: int
     kind: str = "inner"
-    keys: tuple[tuple[str, str, str], ...] = ()
-    inside: tuple[LookupStep, ...] = ()
-    previous: tuple[LookupStep, ...] = ()
-    shared_with: tuple[str, ...] = ()
-    accelerated: Candidates | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The step as plain values; what is empty is left out."""
-        plain = {name: value for name, value in vars(self).items() if value not in ((), None)}
-        if self.accelerated is not None:
-            plain["accelerated"] = self.accelerated.to_dict()
-        for name in ("inside", "previous"):
-            if name in plain:
-                plain[name] = [step.to_dict() for step in plain[name]]
-        return {**plain, "on": list(self.on)}
+    keys: tuple[tuple[str, str, str], ...] = field(default=(), metadata=SELDOM)
+    inside: tuple[LookupStep, ...] = field(default=(), metadata=SELDOM)
+    previous: tuple[LookupStep, ...] = field(default=(), metadata=SELDOM)
+    shared_with: tuple[str, ...] = field(default=(), metadata=SELDOM)
+    accelerated: Candidates | None = field(default=None, metadata=SELDOM)
 
     @property
     def text(self) -> str:
@@ -125,9 +125,14 @@ class LookupPath:
     replanned: str = ""
 
     def rows_before(self, position: int) -> int:
-        """Estimated rows before a step, counted from 0: as inner lookups left them."""
-        inner = (step for step in reversed(self.steps[:position]) if step.kind == "inner")
-        return next((step.estimated_rows for step in inner), self.estimated_rows)
+        """Estimated rows before a step, counted from 0."""
+        steps = ((step.kind, step.estimated_rows) for step in self.steps[:position])
+        return rows_after(self.estimated_rows, steps)
+
+    @property
+    def given_rows(self) -> int:
+        """Estimated rows after all steps."""
+        return self.rows_before(len(self.steps))
 
     @property
     def text(self) -> str:
@@ -140,7 +145,12 @@ class LookupPath:
 
     def to_dict(self) -> dict[str, Any]:
         """The path as plain values."""
-        return {**vars(self), "steps": [step.to_dict() for step in self.steps], "text": self.text}
+        return {**fields_of(self), "text": self.text}
+
+
+def rows_after(rows: int, steps: Iterable[tuple[str, int]]) -> int:
+    """Estimated rows after steps, given by kind and rows: as inner lookups left them."""
+    return [rows, *(estimated for kind, estimated in steps if kind == "inner")][-1]
 
 
 def reads(steps: tuple[LookupStep, ...]) -> Iterator[tuple[str, int]]:

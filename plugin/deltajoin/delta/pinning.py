@@ -1,11 +1,8 @@
 """Orders that hold: what the last like epoch did is kept until something is clearly cheaper.
 
-An epoch is like today's when the same definition ran with the same changed relations; its record in
-the target's log says in which epoch order and by which paths. Both are kept while they hold
-(`planner.kept`): plans don't flip from day to day, and measured rows add up on the same steps. The
-whole query's order is that of the last epoch, whatever had changed then (`order`).
-
-Caller: `Pins.of` the records; asks them where an order is chosen.
+An epoch is like today's when the same definition ran with the same changed relations; its record
+says in which epoch order and by which paths. So plans don't flip from day to day, and measured rows
+add up on the same steps. The whole query's order is that of the last epoch (`order`).
 """
 
 from __future__ import annotations

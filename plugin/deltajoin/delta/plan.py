@@ -15,7 +15,15 @@ from typing import Any
 
 from deltajoin.contract import FORMAT
 from deltajoin.delta.derived import DerivedPlan
-from deltajoin.delta.format import RULES, canonical_json, digest, noop_hash
+from deltajoin.delta.format import (
+    RULES,
+    SELDOM,
+    canonical_json,
+    digest,
+    fields_of,
+    noop_hash,
+    plain,
+)
 from deltajoin.delta.key_order import KeyOrder
 from deltajoin.delta.layout import Layout
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion
@@ -48,13 +56,13 @@ class Target:
     kind: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
-    hidden: tuple[str, ...] = ()
-    stamps: tuple[Stamp, ...] = ()
-    exactly: tuple[str, ...] = ()
-    layout: Layout = Layout()
+    hidden: tuple[str, ...] = field(default=(), metadata=SELDOM)
+    stamps: tuple[Stamp, ...] = field(default=(), metadata=SELDOM)
+    exactly: tuple[str, ...] = field(default=(), metadata=SELDOM)
+    layout: Layout = field(default=Layout(), metadata=SELDOM)
     version: int = -1
-    table_id: str | None = None
-    follows: str | None = None
+    table_id: str | None = field(default=None, metadata=SELDOM)
+    follows: str | None = field(default=None, metadata=SELDOM)
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -67,12 +75,8 @@ class Target:
         return with_stamps(self.columns, self.stamps)
 
     def to_dict(self) -> dict[str, Any]:
-        """The target as plain values; `hidden`, stamps and layout only where there are some."""
-        plain = asdict(self) | {"layout": self.layout.to_dict() if self.layout != Layout() else {}}
-        for seldom in ("hidden", "exactly", "stamps", "layout", "table_id", "follows"):
-            if not plain[seldom]:
-                del plain[seldom]
-        return plain | ({"visible": self.visible} if self.stamps else {})
+        """The target as plain values."""
+        return fields_of(self) | ({"visible": self.visible} if self.stamps else {})
 
 
 @dataclass(frozen=True)
@@ -98,16 +102,8 @@ class Rebuild:
     because: str = ""
     columns: tuple[str, ...] = ()
     exactly: tuple[str, ...] = ()
-    stamps: tuple[Stamp, ...] = ()
-    order: KeyOrder | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as plain values; stamps and order only where there are some."""
-        plain = asdict(self)
-        for seldom in ("stamps", "order"):
-            if not plain[seldom]:
-                del plain[seldom]
-        return plain
+    stamps: tuple[Stamp, ...] = field(default=(), metadata=SELDOM)
+    order: KeyOrder | None = field(default=None, metadata=SELDOM)
 
 
 @dataclass(frozen=True)
@@ -144,19 +140,19 @@ class DeltaPlan:
     find_full_query: Callable[[], FullQuery | None] = field(compare=False, repr=False)
     paths: tuple[LookupPath, ...]
     settings: tuple[tuple[str, str], ...] | None
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
     regroup: tuple[tuple[LookupStep, ...], ...] = ()
-    shadow: Shadow | None = None
-    derived: tuple[DerivedPlan, ...] = ()
-    state: GroupState | None = None
-    sketches: Sketches = field(default_factory=dict)
+    shadow: Shadow | None = field(default=None, metadata=SELDOM)
+    derived: tuple[DerivedPlan, ...] = field(default=(), metadata=SELDOM)
+    state: GroupState | None = field(default=None, metadata=SELDOM)
+    sketches: Sketches = field(default_factory=dict, metadata=SELDOM)
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     rebuilt_because: Refusal | None = field(default=None, compare=False)
-    clock: datetime | None = None
-    differs: str = ""
-    predicted: Mapping[str, float] = field(default_factory=dict)
-    replanned: tuple[str, ...] = ()
-    rebuild: Rebuild | None = None
+    clock: datetime | None = field(default=None, metadata=SELDOM)
+    differs: str = field(default="", metadata=SELDOM)
+    predicted: Mapping[str, float] = field(default_factory=dict, metadata=SELDOM)
+    replanned: tuple[str, ...] = field(default=(), metadata=SELDOM)
+    rebuild: Rebuild | None = field(default=None, metadata=SELDOM)
     seconds: float = field(default=0.0, compare=False)
 
     @property
@@ -172,56 +168,22 @@ class DeltaPlan:
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values; `plan_hash` is over all the others, of a plan without work over
         what was found unchanged."""
-        full = None if self.full_query is None else self.full_query.to_dict()
-        content = _plain({**self._content(), "full_query": full})
-        return {**content, "plan_hash": self._noop_hash or digest(content)}
-
-    def _content(self) -> dict[str, Any]:
-        content: dict[str, Any] = {
+        own = ("graph", "sources", "keys", "settings")
+        content = fields_of(self, without=own) | {
             "format": FORMAT,
             "rules": RULES,
-            "model": self.model,
-            "fingerprint": self.fingerprint,
-            "model_hash": self.model_hash,
-            "sql": self.sql,
-            "mode": self.mode,
-            "strategy": self.strategy,
-            "reason": self.reason,
-            "detail": self.detail,
-            "epoch": self.epoch,
-            "target": self.target.to_dict(),
             "frontier": self.frontier(),
             "changed_files": {
-                s.source: asdict(s.files) for s in self.sources if s.files and s.changed
+                s.source: plain(s.files) for s in self.sources if s.files and s.changed
             },
-            "static": {s.source: asdict(s.static) for s in self.sources if s.static},
-            "keys": {source: list(columns) for source, columns in self.keys},
+            "static": {s.source: plain(s.static) for s in self.sources if s.static},
+            "keys": dict(self.keys),
             "graph": None if self.graph is None else _graph(self.graph),
-            "epoch_order": list(self.epoch_order),
-            "paths": [path.to_dict() for path in self.paths],
-            "regroup": [[step.to_dict() for step in steps] for steps in self.regroup],
+            "full_query": plain(self.full_query),
             "settings": None if self.settings is None else dict(self.settings),
-            "warnings": list(self.warnings),
         }
-        if self.rebuild is not None:
-            content["rebuild"] = self.rebuild.to_dict()
-        if self.derived:
-            content["derived"] = [derived.to_dict() for derived in self.derived]
-        if self.state is not None:
-            content["state"] = self.state.to_dict()
-        if self.shadow is not None:
-            content["shadow"] = asdict(self.shadow)
-        if self.sketches:
-            content["sketches"] = self.sketches
-        if self.clock is not None:
-            content["clock"] = self.clock.isoformat()
-        if self.differs:
-            content["differs"] = self.differs
-        if self.predicted:
-            content["predicted"] = dict(self.predicted)
-        if self.replanned:
-            content["replanned"] = list(self.replanned)
-        return content
+        content = json.loads(canonical_json(content))
+        return {**content, "plan_hash": self._noop_hash or digest(content)}
 
     def frontier(self) -> dict[str, dict[str, Any]]:
         """Source -> location, table id, version, previous version and columns consumed; what
@@ -257,11 +219,6 @@ class DeltaPlan:
         if self.strategy != "noop":
             return ""
         return noop_hash(self.model, self.epoch, self.fingerprint, self.frontier())
-
-
-def _plain(content: dict[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(canonical_json(content))
-    return plain
 
 
 #: Fields of a graph that say something of few queries; left out where they are empty.

@@ -1,8 +1,8 @@
 """How a rebuild is written: by difference, or over what is there.
 
 By difference, the rows of the query are compared with the stored ones and one MERGE writes those
-that differ: what did not change stays where it is, and the target's change feed tells others no
-more than what changed. The first rule that applies wins:
+that differ: the target's change feed tells others no more than what changed. The first rule that
+applies wins:
 
     another definition, no epoch, mode full                      overwrite
     a column whose values can't be compared (map, variant, ...)  overwrite
@@ -11,18 +11,18 @@ more than what changed. The first rule that applies wins:
     the last difference was over half of the rows                overwrite, ten times
     otherwise                                                    difference
 
-The last two hold from 100,000 rows on: below, what others do with a whole new table costs more than
-a MERGE. -0.0 and 0.0 are one value in a comparison: columns that may hold them are compared by
-their text besides.
+The last two hold from FEW_ROWS on: below, what others do with a whole new table costs more than a
+MERGE. Columns that may hold -0.0 are compared by their text besides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from deltajoin.catalog import Column, TargetState
-from deltajoin.delta.history import RECENT, epochs_of
+from deltajoin.delta.history import recent_epochs
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.delta.sources import share
@@ -110,15 +110,10 @@ def _too_much(sources: tuple[SourceVersion, ...], state: TargetState, mark: str)
 def _last_share(state: TargetState, mark: str) -> float | None:
     """The share of rows that the last difference changed; None where it says nothing of the next:
     few rows, another definition, long ago."""
-    overwritten = 0
-    for _, record in epochs_of(state, RECENT):
-        if record["strategy"] != "full":
-            continue
-        if record["fingerprint"] != mark or overwritten == REMEMBERED:
-            return None
+    rebuilds = (r for _, r in recent_epochs(state, mark) if r["strategy"] == "full")
+    for record in islice(rebuilds, REMEMBERED):
         if record.get("written") == "difference":
             return _share(record)
-        overwritten += 1
     return None
 
 

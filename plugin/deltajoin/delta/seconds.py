@@ -6,8 +6,8 @@
 
 The guess: FIXED seconds and a SHARE of a rebuild for no row, DEAR rebuilds more for all rows that
 lookups should give. (TPC-H, six joined tables: 0.01 % of the orders took 0.03 of a rebuild at scale
-10 and 0.2 to 0.4 at scale 1; 1 % took 0.28, by 0.025 of all rows.) Below FEW_ROWS rows nothing is
-predicted: there, both are the same few seconds.
+10 and 0.2 to 0.4 at scale 1; 1 % took 0.28, by 0.025 of all rows.) Nothing is predicted below
+FEW_ROWS rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from deltajoin.catalog import TargetCommit, TargetState
 from deltajoin.delta.history import recent_epochs
-from deltajoin.delta.path import SourceVersion
+from deltajoin.delta.path import SourceVersion, rows_after
 from deltajoin.delta.strategy import FEW_ROWS, Seconds
 
 FIXED, SHARE, DEAR = 2.0, 0.03, 8.0
@@ -32,13 +32,13 @@ def predict(
     state: TargetState | None,
     mark: str,
     sources: Sequence[SourceVersion],
-    paths: Iterable[Mapping[str, Any]],
+    expected_rows: int,
 ) -> Seconds | None:
     """What a run should take now; None without a rebuild of this definition to go by.
 
     Args:
         mark: fingerprint of the definition.
-        paths: those of an incremental run now, as a record has them.
+        expected_rows: with which the paths of an incremental run now start, and which they give.
     """
     all_rows = float(sum(source.rows or 0 for source in sources))
     if all_rows < FEW_ROWS or not any(source.changed for source in sources):
@@ -49,13 +49,13 @@ def predict(
         return None
     then = sum(entry.get("rows") or 0 for entry in rebuilt[1]["frontier"].values())
     rebuild = _took(*rebuilt) * (all_rows / then if then else 1)
-    kept = [(c, r) for c, r in epochs if r["strategy"] == "incremental" and r["mode"] != "shadow"]
+    runs = [(c, r) for c, r in epochs if r["strategy"] == "incremental" and r["mode"] != "shadow"]
 
-    def guess(paths: Iterable[Mapping[str, Any]]) -> float:
-        return FIXED + rebuild * (SHARE + DEAR * expected_rows(paths) / all_rows)
+    def guess(rows: int) -> float:
+        return FIXED + rebuild * (SHARE + DEAR * rows / all_rows)
 
-    now = guess(paths)
-    pairs = [(guess(_paths(record)), _took(commit, record)) for commit, record in kept[:RUNS]]
+    now = guess(expected_rows)
+    pairs = [(guess(_expected_rows(r)), _took(commit, r)) for commit, r in runs[:RUNS]]
     return Seconds(now * _factor(now, pairs), rebuild, epochs[0][1]["reason"] == "REBUILD_CHEAPER")
 
 
@@ -76,17 +76,14 @@ def _factor(now: float, runs: Iterable[tuple[float, float]]) -> float:
     return math.exp(total / weights)
 
 
-def _paths(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _expected_rows(record: Mapping[str, Any]) -> int:
+    """Rows with which the paths of a run were to start, and which they should have given."""
     derived = (path for each in record.get("derived", ()) for path in each["paths"])
-    return [*record["paths"], *derived]
-
-
-def expected_rows(paths: Iterable[Mapping[str, Any]]) -> int:
-    """Rows that paths were expected to start with and to give, as planned."""
     found = 0
-    for path in paths:
-        joined = [step["estimated_rows"] for step in path["steps"] if step.get("kind") == "inner"]
-        found += int(path["estimated_rows"]) + int(joined[-1] if joined else 0)
+    for path in (*record["paths"], *derived):
+        started = int(path["estimated_rows"])
+        steps = ((str(s.get("kind")), int(s["estimated_rows"])) for s in path["steps"])
+        found += started + rows_after(started, steps)
     return found
 
 

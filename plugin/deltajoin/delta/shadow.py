@@ -1,9 +1,9 @@
 """Mode shadow: an incremental run that is compared with a full recomputation before it writes.
 
-Rule: `old target + what the MERGE will do` must equal the whole query over this epoch's versions,
-as multisets. Values are compared exactly, NULL with NULL; columns of type double agree within 1e-9
+`old target + what the MERGE will do` must equal the whole query over this epoch's versions, as
+multisets. Values are compared exactly, NULL with NULL; columns of type double agree within 1e-9
 and of type float within 1e-6, relative to the larger value, or absolute below 1. Floats inside
-structs and arrays are compared exactly. A run that is full anyway has nothing to compare.
+structs and arrays are compared exactly.
 """
 
 from __future__ import annotations

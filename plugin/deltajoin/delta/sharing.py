@@ -1,10 +1,9 @@
 """Which steps several paths take together.
 
-Two paths of a branch whose remaining steps are equal (relation, version, conditions) need the same
-columns of their streams, and have them: both end with all that the output needs, and the steps add
-the same to both. Each step is linear in the stream's weighted rows, so the streams are united and
-taken on as one. All paths together make a tree of ends; a step is executed once for each distinct
-end that begins with it.
+Paths of a branch whose remaining steps are equal (relation, version, conditions) need the same
+columns of their streams, and the steps add the same to all. Each step is linear in the stream's
+weighted rows, so the streams are united and taken on as one: a step is executed once for each
+distinct end of a path that begins with it.
 
 Not linear is a step that starts a new stream: what keys enter counts once, whichever rows have
 them. Nothing is shared before such a step.

@@ -1,8 +1,7 @@
 """What changed in each source since the last epoch, how its change is read, and what that costs.
 
-Rule: the catalog judges each source on its own; a source that can't give its change is an obstacle,
-and never stops the others from being judged. What the change costs is told by rows where the log
-counts them, by bytes where whole versions are compared.
+The catalog judges each source on its own; one that can't give its change is an obstacle, and never
+stops the others from being judged.
 """
 
 from __future__ import annotations
@@ -126,15 +125,6 @@ def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Re
     return Refusal(code, f"source '{name}': {detail}", f"{name}: {table.location}", _REMEDIES[code])
 
 
-def told(source: SourceVersion) -> str:
-    """A changed source for people, with the method where it is not the feed."""
-    if source.method == "feed":
-        return source.source
-    count = f"{source.files.count} " if source.files else ""
-    how = f"by {count}changed files" if source.method == "files" else "by its two versions"
-    return f"{source.source} ({how}; {source.why})"
-
-
 def share(sources: tuple[SourceVersion, ...]) -> float | None:
     """Changed rows by all rows. What was exchanged as a whole doesn't count: its log tells what
     was written, not what is different."""
@@ -150,17 +140,17 @@ def reach(
 ) -> str | None:
     """Why following the change costs more than a rebuild, or None: a few rows of a dimension may
     lead to most of the target. An update counts by both its images; small tables don't count."""
-    found = sum(path.rows_before(len(path.steps)) for path in paths)
+    found = sum(path.given_rows for path in paths)
     most = max((s.rows or 0 for s in sources), default=0)
     if target is None or found < FEW_ROWS or found <= 2 * LARGEST_SHARE * most:
-        return None
+        return None  # before the target's log is read
     most = max(most, target.rows or 0)
     if found <= 2 * LARGEST_SHARE * most:
         return None
     return f"its lookups should give {found:,} rows, where there are {most:,}"
 
 
-def dear(sources: tuple[SourceVersion, ...]) -> str | None:
+def cost_of_finding(sources: tuple[SourceVersion, ...]) -> str | None:
     """Why finding the change costs more than a rebuild, or None: by bytes, as both versions of
     exchanged tables are read, and all sources once by a rebuild. A few bytes are always read: a
     seed that is loaded again mostly has the same rows, or nearly."""

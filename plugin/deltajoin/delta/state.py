@@ -7,24 +7,23 @@
                   rows only come
     groups        anything else: the groups that the net change touches are computed anew
 
-A query has a state when every aggregate is of the first two sorts. Then the target holds all groups
+A query has a state when every aggregate is of the first two sorts; the target then holds all groups
 beside their state, those too that HAVING does not show. AVG over integers is a quotient of doubles
-in Spark, whose sum is exact up to `int`; over decimals it is made from the state without rounding
-twice, where the digits suffice (`emit.average`).
-
-Caller: gives the types of source columns, which the binder does not know.
+in Spark, whose sum is exact up to `int`; over decimals see `emit.average`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
 
+from deltajoin.delta.format import fields_of
+from deltajoin.delta.identity import joined_columns
 from deltajoin.delta.path import SourceVersion
-from deltajoin.graph import JoinGraph, Projection
+from deltajoin.graph import JoinGraph
 from deltajoin.names import RESERVED_PREFIX, ROWS, SHOWN
 from deltajoin.sql.aggregates import Call, aggregate_calls
 from deltajoin.sql.dialect import parse_expression, text
@@ -57,15 +56,19 @@ class Aggregate:
     scale: int = 0
 
     @property
+    def kinds(self) -> dict[str, str]:
+        """Its state columns, each with what it is: count (of values that are not NULL), sum, min or
+        max."""
+        kinds = {"": (), "rows": (), "sum": ("count", "sum"), "avg": ("count", "sum")}
+        return {
+            f"{RESERVED_PREFIX}{kind}_{self.number}": kind
+            for kind in kinds.get(self.function, (self.function,))
+        }
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        """Names of its state columns: of the values that are not NULL, of their sum or extreme."""
-        if self.function in ("min", "max"):
-            return (f"{RESERVED_PREFIX}{self.function}_{self.number}",)
-        if self.function in ("", "rows"):
-            return ()
-        count = f"{RESERVED_PREFIX}count_{self.number}"
-        total = f"{RESERVED_PREFIX}sum_{self.number}"
-        return (count,) if self.function == "count" else (count, total)
+        """Names of its state columns."""
+        return tuple(self.kinds)
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class GroupState:
 
     def to_dict(self) -> dict[str, Any]:
         """The state as plain values."""
-        return {"aggregates": [asdict(a) for a in self.aggregates], "columns": list(self.columns)}
+        return {**fields_of(self), "columns": list(self.columns)}
 
 
 def group_state(
@@ -122,9 +125,13 @@ def kept_aggregates(
     Args:
         inexact: columns whose values may come out another way when they are computed again.
     """
-    outputs = (p for core in graph.branches for p in graph.outputs(core))
-    below = _below(graph)
-    unsure = {p.name for p in outputs if _is_inexact(graph, p, inexact)}
+    outputs = [p for core in graph.branches for p in graph.outputs(core)]
+    below = joined_columns(graph)
+    unsure = {
+        p.name
+        for p in outputs
+        if any((graph.by_name[name].source, column) in inexact for name, column in p.refs)
+    }
     unsure |= {""} if unsure else set()  # what generators make of them
     grouping = graph.grouping
     if grouping is None:
@@ -135,21 +142,10 @@ def kept_aggregates(
         for call in aggregate_calls(parse_expression(sql)) if sql else ():
             if call.text not in found:
                 columns = (below.get(c.name, "") for c in call.node.find_all(exp.Column))
-                known = unsure.isdisjoint(columns)
+                exact = unsure.isdisjoint(columns)
                 anew = Aggregate(call.text, GROUPS)
-                found[call.text] = _kept(call, graph, types, numbers) if known else anew
+                found[call.text] = _kept(call, graph, types, numbers) if exact else anew
     return tuple(found.values())
-
-
-def _below(graph: JoinGraph) -> dict[str, str]:
-    """Column of the grouped rows -> that of the joined rows which it is, where it is one."""
-    if graph.generation is None:
-        return {name: name for name in graph.row_names}
-    return {o.name: o.column for o in graph.generation.outputs if o.column}
-
-
-def _is_inexact(graph: JoinGraph, projection: Projection, inexact: Inexact) -> bool:
-    return any((graph.by_name[name].source, column) in inexact for name, column in projection.refs)
 
 
 def _kept(call: Call, graph: JoinGraph, types: Types, numbers: dict[str, int]) -> Aggregate:
@@ -161,7 +157,7 @@ def _kept(call: Call, graph: JoinGraph, types: Types, numbers: dict[str, int]) -
 
     def type_of(column: exp.Column) -> str:
         """The type of a column of the grouped rows: one that an aggregate reads is plain."""
-        name = _below(graph).get(column.name)
+        name = joined_columns(graph).get(column.name)
         p = next((p for p in graph.projections if p.name == name), None)
         if p is None or p.column is None:
             return ""
@@ -196,11 +192,8 @@ def _sort(
     exact = exact_type(argument, type_of) if function in ("sum", "avg") else None
     if exact is None or exact.precision > 37 - _WEIGHT_DIGITS:
         return GROUPS, None
-    if function == "avg" and not (exact.is_small or _divides(exact)):
+    # Spark's decimals hold every step of an average of these without loss.
+    divides = not exact.integral and exact.precision <= 20 and exact.scale <= 6
+    if function == "avg" and not (exact.is_small or divides):
         return GROUPS, None
     return LINEAR, exact
-
-
-def _divides(exact: Exact) -> bool:
-    """True when Spark's decimals hold every step of an average without loss."""
-    return not exact.integral and exact.precision <= 20 and exact.scale <= 6

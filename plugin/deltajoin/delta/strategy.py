@@ -77,11 +77,11 @@ NO_CHANGE = Decision("noop", "NO_CHANGE", "no source changed since the last epoc
 class Situation:
     """What the decision depends on.
 
-    `dear` tells why finding the change costs more than all, `reach` how many rows it should lead to
-    where these are too many, `untraced` why following it costs more, `lost` why nobody knows what
-    the last epoch consumed. `changed_meaning`: other rules of ours or another definition than the
-    last epoch's. `predicted` are seconds of both, by past runs. `clock` tells how the clock moved
-    that decides rows.
+    `finding` tells why finding the change costs more than all, `reach` how many rows it should lead
+    to where these are too many, `untraced` why following it costs more, `lost` why nobody knows
+    what the last epoch consumed. `changed_meaning`: other rules of ours or another definition than
+    the last epoch's. `predicted` are seconds of both, by past runs. `clock` tells how the clock
+    moved that decides rows.
     """
 
     mode: str
@@ -91,7 +91,7 @@ class Situation:
     sources: tuple[Refusal, ...]
     changed: tuple[str, ...]
     share: float | None
-    dear: str | None = None
+    finding: str | None = None
     reach: str | None = None
     untraced: Refusal | None = None
     predicted: Seconds | None = None
@@ -139,10 +139,8 @@ def _cheaper(now: Situation) -> Decision | None:
     if now.share is not None and now.share > LARGEST_SHARE:
         text = f"{now.share:.0%} of the rows changed, more than {LARGEST_SHARE:.0%}"
         return Decision("full", "CHANGE_TOO_LARGE", text)
-    if now.dear is not None:
-        return Decision("full", "CHANGE_TOO_LARGE", now.dear)
-    if now.reach is not None:
-        return Decision("full", "CHANGE_TOO_LARGE", now.reach)
+    if too_large := now.finding or now.reach:
+        return Decision("full", "CHANGE_TOO_LARGE", too_large)
     if now.untraced is not None:
         return Decision("full", now.untraced.code, now.untraced.message)
     if now.predicted is not None and now.predicted.favour_rebuild:

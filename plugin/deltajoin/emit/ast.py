@@ -1,13 +1,18 @@
-"""Small constructors of SQL trees; every emitted statement is built from these."""
+"""Small constructors of SQL trees; every emitted statement is built from these.
+
+A tree that is given to one of them is copied, as sqlglot's own operators and clauses do: a node may
+stand in several places.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef
+from deltajoin.names import WEIGHT
 from deltajoin.sql.dialect import Verbatim, cast, parse_expression, with_columns
 
 
@@ -19,9 +24,39 @@ def column(name: str, table: str | None = None) -> exp.Column:
     )
 
 
+def star(table: str) -> exp.Column:
+    """All columns of a relation."""
+    return exp.Column(this=exp.Star(), table=exp.to_identifier(table, quoted=True))
+
+
 def call(name: str, *args: exp.Expr) -> exp.Anonymous:
     """A function call whose name is kept."""
-    return exp.Anonymous(this=name, expressions=list(args))
+    return exp.Anonymous(this=name, expressions=[arg.copy() for arg in args])
+
+
+def coalesce(*values: exp.Expr) -> exp.Anonymous:
+    """The first value that is not NULL."""
+    return call("coalesce", *values)
+
+
+def same(one: exp.Expr, other: exp.Expr) -> exp.NullSafeEQ:
+    """True also where both are NULL."""
+    return exp.NullSafeEQ(this=one.copy(), expression=other.copy())
+
+
+def same_columns(names: Iterable[str], left: str, right: str) -> list[exp.Expr]:
+    """What two relations must have in common in these columns."""
+    return [same(column(name, left), column(name, right)) for name in names]
+
+
+def is_null(node: exp.Expr) -> exp.Is:
+    """`node IS NULL`."""
+    return node.is_(exp.Null())
+
+
+def as_text(value: exp.Expr) -> exp.Expr:
+    """A value's text, which tells -0.0 from 0.0."""
+    return exp.cast(value, "string")
 
 
 def union_all(*parts: exp.Query) -> exp.Query:
@@ -50,6 +85,19 @@ def table(view: str, alias: str | None = None) -> exp.Table:
     if alias:
         node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
     return node
+
+
+def aliased(rows: exp.Query, alias: str) -> exp.Subquery:
+    """A query in the place of a table, under a quoted alias."""
+    return rows.subquery(exp.to_identifier(alias, quoted=True))
+
+
+def weighted(
+    names: Iterable[str], weight: exp.Expr, rows: exp.Expr, alias: str | None = None
+) -> exp.Select:
+    """Some columns of rows under an alias, with a weight."""
+    columns = (column(name, alias) for name in names)
+    return exp.select(*columns, named(weight, WEIGHT)).from_(rows)
 
 
 def broadcast(select: exp.Select, *aliases: str) -> exp.Select:

@@ -21,21 +21,19 @@ def decimal_average(total: exp.Expr, count: exp.Expr, precision: int, scale: int
     """
     digits = scale + 4
     unit = decimal(string("0." + "0" * (digits - 1) + "1"), digits, digits)
-    sum_ = decimal(total, precision + 10, scale)
-    rows = decimal(count, 19, 0)
-    step = exp.paren(exp.Mul(this=rows, expression=unit))
-    rest = exp.paren(exp.Mod(this=sum_, expression=step))
-    whole = decimal(exp.Sub(this=sum_.copy(), expression=rest), precision + 15, digits)
-    quotient = decimal(exp.Div(this=whole, expression=rows.copy()), precision + 4, digits)
-    size = call("abs", rest.copy())
-    below = exp.Add(this=size, expression=size.copy())
+    total, rows = decimal(total, precision + 10, scale), decimal(count, 19, 0)
+    step = exp.paren(rows * unit)
+    rest = exp.paren(total % step)
+    whole = decimal(total - rest, precision + 15, digits)
+    quotient = decimal(whole / rows, precision + 4, digits)
+    size = call("abs", rest)
     last = (
         exp.case()
-        .when(exp.LT(this=below, expression=step.copy()), decimal(number(0), digits, digits))
-        .when(exp.GT(this=sum_.copy(), expression=number(0)), unit.copy())
-        .else_(exp.Neg(this=unit.copy()))
+        .when(exp.LT(this=size + size, expression=step), decimal(number(0), digits, digits))
+        .when(total > 0, unit)
+        .else_(-unit)
     )
-    return decimal(exp.Add(this=quotient, expression=last), precision + 4, digits)
+    return decimal(quotient + last, precision + 4, digits)
 
 
 def decimal(node: exp.Expr, precision: int, scale: int) -> exp.Expr:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.delta.path import SourceVersion
-from deltajoin.delta.told_apart import holds_floats
-from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
-from deltajoin.emit.write import by_rows
+from deltajoin.delta.signed_zeros import holds_floats
+from deltajoin.emit.ast import column, number, pretty, same, string, table, union_all, weighted
+from deltajoin.emit.write import net
 from deltajoin.graph import JoinGraph
 from deltajoin.names import COUNT, WEIGHT, quote
 from deltajoin.sql.dialect import cast
@@ -62,23 +62,21 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
     types = dict(source.columns)
     exactly = tuple(name for name in used if holds_floats(types[name]))
     raw_view, reads = "", _file_reads(source, used, view)
+    rows: exp.Expr
     if source.method == "feed":
         raw_view = f"{view}_feed"
-        sql = consolidated(used, table(raw_view), _times(_sign_of_event(), source.bag), exactly)
+        rows, weight = table(raw_view), _times(_sign_of_event(), source.bag)
     else:
         by_version = {source.previous: versions[0], source.version: versions[1]}
         if source.method == "files":
             by_version = {read.version: read.view for read in reads}
-        signs = {source.previous: -1, source.version: 1}
         counted = source.bag and source.method == "files"
         sides = [
-            exp.select(*_columns(used), named(_times(number(sign), counted), WEIGHT)).from_(
-                table(by_version[version])
-            )
-            for version, sign in signs.items()
+            weighted(used, _times(number(sign), counted), table(by_version[version]))
+            for version, sign in ((source.previous, -1), (source.version, 1))
             if version in by_version
         ]
-        sql = consolidated(used, union_all(*sides).subquery("sides"), column(WEIGHT), exactly)
+        rows, weight = union_all(*sides).subquery("sides"), column(WEIGHT)
     return Feed(
         view=view,
         raw_view=raw_view,
@@ -86,33 +84,14 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
         location=source.location,
         first=(source.previous or 0) + 1,
         last=source.version,
-        sql=sql,
+        sql=pretty(net(used, rows, exactly, weight)),
         method=source.method,
         reads=reads,
     )
 
 
-def consolidated(
-    used: tuple[str, ...], rows: exp.Expr, sign: exp.Expr, exactly: tuple[str, ...] = ()
-) -> str:
-    """Distinct rows with the sum of a sign as their weight; those of weight 0 are left out.
-
-    Columns in `exactly` may hold -0.0, which GROUP BY calls 0.0.
-    """
-    weight = call("sum", sign)
-    return pretty(
-        by_rows(used, exactly, rows)
-        .select(named(weight, WEIGHT))
-        .having(exp.NEQ(this=weight.copy(), expression=number(0)))
-    )
-
-
-def _columns(used: tuple[str, ...]) -> list[exp.Column]:
-    return [column(name) for name in used]
-
-
 def _times(sign: exp.Expr, counted: bool) -> exp.Expr:
-    return exp.Mul(this=sign, expression=column(COUNT)) if counted else sign
+    return sign * column(COUNT) if counted else sign
 
 
 def _sign_of_event() -> exp.Expr:
@@ -144,15 +123,10 @@ def _partition_filter(
     folders = [
         exp.and_(
             *(
-                exp.NullSafeEQ(this=column(name), expression=_value(kind, text))
+                same(column(name), cast(exp.Null() if text is None else string(text), kind))
                 for name, kind, text in values
             )
         )
         for values in partitions
     ]
     return pretty(exp.or_(*folders)) if folders else None
-
-
-def _value(kind: str, text: str | None) -> exp.Expr:
-    value = exp.Null() if text is None else string(text)
-    return cast(value, kind)

@@ -24,9 +24,19 @@ from dataclasses import replace
 from sqlglot import exp
 
 from deltajoin.delta.plan import Rebuild, Target
-from deltajoin.emit.ast import call, column, named, number, pretty, table, union_all
-from deltajoin.emit.state import TARGET_ROWS
-from deltajoin.emit.write import Merge, as_text, fold_to_keys, merge_of
+from deltajoin.emit.ast import (
+    as_text,
+    call,
+    column,
+    named,
+    number,
+    pretty,
+    table,
+    union_all,
+    weighted,
+)
+from deltajoin.emit.kept_groups import TARGET_ROWS
+from deltajoin.emit.write import Merge, fold_to_keys, merge_of
 from deltajoin.names import COUNT, WEIGHT
 
 REBUILT = "rebuilt"
@@ -41,62 +51,48 @@ def rebuild_statements(
         return None, None
     if target.kind == "plain":
         target = replace(target, columns=rebuild.columns, stamps=rebuild.stamps)
-    exactly = () if target.key else rebuild.exactly
-    return pretty(_fold(target, rebuild)), merge_of(target, exactly)
-
-
-def _fold(target: Target, rebuild: Rebuild) -> exp.Select:
-    netted = _net(target, rebuild)
+    fold = _net(target, rebuild.exactly)
     if target.key:
-        return fold_to_keys(target, netted)
-    return _copies(target, netted) if target.kind == "plain" else netted
+        fold = fold_to_keys(target, fold)
+    elif target.kind == "plain":
+        fold = _copies(target, fold)
+    return pretty(fold), merge_of(target, () if target.key else rebuild.exactly)
 
 
-def _net(target: Target, rebuild: Rebuild) -> exp.Select:
+def _net(target: Target, exactly: tuple[str, ...]) -> exp.Select:
     """The rows that differ, with how many more there are to be, or, below 0, how many fewer."""
-    names = target.stored
-    weight = call("sum", column(WEIGHT, _BOTH))
+    weight = column(WEIGHT, _BOTH)
     outputs = (
         named(call("any_value", column(name, _BOTH)), name)
-        if name in rebuild.exactly
+        if name in exactly
         else column(name, _BOTH)
-        for name in names
+        for name in target.stored
     )
-    select = exp.select(*outputs, named(weight, WEIGHT))
+    select = exp.select(*outputs, named(call("sum", weight), WEIGHT))
     if target.kind == "plain":
-        after = call("greatest", column(WEIGHT, _BOTH), number(0))
-        select = select.select(named(call("sum", after), _AFTER))
-    return (
-        select.from_(_weighted(target).subquery(_BOTH))
-        .group_by(*(column(name, _BOTH) for name in names))
-        .group_by(*(as_text(column(name, _BOTH)) for name in rebuild.exactly))
-        .having(exp.NEQ(this=weight.copy(), expression=number(0)))
-    )
-
-
-def _weighted(target: Target) -> exp.Query:
-    """The rows of both sides: the query's up, the target's down."""
-
-    def rows(view: str, weight: exp.Expr) -> exp.Select:
-        columns = (column(name) for name in target.stored)
-        return exp.select(*columns, named(weight, WEIGHT)).from_(table(view))
-
+        after = call("sum", call("greatest", weight, number(0)))
+        select = select.select(named(after, _AFTER))
     one = column(COUNT) if target.kind == "bag" else number(1)
-    return union_all(rows(REBUILT, one), rows(TARGET_ROWS, exp.Neg(this=one.copy())))
+    sides = (
+        weighted(target.stored, one, table(REBUILT)),
+        weighted(target.stored, -one, table(TARGET_ROWS)),
+    )
+    return (
+        select.from_(union_all(*sides).subquery(_BOTH))
+        .group_by(*(column(name, _BOTH) for name in target.stored))
+        .group_by(*(as_text(column(name, _BOTH)) for name in exactly))
+        .having(call("sum", weight).neq(0))
+    )
 
 
 def _copies(target: Target, netted: exp.Select) -> exp.Select:
     """Net rows as often as they are to be written."""
-    columns = [column(name) for name in target.columns]
-    fewer = exp.LT(this=column(WEIGHT), expression=number(0))
-    first = call("if", fewer, number(0), number(1))
-    last = call("if", fewer.copy(), column(_AFTER), column(WEIGHT))
-    copies = call("explode", call("sequence", exp.cast(first, "bigint"), last))
-    repeated = exp.select(*columns, column(WEIGHT), named(copies, _COPY))
-    repeated = repeated.from_(netted.subquery("net"))
-    goes = exp.EQ(this=column(_COPY), expression=number(0))
-    comes = exp.GT(this=column(WEIGHT), expression=number(0))
-    weight = exp.case().when(goes, column(WEIGHT)).when(comes, number(1)).else_(number(0))
-    return exp.select(*(c.copy() for c in columns), named(weight, WEIGHT)).from_(
-        repeated.subquery("copies")
-    )
+    weight = column(WEIGHT)
+    fewer = weight < 0
+    first = exp.cast(call("if", fewer, number(0), number(1)), "bigint")
+    last = call("if", fewer, column(_AFTER), weight)
+    copies = named(call("explode", call("sequence", first, last)), _COPY)
+    columns = list(map(column, target.columns))
+    repeated = exp.select(*columns, weight, copies).from_(netted.subquery("net"))
+    written = exp.case().when(column(_COPY).eq(0), weight).when(weight > 0, number(1))
+    return weighted(target.columns, written.else_(number(0)), repeated.subquery("copies"))

@@ -21,18 +21,9 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.sql import build_program
 from deltajoin.names import UniqueNames, slug
 
-_STATEMENTS = (
-    "sql",
-    "fold",
-    "into",
-    "whens",
-    "full",
-    "key_check",
-    "compare",
-    "sketch",
-    "text",
-    "stamps",
-)
+_STATEMENTS = tuple("sql fold into whens full key_check compare sketch text stamps".split())
+_IMPORT = "from deltajoin.runtime.job import main"
+_MAIN = "if __name__ == '__main__':\n    main(PLAN, PROGRAM)"
 _SHIPPED = ("__init__.py", "contract.py", "errors.py", "names.py", "storage.py", "runtime")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -69,11 +60,14 @@ def job_source(plan: DeltaPlan) -> str:
         return ast.Name(name, ast.Load())
 
     program = _expression(job["program"], constant)
-    parts = [_literal_text(_header(plan)), _source(_imports())]
-    parts += [f"{name} = {_literal_text(sql)}" for name, sql in constants]
-    parts.append(f"PLAN = {_literal(job['plan'])}")
-    parts.append("PROGRAM = " + ast.unparse(program))
-    parts.append(_source(_main()))
+    parts = [
+        _literal_text(_header(plan)),
+        _IMPORT,
+        *(f"{name} = {_literal_text(sql)}" for name, sql in constants),
+        f"PLAN = {_proven(pformat(job['plan'], width=100, sort_dicts=True), job['plan'])}",
+        "PROGRAM = " + ast.unparse(program),
+        _MAIN,
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -90,15 +84,12 @@ def write_job(plan: DeltaPlan, folder: Path) -> JobFiles:
 
 def _write_zip(path: Path) -> None:
     package = Path(__file__).resolve().parent.parent
-    shipped = [p for name in _SHIPPED for p in _python_files(package / name)]
+    shipped = [p for name in _SHIPPED for p in (package / name).rglob("*.py")]
+    shipped += [package / name for name in _SHIPPED if name.endswith(".py")]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(shipped):
             info = zipfile.ZipInfo(str(Path("deltajoin") / file.relative_to(package)), _EPOCH)
             archive.writestr(info, file.read_bytes())
-
-
-def _python_files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else list(path.rglob("*.py"))
 
 
 def _header(plan: DeltaPlan) -> str:
@@ -123,17 +114,13 @@ def _literal_text(text: str) -> str:
     if '"""' in text or "\r" in text or text.endswith('"'):
         return repr(text)
     doubled = text.replace("\\", "\\\\")
-    candidate = f'"""{doubled}"""'
-    if ast.literal_eval(candidate) != text:
-        raise AssertionError("a literal must evaluate back to its value")
-    return candidate
+    return _proven(f'"""{doubled}"""', text)
 
 
-def _literal(value: Any) -> str:
-    text = pformat(value, width=100, sort_dicts=True)
-    if ast.literal_eval(text) != value:
+def _proven(literal: str, value: Any) -> str:
+    if ast.literal_eval(literal) != value:
         raise AssertionError("a literal must evaluate back to its value")
-    return text
+    return literal
 
 
 def _expression(value: Any, constant: Any, name: str = "") -> ast.expr:
@@ -152,15 +139,3 @@ def _expression(value: Any, constant: Any, name: str = "") -> ast.expr:
     if isinstance(value, (list, tuple)):
         return ast.List([_expression(item, constant, name) for item in value], ast.Load())
     return ast.Constant(value)
-
-
-def _imports() -> str:
-    return "from deltajoin.runtime.job import main"
-
-
-def _main() -> str:
-    return "if __name__ == '__main__':\n    main(PLAN, PROGRAM)"
-
-
-def _source(text: str) -> str:
-    return ast.unparse(ast.parse(text))

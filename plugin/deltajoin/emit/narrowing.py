@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.emit.ast import column, expression, pretty, union_all
+from deltajoin.emit.ast import column, expression, is_null, pretty, union_all
 from deltajoin.emit.ast import table as named_table
 from deltajoin.graph import ColumnRef
 from deltajoin.sql.keys import TURNED, comparisons
@@ -61,11 +61,9 @@ def _within(key: NarrowedKey) -> exp.Expr:
     mine, value = column(key.column), exp.column("k")
     low, high = (of_values(exp.func(name, value)) for name in ("min", "max"))
     if key.bound:
-        least = key.bound == "from"
-        return exp.GTE(this=mine, expression=low) if least else exp.LTE(this=mine, expression=high)
-    has_null = exp.case().when(exp.Is(this=value, expression=exp.Null()), "1").else_("0")
-    nulls = exp.EQ(this=of_values(exp.Max(this=has_null)), expression=exp.Literal.number(1))
-    missing = exp.and_(exp.Is(this=mine.copy(), expression=exp.Null()), nulls)
+        return mine >= low if key.bound == "from" else mine <= high
+    has_null = exp.case().when(is_null(value), "1").else_("0")
+    missing = exp.and_(is_null(mine), of_values(exp.Max(this=has_null)).eq(1))
     return exp.or_(exp.Between(this=mine, low=low, high=high), missing)
 
 

@@ -21,12 +21,13 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from deltajoin.accelerate.protocol import Candidates
-from deltajoin.emit.accelerated import Side, candidates_of
-from deltajoin.emit.ast import broadcast, column, expression, named, number
-from deltajoin.graph import ColumnRef, Predicate
+from deltajoin.emit.ast import aliased, broadcast, column, expression, named, number
+from deltajoin.emit.candidates import Side, candidates_of
+from deltajoin.graph import ColumnRef, JoinGraph, Predicate
 from deltajoin.names import UniqueNames
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.sql.dialect import with_columns
 
 Scan = Callable[[str], exp.Table]
 
@@ -92,7 +93,8 @@ class _Nesting:
         self._graph = graph
         self._scan = scan
         self._arms = arms
-        self._classes = _classes(graph)
+        inner = tuple(p for edge in graph.edges if edge.kind == "inner" for p in edge.predicates)
+        self._classes = JoinGraph((), inner, ()).equivalence
         self._aliases = UniqueNames(graph.names)
 
     def tree(self, plan: SubPlan) -> _Tree:
@@ -106,19 +108,18 @@ class _Nesting:
         on = self._conjuncts(plan)
         if plan.kind == "full":
             left, right = self._settled(left), self._settled(right)
-        judged = self._filters(plan)
-        on += right.pending + (judged if plan.kind == "inner" else [])
-        pending = left.pending + ([] if plan.kind == "inner" else judged)
-        kind = plan.kind
+        judged, kind = self._filters(plan), plan.kind
+        on += right.pending + (judged if kind == "inner" else [])
+        pending = left.pending + ([] if kind == "inner" else judged)
         if kind in _TURNED and max(left.depth, _DEEPEST) < right.depth:
             left, right, kind = right, left, _TURNED[kind]
         depth = max(left.depth, right.depth + bool(right.joins))
         names, hinted = {**left.names, **right.names}, (*left.hinted, *right.hinted)
-        made = [_join(kind, right.item(), on, names)]
+        added = [_join(kind, right.item(), on, names)]
         served = dict(self._arms.accelerated).get(plan.right.relations)
         if served is not None:
-            made = self._found(made[0], served, on, names)
-        joins = [*left.joins, *made]
+            added = self._found(added[0], served, on, names)
+        joins = [*left.joins, *added]
         return _Tree(left.first, joins, pending, depth, names, hinted)
 
     def _arm(self, plan: SubPlan, tree: _Tree) -> _Tree:
@@ -135,7 +136,7 @@ class _Nesting:
                 inside.append(named(tree.names.get(ref, column(name, relation)), output))
                 names[ref] = column(output, alias)
         rows = _over(exp.select(*inside), tree)
-        return _Tree(_aliased(rows, alias), [], [], names=names, hinted=(alias,))
+        return _Tree(aliased(rows, alias), [], [], names=names, hinted=(alias,))
 
     def _found(
         self,
@@ -146,7 +147,12 @@ class _Nesting:
     ) -> list[exp.Join]:
         """The join by candidates, and what is joined before it; the line is measured on the
         relation that the left values are of."""
-        moved = {column for sql in served.left for column in _columns(sql)}
+        moved = {
+            (c.table, c.name)
+            for sql in served.left
+            for c in expression(sql).find_all(exp.Column)
+            if c.table
+        }
         (name,) = {relation for relation, _ in moved}
         conditions = [expression(p.sql, names) for p in on]
         beside = self._arms.beside
@@ -187,8 +193,8 @@ class _Nesting:
         conditions = [expression(predicate.sql, tree.names) for predicate in tree.pending]
         if not tree.joins and isinstance(tree.first, exp.Table):
             rows = exp.select("*").from_(tree.first).where(*conditions)
-            return _Tree(_aliased(rows, tree.first.alias), [], [])
-        one = _aliased(exp.select(named(number(1), "one")), self._aliases.take("one_row"))
+            return _Tree(aliased(rows, tree.first.alias), [], [])
+        one = aliased(exp.select(named(number(1), "one")), self._aliases.take("one_row"))
         join = exp.Join(this=one, on=exp.and_(*conditions, copy=False), **_WORDS["inner"])
         return replace(tree, joins=[*tree.joins, join], pending=[], depth=0)
 
@@ -204,20 +210,17 @@ def _over(select: exp.Select, tree: _Tree) -> exp.Select:
     return select
 
 
-def _aliased(rows: exp.Select, alias: str) -> exp.Subquery:
-    return rows.subquery(exp.to_identifier(alias, quoted=True))
-
-
 def _renamed(output: exp.Expr, names: Mapping[ColumnRef, exp.Expr]) -> exp.Expr:
     """An output over renamed columns, under the name that it has."""
-    holder = output if isinstance(output, exp.Alias) else exp.Paren(this=output)
-    for node in list(holder.find_all(exp.Column)):
+
+    def moved(node: exp.Column) -> exp.Expr | None:
         to = names.get((node.table, node.name))
-        if to is not None:
-            bare = node is holder.this and holder is not output
-            node.replace(named(to.copy(), node.name) if bare else to.copy())
-    found: exp.Expr = holder if holder is output else holder.this
-    return found
+        return to and to.copy()
+
+    if isinstance(output, exp.Column):
+        to = moved(output)
+        return named(to, output.name) if to else output
+    return with_columns(output, moved)
 
 
 def _visible(graph: Hypergraph, plan: SubPlan) -> Iterator[str]:
@@ -237,19 +240,3 @@ def _join(
         return exp.Join(this=right, **_WORDS["cross"])
     conditions = [expression(predicate.sql, names) for predicate in on] or [exp.true()]
     return exp.Join(this=right, on=exp.and_(*conditions, copy=False), **_WORDS[kind])
-
-
-def _columns(sql: str) -> set[ColumnRef]:
-    return {(c.table, c.name) for c in expression(sql).find_all(exp.Column) if c.table}
-
-
-def _classes(graph: Hypergraph) -> dict[ColumnRef, ColumnRef]:
-    """Column -> the smallest column that equalities link it with, over the whole query."""
-    members: dict[ColumnRef, frozenset[ColumnRef]] = {}
-    for edge in graph.edges:
-        for predicate in edge.predicates if edge.kind == "inner" else ():
-            if predicate.left is not None and predicate.right is not None:
-                one = members.get(predicate.left, frozenset({predicate.left}))
-                other = members.get(predicate.right, frozenset({predicate.right}))
-                members.update(dict.fromkeys(one | other, one | other))
-    return {column: min(group) for column, group in members.items()}

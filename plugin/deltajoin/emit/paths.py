@@ -18,7 +18,6 @@ from sqlglot import exp
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.delta.sharing import SharedEnd, shared_ends
 from deltajoin.emit.ast import pretty, table, union_all
-from deltajoin.emit.group import REGROUPED
 from deltajoin.emit.stream import Statement, StepEmitter
 from deltajoin.emit.views import Views
 from deltajoin.graph import JoinGraph
@@ -76,7 +75,7 @@ def path_programs(
     alone, streams = [], []
     for number, path in enumerate(paths):
         ahead = max((end.first for end in ends if number in end.paths), default=0)
-        prefix = views.path(path.driver, path.branch)
+        prefix = views.part.paths[path.driver, path.branch]
         emitter = StepEmitter(graph, path.branch, views, prefix, number)
         change = emitter.change(path, marked=ahead > 0)
         streams.append(emitter.follow(path.steps, change, ahead))
@@ -85,7 +84,7 @@ def path_programs(
     shared = []
     for i, end in enumerate(ends):
         members = [paths[number] for number in end.paths]
-        emitter = StepEmitter(graph, members[0].branch, views, views.shared(i))
+        emitter = StepEmitter(graph, members[0].branch, views, views.part.shared[i])
         inputs = {streams[number].view: streams[number] for number in end.paths}
         united = emitter.united(tuple(inputs.values()))
         stream = emitter.follow(_ahead(members, end), united, end.last)
@@ -111,12 +110,12 @@ def regroup_statements(
     paths: Sequence[LookupPath],
     chains: Sequence[Sequence[LookupStep]],
     views: Views,
-    name: str = REGROUPED,
+    name: str,
 ) -> tuple[Statement, ...]:
     """From the group keys that the paths touch to the rows of their groups; the last view is
     `name`."""
     statements: list[Statement] = []
-    touched = float(sum(path.rows_before(len(path.steps)) for path in paths))
+    touched = float(sum(path.given_rows for path in paths))
     ends = []
     for branch, steps in enumerate(chains):
         emitter = StepEmitter(graph, branch, views, f"{name}_{branch}")

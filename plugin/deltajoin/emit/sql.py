@@ -18,22 +18,34 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED
-from deltajoin.delta.partition import identifying_relations
 from deltajoin.delta.path import SourceVersion, reads, types_of
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
-from deltajoin.emit.change import Feed, feed_of
-from deltajoin.emit.derived import DerivedProgram, derived_program
-from deltajoin.emit.difference import rebuild_statements
-from deltajoin.emit.group import REGROUPED, group_sql, touched_sql
-from deltajoin.emit.layers import (
-    PARTITION_ROWS,
-    made_rows,
-    net_change,
-    partition_statement,
-    stored_of_touched,
+from deltajoin.delta.ties import identifying_relations
+from deltajoin.emit.ast import (
+    call,
+    column,
+    is_null,
+    named,
+    number,
+    pretty,
+    string,
+    table,
+    union_all,
 )
+from deltajoin.emit.change import Feed, feed_of
+from deltajoin.emit.comparison import TARGET_BEFORE, ShadowProgram, comparisons
+from deltajoin.emit.derived_sources import DerivedProgram, derived_program
+from deltajoin.emit.difference import rebuild_statements
+from deltajoin.emit.kept_groups import add_sql, change_sql
 from deltajoin.emit.narrowing import NarrowedScan, placed
+from deltajoin.emit.parts import (
+    PART_ROWS,
+    REGROUPED,
+    net_change,
+    part_rows,
+    stored_of_touched,
+    touched_sql,
+)
 from deltajoin.emit.paths import (
     PathProgram,
     SharedProgram,
@@ -41,30 +53,26 @@ from deltajoin.emit.paths import (
     path_statements,
     regroup_statements,
 )
-from deltajoin.emit.query import Evidence, at_clock, evidence_of, full_sql, own_text
-from deltajoin.emit.shadow import TARGET_BEFORE, ShadowProgram, comparisons
-from deltajoin.emit.state import add_sql, change_sql
 from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Scan, Views
+from deltajoin.emit.whole_query import Evidence, at_clock, evidence_of, full_sql, own_text
 from deltajoin.emit.write import Merge, fold_sql, merge_of, stamps_sql
 from deltajoin.graph import JoinGraph
-from deltajoin.layers import INPUT
 from deltajoin.sql.reading import depends_on_session
 
 
 @dataclass(frozen=True)
 class Program:
-    """Every statement of a run. `full` and `key_check` are None when not needed, as `shadow`;
-    `fold` and `merge` for a rebuild that is not written by difference."""
+    """Every statement of a run; None and empty are those that it doesn't need."""
 
-    scans: tuple[Scan, ...]
-    feeds: tuple[Feed, ...]
-    paths: tuple[PathProgram, ...]
-    shared: tuple[SharedProgram, ...]
-    fold: str | None
-    merge: Merge | None
-    full: str | None
-    key_check: str | None
+    scans: tuple[Scan, ...] = ()
+    feeds: tuple[Feed, ...] = ()
+    paths: tuple[PathProgram, ...] = ()
+    shared: tuple[SharedProgram, ...] = ()
+    fold: str | None = None
+    merge: Merge | None = None
+    full: str | None = None
+    key_check: str | None = None
     touched: str | None = None
     regroup: tuple[Statement, ...] = ()
     shadow: ShadowProgram | None = None
@@ -98,17 +106,47 @@ def build_program(plan: DeltaPlan) -> Program:
     """All statements of a run of this plan; empty for a no-op."""
     views = Views(plan)
     if plan.strategy == "full":
-        scans = tuple(views.scan(s.source, s.version) for s in plan.sources)
         fold, merge = rebuild_statements(plan.target, plan.rebuild)
         return Program(
-            *(scans, (), (), (), fold, merge, full_sql(plan, views), _key_check(plan, views)),
+            scans=tuple(views.scan(s.source, s.version) for s in plan.sources),
+            fold=fold,
+            merge=merge,
+            full=full_sql(plan, views),
+            key_check=_key_check(plan, views),
             sketch=_sketch(plan, views),
             stamps=stamps_sql(plan.target),
             evidence=evidence_of(plan, views),
             syntax=_syntax(plan),
         )
     if plan.strategy == "noop" or plan.graph is None:
-        return Program((), (), (), (), None, None, None, None)
+        return Program()
+    read, derived = _reads(plan, views)
+    scans = tuple(views.scan(source, version) for source, version in sorted(read))
+    paths, shared = path_programs(plan.graph, plan.paths, views)
+    regroup = _regroup(plan, plan.graph, views)
+    touched = _touched(plan, plan.graph)
+    stored = (stored_of_touched(plan.graph, views.part.touched),) if touched else ()
+    return Program(
+        scans=scans,
+        feeds=tuple(_feed(plan.graph, source, views) for source in plan.sources if source.changed),
+        paths=paths,
+        shared=shared,
+        fold=_fold(plan, plan.graph),
+        merge=merge_of(plan.target, () if plan.target.key else plan.target.exactly),
+        touched=touched,
+        regroup=regroup,
+        shadow=_shadow(plan, views, scans),
+        derived=derived,
+        stamps=stamps_sql(plan.target),
+        syntax=_syntax(plan),
+        narrowed=(*views.narrowed, *stored),
+    )
+
+
+def _reads(
+    plan: DeltaPlan, views: Views
+) -> tuple[set[tuple[str, int]], tuple[DerivedProgram, ...]]:
+    """The versions of tables that a run reads, and the derived sources that it puts up for it."""
     chains = (*(path.steps for path in plan.paths), *plan.regroup)
     read = {pinned for steps in chains for pinned in reads(steps)}
     derived: list[DerivedProgram] = []
@@ -117,32 +155,10 @@ def build_program(plan: DeltaPlan) -> Program:
         versions = frozenset(v for source, v in read if source == below.source.source)
         read |= {pinned for version in versions for pinned in below.below(version)}
         derived.insert(0, derived_program(below, views, versions))
-    read = {(source, version) for source, version in read if not views.is_derived(source)}
-    changed = [s for s in plan.sources if s.changed]
-    paths, shared = path_programs(plan.graph, plan.paths, views)
-    for source in changed:
-        if source.method == "difference" and source.previous is not None:
-            read |= {(source.source, source.previous), (source.source, source.version)}
-    regroup = _regroup(plan, plan.graph, views)
-    touched = _touched(plan, plan.graph)
-    stored = (stored_of_touched(plan.graph, views.touched),) if touched else ()
-    return Program(
-        scans=tuple(views.scan(source, version) for source, version in sorted(read)),
-        feeds=tuple(_feed(plan.graph, source, views) for source in changed),
-        paths=paths,
-        shared=shared,
-        fold=_fold(plan, plan.graph),
-        merge=merge_of(plan.target, () if plan.target.key else plan.target.exactly),
-        full=None,
-        key_check=None,
-        touched=touched,
-        regroup=regroup,
-        shadow=_shadow(plan, views, frozenset(read)),
-        derived=tuple(derived),
-        stamps=stamps_sql(plan.target),
-        syntax=_syntax(plan),
-        narrowed=(*views.narrowed, *stored),
-    )
+    for source in plan.sources:
+        if source.changed and source.method == "difference":
+            read |= {(source.source, source.at("previous")), (source.source, source.version)}
+    return {pinned for pinned in read if not views.is_derived(pinned[0])}, tuple(derived)
 
 
 def _syntax(plan: DeltaPlan) -> dict[str, str]:
@@ -166,55 +182,43 @@ def _fold(plan: DeltaPlan, graph: JoinGraph) -> str:
     target = plan.target
     if graph.grouping and plan.state is not None and not plan.regroup:
         return add_sql(target, graph, plan.state)
-    if graph.grouping:
-        rows = made_rows(graph, table(REGROUPED, INPUT))
-        return group_sql(target, graph.grouping, rows, plan.state)
-    if graph.windowing:
-        return fold_sql(target, table(PARTITION_ROWS))
+    if plan.regroup:
+        return fold_sql(target, table(PART_ROWS))
     if graph.generation:
         return fold_sql(target, _net(plan, graph).subquery("generated"))
     return fold_sql(target)
 
 
 def _regroup(plan: DeltaPlan, graph: JoinGraph, views: Views) -> tuple[Statement, ...]:
-    statements = regroup_statements(graph, plan.paths, plan.regroup, views)
-    if graph.windowing is None:
-        return statements
-    return (*statements, partition_statement(graph, plan.target))
+    statements = regroup_statements(graph, plan.paths, plan.regroup, views, REGROUPED)
+    return (*statements, part_rows(graph, plan.target, plan.state)) if statements else ()
 
 
 def check_program(plan: DeltaPlan) -> ShadowProgram | None:
     """The comparison of what a target holds with the query over the versions of a plan."""
-    return _shadow(plan, Views(plan), frozenset())
+    return _shadow(plan, Views(plan), ())
 
 
-def _shadow(
-    plan: DeltaPlan, views: Views, opened: frozenset[tuple[str, int]]
-) -> ShadowProgram | None:
+def _shadow(plan: DeltaPlan, views: Views, opened: tuple[Scan, ...]) -> ShadowProgram | None:
     """The comparison with the query as it was written; it reads through Delta also what the run
     itself reads as files, under the same names: by then nothing of the run is left to compute."""
     if plan.shadow is None or plan.target.location is None:
         return None
     by_delta = Views(replace(plan, sources=tuple(replace(s, plain=()) for s in plan.sources)))
-    scans = [by_delta.scan(s.source, s.version) for s in plan.sources]
-    known = [views.scan(source, version) for source, version in opened]
+    scans = (by_delta.scan(s.source, s.version) for s in plan.sources)
     before = Scan(TARGET_BEFORE, plan.target.location, plan.target.version)
+    full = full_sql(plan, views, stamps=False)
+    own = own_text(plan, views) if at_clock(plan) else full
     return ShadowProgram(
-        scans=(*(scan for scan in scans if scan not in known), before),
-        comparisons=comparisons(
-            plan.target,
-            plan.shadow,
-            own_text(plan, views) if at_clock(plan) else full_sql(plan, views, stamps=False),
-            full_sql(plan, views, stamps=False),
-        ),
+        scans=(*(scan for scan in scans if scan not in opened), before),
+        comparisons=comparisons(plan.target, plan.shadow, own, full),
     )
 
 
 def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
-    name, previous = source.source, source.previous
-    before = views.scan(name, source.version if previous is None else previous)
-    after = views.scan(name, source.version)
-    return feed_of(graph, source, views.changes(name), (before.view, after.view))
+    name, versions = source.source, (source.at("previous"), source.version)
+    before, after = (views.scan(name, version).view for version in versions)
+    return feed_of(graph, source, views.changes(name), (before, after))
 
 
 def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
@@ -228,8 +232,8 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
     found = {graph.by_name[name].source for name in relations}
     for derived in reversed(graph.all_derived):
         below = derived.graph
-        made = below.grouping or (below.windowing and below.windowing.first_of)
-        if derived.name in found and not made:
+        by_group = below.grouping or (below.windowing and below.windowing.first_of)
+        if derived.name in found and not by_group:
             names = identifying_relations(below, keys, types, keyed=True)
             found |= {below.by_name[name].source for name in names}
     return frozenset(found)
@@ -237,16 +241,21 @@ def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
 
 def _sketch(plan: DeltaPlan, views: Views) -> str | None:
     """A row for each source: its rows, and about how many distinct values its columns have."""
-    version = {s.source: s.version for s in plan.sources}
     selects = [
         exp.select(
             named(string(source), "source"),
             named(call("count", number(1)), "rows"),
             named(_distinct(sketch["columns"]), "columns"),
-        ).from_(table(views.scan(source, version[source]).view))
+        ).from_(_newest(plan, views, source))
         for source, sketch in plan.sketches.items()
     ]
     return pretty(union_all(*selects)) if selects else None
+
+
+def _newest(plan: DeltaPlan, views: Views, source: str) -> exp.Table:
+    """A source at this epoch."""
+    (version,) = (s.version for s in plan.sources if s.source == source)
+    return table(views.scan(source, version).view)
 
 
 def _distinct(names: Iterable[str]) -> exp.Expr:
@@ -256,20 +265,19 @@ def _distinct(names: Iterable[str]) -> exp.Expr:
 
 
 def _key_check(plan: DeltaPlan, views: Views) -> str | None:
+    """A row for each source whose key is not unique."""
     if not plan.keys:
         return None
-    version = {s.source: s.version for s in plan.sources}
     identifying = _identifying_sources(plan)
     checks = []
     for source, key in plan.keys:
         duplicates = (
             exp.select(named(string(source), "source"))
-            .from_(table(views.scan(source, version[source]).view))
-            .group_by(*[column(name) for name in key])
-            .having(exp.GT(this=call("count", number(1)), expression=number(1)))
+            .from_(_newest(plan, views, source))
+            .group_by(*map(column, key))
+            .having(call("count", number(1)) > 1)
         )
         if source not in identifying:
-            present = [exp.Is(this=column(name), expression=exp.Null()).not_() for name in key]
-            duplicates = duplicates.where(*present)
-        checks.append(duplicates.limit(1).subquery())
-    return pretty(union_all(*(exp.select(column("source")).from_(check) for check in checks)))
+            duplicates = duplicates.where(*(is_null(column(name)).not_() for name in key))
+        checks.append(exp.select(column("source")).from_(duplicates.limit(1).subquery()))
+    return pretty(union_all(*checks))

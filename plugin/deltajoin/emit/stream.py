@@ -23,8 +23,19 @@ from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED, own_filters
 from deltajoin.delta.path import LookupPath, LookupStep
-from deltajoin.emit.accelerated import Side, candidates_of
-from deltajoin.emit.ast import broadcast, column, expression, named, number, pretty, table
+from deltajoin.emit.ast import (
+    aliased,
+    broadcast,
+    column,
+    expression,
+    named,
+    number,
+    pretty,
+    star,
+    table,
+    union_all,
+)
+from deltajoin.emit.candidates import Side, candidates_of
 from deltajoin.emit.narrowing import (
     Within,
     asked,
@@ -121,7 +132,7 @@ class StepEmitter:
 
     def touched(self, rows: float) -> Stream:
         """About so many keys of touched groups or partitions."""
-        keys, view = self._graph.part_keys, self._views.touched
+        keys, view = self._graph.part_keys, self._views.part.touched
         self._names |= {(TOUCHED, key): key for key in keys}
         within = {(TOUCHED, key): frozenset({(view, key)}) for key in keys}
         return Stream(view, frozenset(within), frozenset(), rows, within)
@@ -223,7 +234,7 @@ class StepEmitter:
         columns = {ref: column(f"k{i}", alias) for i, ref in enumerate(refs)}
 
         moved = partial(expression, rename=columns)
-        right = keys.subquery(exp.to_identifier(alias, quoted=True))
+        right = aliased(keys, alias)
         on = [compared(expression(mine), how, moved(other)) for other, mine, how in step.keys]
         left = Side(select.args["from_"].this, step.relation, moved, small=False)
         return self._by_candidates(select, step, left, Side(right, alias, moved), on)
@@ -261,8 +272,8 @@ class StepEmitter:
         on = [expression(sql, found | added) for sql in step.on]
         if step.previous:
             left, right, sign = self._flipped(step, stream, side, needed)
-            on.append(exp.EQ(this=column(_SIGN, "side"), expression=sign))
-            hidden[0] = named(exp.Mul(this=hidden[0], expression=sign.copy()), WEIGHT)
+            on.append(column(_SIGN, "side").eq(sign))
+            hidden[0] = named(hidden[0] * sign, WEIGHT)
         after = replace(stream, refs=stream.refs & needed)
         if step.kind in ("inner", "left"):
             found |= added
@@ -308,13 +319,12 @@ class StepEmitter:
         if not self._views.is_derived(step.source) or not pairs:
             return rows
         on: list[exp.Expr] = [
-            exp.EQ(this=column(mine, step.relation), expression=column(f"k{i}", _KEYS))
+            column(mine, step.relation).eq(column(f"k{i}", _KEYS))
             for i, (mine, _) in enumerate(pairs)
         ]
-        name = exp.to_identifier(step.relation, quoted=True)
-        select = exp.select(exp.Column(this=exp.Star(), table=name)).from_(rows)
         keys_asked = self._distinct((other for _, other in pairs), stream, alias)
-        return _semi_join(select, keys_asked, _KEYS, on).subquery(name.copy())
+        select = exp.select(star(step.relation)).from_(rows)
+        return aliased(_semi_join(select, keys_asked, _KEYS, on), step.relation)
 
     def _side(
         self, step: LookupStep, inside: Sequence[LookupStep], stream: Stream, needed: Refs
@@ -330,7 +340,7 @@ class StepEmitter:
     ) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
         """The stream with either sign; the side after the change with +1, before it with -1."""
         before, _ = self._side(step, step.previous, stream, needed)
-        signs = exp.union(_sign(1), _sign(-1), distinct=False).subquery("signs")
+        signs = union_all(_sign(1), _sign(-1)).subquery("signs")
         twice = self._select(self._found(stream, "s"), stream.refs, self._hidden(stream, "s"))
         twice = twice.select(column(_SIGN, "signs")).from_(table(stream.view, "s"))
         twice = twice.join(signs, join_type="cross")
@@ -339,8 +349,7 @@ class StepEmitter:
             exp.select(*map(column, names), named(number(sign), _SIGN)).from_(table(side.view))
             for side, sign in ((after, 1), (before, -1))
         ]
-        side = exp.union(*sides, distinct=False).subquery("side")
-        return twice.subquery("stream"), side, column(_SIGN, "stream")
+        return twice.subquery("stream"), union_all(*sides).subquery("side"), column(_SIGN, "stream")
 
     # columns -------------------------------------------------------------------------------------
 
@@ -379,8 +388,8 @@ class StepEmitter:
         return exp.select(*values).from_(table(stream.view, alias)).distinct()
 
     def _is_sent(self, relations: Iterable[str], stream: Stream, step: LookupStep) -> bool:
-        known = sorted(set(relations) & self._graph.by_name.keys())
-        return self._views.is_sent(self._graph, known, stream.rows, step.source)
+        bound = sorted(set(relations) & self._graph.by_name.keys())
+        return self._views.is_sent(self._graph, bound, stream.rows, step.source)
 
     def _view(self) -> str:
         self._streams += 1
@@ -416,8 +425,7 @@ def _sign(value: int) -> exp.Select:
 
 
 def _semi_join(select: exp.Select, keys: exp.Select, alias: str, on: list[exp.Expr]) -> exp.Select:
-    side = keys.subquery(exp.to_identifier(alias, quoted=True))
-    return select.join(side, on=exp.and_(*on), join_type="left semi")
+    return select.join(aliased(keys, alias), on=exp.and_(*on), join_type="left semi")
 
 
 def _join(select: exp.Select, right: exp.Expr, on: list[exp.Expr], kind: str) -> exp.Select:

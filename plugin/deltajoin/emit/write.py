@@ -9,19 +9,24 @@ The statements themselves stop what would be silently wrong, before anything is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from deltajoin.delta.plan import Target
 from deltajoin.emit.ast import (
+    as_text,
     call,
+    coalesce,
     column,
     expression,
     fail,
     named,
     number,
     pretty,
+    same,
+    same_columns,
     string,
     table,
 )
@@ -30,16 +35,26 @@ from deltajoin.names import COUNT, OPERATION, SHOWN, WEIGHT
 PATH_ROWS, TO_WRITE = "path_rows", "to_write"
 
 
-def by_rows(names: tuple[str, ...], exactly: tuple[str, ...], rows: exp.Expr) -> exp.Select:
+def by_rows(names: Sequence[str], exactly: Sequence[str], rows: exp.Expr) -> exp.Select:
     """Columns grouped by themselves; those in `exactly` by their text too and given out as they
     are, where GROUP BY would give 0.0 for -0.0."""
     outputs = (
         named(call("any_value", column(name)), name) if name in exactly else column(name)
         for name in names
     )
-    keys = [column(name) for name in names]
-    texts = [as_text(column(name)) for name in exactly]
-    return exp.select(*outputs).from_(rows).group_by(*keys, *texts)
+    texts = (as_text(column(name)) for name in exactly)
+    return exp.select(*outputs).from_(rows).group_by(*map(column, names), *texts)
+
+
+def net(
+    names: Sequence[str],
+    rows: exp.Expr,
+    exactly: Sequence[str] = (),
+    weight: exp.Expr | None = None,
+) -> exp.Select:
+    """Distinct rows with their weights summed, zeros dropped."""
+    total = call("sum", column(WEIGHT) if weight is None else weight)
+    return by_rows(names, exactly, rows).select(named(total, WEIGHT)).having(total.neq(0))
 
 
 def count_select(select: exp.Query, target: Target) -> exp.Select:
@@ -52,66 +67,50 @@ def stamped(rows: exp.Query, target: Target) -> exp.Query:
     """Rows as they are stored, with their stamps in their places."""
     if not target.stamps:
         return rows
-    stamps = {stamp.name: named(expression(stamp.sql), stamp.name) for stamp in target.stamps}
+    stamps = {name: named(value, name) for name, value in _stamps(target)}
     names = (*target.visible, *target.hidden, *((COUNT,) if target.kind == "bag" else ()))
-    return exp.select(*(stamps.get(name) or column(name) for name in names)).from_(
-        rows.subquery("query")
-    )
+    outputs = (stamps.get(name) or column(name) for name in names)
+    return exp.select(*outputs).from_(rows.subquery("query"))
 
 
 def stamps_sql(target: Target) -> str | None:
     """The stamps of the epoch as text, for its record."""
     if not target.stamps:
         return None
-    values = ((exp.cast(expression(s.sql), "string"), s.name) for s in target.stamps)
-    return pretty(exp.select(*(named(value, name) for value, name in values)))
-
-
-def net(
-    names: tuple[str, ...], rows: exp.Expr | None = None, exactly: tuple[str, ...] = ()
-) -> exp.Select:
-    """Rows, those of the paths by default, with weights summed by full row, zeros dropped."""
-    weight = call("sum", column(WEIGHT))
-    return (
-        by_rows(names, exactly, rows or table(PATH_ROWS))
-        .select(named(weight, WEIGHT))
-        .having(exp.NEQ(this=weight.copy(), expression=number(0)))
-    )
+    return pretty(exp.select(*(named(as_text(value), name) for name, value in _stamps(target))))
 
 
 def fold_sql(target: Target, rows: exp.Expr | None = None) -> str:
     """Weighted rows, those of the paths by default -> rows to write: per key with an operation, or
     per distinct row with a weight."""
-    netted = net(target.stored, rows, target.exactly)
+    netted = net(target.stored, rows or table(PATH_ROWS), target.exactly)
     return pretty(netted if target.kind == "bag" else fold_to_keys(target, netted))
 
 
 def fold_to_keys(target: Target, netted: exp.Select) -> exp.Select:
     """Net rows with weights -> one row per key with an operation."""
-    key = [column(name) for name in target.key]
+    weight, plus, minus = column(WEIGHT), column("plus"), column("minus")
     rest = _not_matched(target)
-    weight = column(WEIGHT)
-    positive = exp.GT(this=weight, expression=number(0))
-    plus = call("sum", call("greatest", weight.copy(), number(0)))
-    minus = call("sum", call("greatest", exp.Neg(this=weight.copy()), number(0)))
-    folded = exp.select(*key, named(plus, "plus"), named(minus, "minus"))
+    folded = exp.select(
+        *map(column, target.key),
+        named(call("sum", call("greatest", weight, number(0))), "plus"),
+        named(call("sum", call("greatest", -weight, number(0))), "minus"),
+    )
     if rest:
-        row = call("struct", *[column(name) for name in rest])
-        new = exp.Filter(this=call("any_value", row), expression=exp.Where(this=positive))
+        row = call("struct", *map(column, rest))
+        new = exp.Filter(this=call("any_value", row), expression=exp.Where(this=weight > 0))
         folded = folded.select(named(new, "new"))
-    folded = folded.from_(netted.subquery("net")).group_by(*[k.copy() for k in key])
+    folded = folded.from_(netted.subquery("net")).group_by(*map(column, target.key))
     operation = (
         exp.case()
-        .when(exp.GT(this=column("plus"), expression=number(1)), fail("KEY_VIOLATED"))
-        .when(exp.GT(this=column("minus"), expression=number(1)), fail("TARGET_DRIFT"))
-        .when(exp.EQ(this=column("minus"), expression=number(0)), string("insert"))
-        .when(exp.EQ(this=column("plus"), expression=number(0)), string("delete"))
+        .when(plus > 1, fail("KEY_VIOLATED"))
+        .when(minus > 1, fail("TARGET_DRIFT"))
+        .when(minus.eq(0), string("insert"))
+        .when(plus.eq(0), string("delete"))
         .else_(string("update"))
     )
     values: list[exp.Expr] = [
-        named(call("coalesce", _field("new", name), column(name)), name)
-        if name in rest
-        else column(name)
+        named(coalesce(_field("new", name), column(name)), name) if name in rest else column(name)
         for name in target.key
     ]
     values += [named(_field("new", name), name) for name in rest if name not in target.key]
@@ -141,56 +140,56 @@ class Merge:
         return f"{self.into}\n{self.whens}"
 
 
-def merge_of(target: Target, exactly: tuple[str, ...] = ()) -> Merge:
+def merge_of(target: Target, exactly: Sequence[str] = ()) -> Merge:
     """The one MERGE of a run that does not overwrite.
 
     Without a key the whole row is matched, columns in `exactly` by their text besides, else the
     key; both null-safely. Of a plain target only a row that goes is matched.
     """
-    matched = target.key or target.stored
-    pairs: list[tuple[exp.Expr, exp.Expr]]
-    pairs = [(column(name, "t"), column(name, "s")) for name in matched]
-    pairs += [(as_text(column(name, "t")), as_text(column(name, "s"))) for name in exactly]
-    same: list[exp.Expr] = [exp.NullSafeEQ(this=one, expression=other) for one, other in pairs]
+    matched = same_columns(target.key or target.stored, "t", "s")
+    matched += [same(as_text(column(n, "t")), as_text(column(n, "s"))) for n in exactly]
     if target.kind == "plain":
-        same.append(exp.LT(this=column(WEIGHT, "s"), expression=number(0)))
-    on = exp.and_(*same)
+        matched.append(_WEIGHT < 0)
     whens = {"bag": _bag_whens, "plain": _plain_whens}.get(target.kind, _keyed_whens)(target)
     into = exp.Table(
         this=exp.to_identifier(target.location, quoted=True),
         db=exp.to_identifier("delta", quoted=False),
         alias=exp.TableAlias(this=exp.to_identifier("t")),
     )
-    head = exp.Merge(this=into, using=table(TO_WRITE, "s"), on=on, whens=exp.Whens(expressions=[]))
+    none = exp.Whens(expressions=[])
+    head = exp.Merge(this=into, using=table(TO_WRITE, "s"), on=exp.and_(*matched), whens=none)
     return Merge(pretty(head).rstrip(), pretty(exp.Whens(expressions=whens)))
+
+
+_WEIGHT, _OPERATION = column(WEIGHT, "s"), column(OPERATION, "s")
+_DELETE = exp.Var(this="DELETE")
+Values = list[tuple[str, exp.Expr]]
 
 
 def _keyed_whens(target: Target) -> list[exp.When]:
     rest = _not_matched(target)
     stamps = _stamps(target)
     watched = rest[0] if rest else target.key[0]
-    stop = exp.Update(expressions=[_set(watched, fail("KEY_VIOLATED"))])
     whens = [
-        _when(True, _operation("insert"), stop),
-        _when(True, _operation("delete"), exp.Var(this="DELETE")),
+        _when(True, _OPERATION.eq("insert"), _update([(watched, fail("KEY_VIOLATED"))])),
+        _when(True, _OPERATION.eq("delete"), _DELETE),
     ]
     if rest:
-        values: list[tuple[str, exp.Expr]] = [(name, column(name, "s")) for name in rest]
-        values += [(name, _shown_anew(target, name, value)) for name, value in stamps]
-        update = exp.Update(expressions=[_set(*pair) for pair in values])
-        whens.append(_when(True, None, update))
-    drift = exp.Insert(
-        this=exp.Tuple(expressions=[column(target.key[0])]),
-        expression=exp.Tuple(expressions=[fail("TARGET_DRIFT")]),
-    )
-    not_insert = exp.NEQ(this=column(OPERATION, "s"), expression=string("insert"))
-    whens.append(_when(False, not_insert, drift))
-    whens.append(_when(False, None, _insert(target.stored, target.stored, stamps)))
+        shown = [(name, _shown_anew(target, name, value)) for name, value in stamps]
+        whens.append(_when(True, None, _update([*_given(rest), *shown])))
+    drift = _insert([(target.key[0], fail("TARGET_DRIFT"))])
+    whens.append(_when(False, _OPERATION.neq("insert"), drift))
+    whens.append(_when(False, None, _insert([*_given(target.stored), *stamps])))
     return whens
 
 
-def _stamps(target: Target) -> list[tuple[str, exp.Expr]]:
+def _stamps(target: Target) -> Values:
     return [(stamp.name, expression(stamp.sql)) for stamp in target.stamps]
+
+
+def _given(names: Sequence[str]) -> Values:
+    """Columns as the row to write has them."""
+    return [(name, column(name, "s")) for name in names]
 
 
 def _shown_anew(target: Target, name: str, value: exp.Expr) -> exp.Expr:
@@ -198,73 +197,48 @@ def _shown_anew(target: Target, name: str, value: exp.Expr) -> exp.Expr:
     if not target.hidden:
         return value
     seen = (*target.columns, *(n for n in target.hidden if n == SHOWN))
-    same = (exp.NullSafeEQ(this=column(n, "t"), expression=column(n, "s")) for n in seen)
-    return exp.case().when(exp.and_(*same), column(name, "t")).else_(value)
+    return exp.case().when(exp.and_(*same_columns(seen, "t", "s")), column(name, "t")).else_(value)
 
 
 def _bag_whens(target: Target) -> list[exp.When]:
-    after = exp.Add(this=column(COUNT, "t"), expression=column(WEIGHT, "s"))
-    drift = fail("TARGET_DRIFT")
-    inserted = exp.GT(this=column(WEIGHT, "s"), expression=number(0))
-    stamps = _stamps(target)
-    there, counted = exp.GT(this=after.copy(), expression=number(0)), _set(COUNT, after.copy())
-    whens = [_when(True, exp.EQ(this=after, expression=number(0)), exp.Var(this="DELETE"))]
+    after = column(COUNT, "t") + _WEIGHT
+    drift, stamps = [(COUNT, fail("TARGET_DRIFT"))], _stamps(target)
+    inserted, there = _WEIGHT > 0, exp.GT(this=after, expression=number(0))
+    counted: Values = [(COUNT, after)]
+    whens = [_when(True, exp.EQ(this=after.copy(), expression=number(0)), _DELETE)]
     if stamps:  # copies that came give all of them their stamp, copies that went leave it
-        anew = exp.Update(expressions=[counted.copy(), *(_set(*pair) for pair in stamps)])
-        whens.append(_when(True, exp.and_(there.copy(), inserted.copy()), anew))
+        whens.append(_when(True, exp.and_(there, inserted), _update([*counted, *stamps])))
+    rows = [*_given(target.stored), (COUNT, _WEIGHT), *stamps]
     return [
         *whens,
-        _when(True, there, exp.Update(expressions=[counted])),
-        _when(True, None, exp.Update(expressions=[_set(COUNT, drift)])),
-        _when(False, inserted, _insert((*target.stored, COUNT), (*target.stored, WEIGHT), stamps)),
-        _when(
-            False,
-            None,
-            exp.Insert(
-                this=exp.Tuple(expressions=[column(COUNT)]),
-                expression=exp.Tuple(expressions=[drift.copy()]),
-            ),
-        ),
+        _when(True, there, _update(counted)),
+        _when(True, None, _update(drift)),
+        _when(False, inserted, _insert(rows)),
+        _when(False, None, _insert(drift)),
     ]
 
 
 def _plain_whens(target: Target) -> list[exp.When]:
     """A row that goes goes with all its copies; those that stay, and those that come, are added."""
-    drift = exp.Insert(
-        this=exp.Tuple(expressions=[column(target.columns[0])]),
-        expression=exp.Tuple(expressions=[fail("TARGET_DRIFT")]),
-    )
-    comes = exp.GTE(this=column(WEIGHT, "s"), expression=number(0))
+    rows = [*_given(target.columns), *_stamps(target)]
     return [
-        _when(True, None, exp.Var(this="DELETE")),
-        _when(False, comes, _insert(target.columns, target.columns, _stamps(target))),
-        _when(False, None, drift),
+        _when(True, None, _DELETE),
+        _when(False, _WEIGHT >= 0, _insert(rows)),
+        _when(False, None, _insert([(target.columns[0], fail("TARGET_DRIFT"))])),
     ]
 
 
-def as_text(value: exp.Expr) -> exp.Expr:
-    """A value's text, which tells -0.0 from 0.0."""
-    return exp.cast(value, "string")
+def _update(values: Values) -> exp.Update:
+    sets = (exp.EQ(this=column(name), expression=value.copy()) for name, value in values)
+    return exp.Update(expressions=list(sets))
 
 
-def _operation(value: str) -> exp.EQ:
-    return exp.EQ(this=column(OPERATION, "s"), expression=string(value))
-
-
-def _set(name: str, value: exp.Expr) -> exp.EQ:
-    return exp.EQ(this=column(name), expression=value)
-
-
-def _insert(
-    into: tuple[str, ...], values: tuple[str, ...], stamps: list[tuple[str, exp.Expr]]
-) -> exp.Insert:
-    names = [column(name) for name in (*into, *(name for name, _ in stamps))]
-    rows = [column(name, "s") for name in values]
+def _insert(values: Values) -> exp.Insert:
+    names = exp.Tuple(expressions=[column(name) for name, _ in values])
     return exp.Insert(
-        this=exp.Tuple(expressions=names),
-        expression=exp.Tuple(expressions=[*rows, *(value.copy() for _, value in stamps)]),
+        this=names, expression=exp.Tuple(expressions=[value.copy() for _, value in values])
     )
 
 
 def _when(matched: bool, condition: exp.Expr | None, then: exp.Expr) -> exp.When:
-    return exp.When(matched=matched, condition=condition, then=then)
+    return exp.When(matched=matched, condition=condition and condition.copy(), then=then.copy())

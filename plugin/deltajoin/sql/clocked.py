@@ -4,7 +4,7 @@
     FROM (SELECT ... FROM orders WHERE day >= current_date() - 7) o JOIN customers c ...
 
 So the condition stands in one place, and the source's change is that of the relation by the new
-clock and the rows that cross between the old clock and the new (`emit/derived.py`). It may be a
+clock and the rows that cross between both clocks (`emit/derived_sources.py`). It may be a
 condition of a WHERE, of an inner join, or of an outer, semi or anti join on its far side, over one
 relation or none, in each arm of a union. What else is judged becomes such a relation first: rows of
 groups, windows and generators (`sql.over_layers`), joined rows (`sql.over_joins`). Any other

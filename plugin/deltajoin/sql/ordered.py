@@ -6,7 +6,7 @@
     any_value(x)                                    x is in no order
     size(collect_set(x))                            nothing depends on the order
 
-The value is fixed where rows that tie in the order have one value (`delta.ordered`). Sorting a
+The value is fixed where rows that tie in the order have one value (`delta.ties`). Sorting a
 struct is sorting by its fields.
 """
 

@@ -13,9 +13,9 @@ from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import GroupState
 from deltajoin.emit.ast import column, expression, named, pretty, table, union_all
-from deltajoin.emit.layers import generated, windowed
+from deltajoin.emit.kept_groups import grouped
 from deltajoin.emit.nesting import Arms, add_from
-from deltajoin.emit.state import grouped
+from deltajoin.emit.parts import generated, windowed
 from deltajoin.emit.views import Views
 from deltajoin.emit.write import count_select, stamped
 from deltajoin.errors import DeltaJoinError
@@ -70,13 +70,13 @@ def query_rows(
     return _before(rows, lines)
 
 
-def _before(rows: exp.Query, named: Mapping[str, exp.Query]) -> exp.Query:
+def _before(rows: exp.Query, queries: Mapping[str, exp.Query]) -> exp.Query:
     """The query with others before those that it has, by name."""
-    if not named:
+    if not queries:
         return rows
     own = rows.args.get("with_")
     rows.set("with_", None)
-    for name, below in named.items():
+    for name, below in queries.items():
         rows = rows.with_(exp.to_identifier(name, quoted=True), as_=below)
     for cte in own.expressions if own else ():
         rows.args["with_"].append("expressions", cte)
@@ -109,10 +109,13 @@ def evidence_of(plan: DeltaPlan, views: Views) -> Evidence | None:
 def own_text(plan: DeltaPlan, views: Views) -> str:
     """The query as the user wrote it, over this epoch's versions and by its clock."""
     places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
-    if plan.is_unreadable:
-        return over_views(plan.sql, _nothing_hidden(plan, places))
     selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
-    return replace_tables(at_clock(plan) or plan.sql, places, selects)
+    if not plan.is_unreadable:
+        return replace_tables(at_clock(plan) or plan.sql, places, selects)
+    if selects and (why := plan.rebuilt_because):  # no subquery can take the place of a name
+        message = f"{why.message}, and {', '.join(selects)} has hidden columns"
+        raise DeltaJoinError.of(replace(why, message=message))
+    return over_views(plan.sql, places)
 
 
 def full_sql(plan: DeltaPlan, views: Views, *, stamps: bool = True) -> str:
@@ -135,16 +138,6 @@ def full_sql(plan: DeltaPlan, views: Views, *, stamps: bool = True) -> str:
         for derived in plan.derived
     }
     return pretty(_before(rows, below))
-
-
-def _nothing_hidden(plan: DeltaPlan, places: Mapping[str, str]) -> Mapping[str, str]:
-    """The views; a text that can't be read can't be given a subquery in the place of a name."""
-    hidden = [s.source for s in plan.sources if _hides(s)]
-    if hidden and plan.rebuilt_because is not None:
-        why = plan.rebuilt_because
-        message = f"{why.message}, and {', '.join(hidden)} has hidden columns"
-        raise DeltaJoinError.of(replace(why, message=message))
-    return places
 
 
 def at_clock(plan: DeltaPlan) -> str | None:

@@ -27,11 +27,9 @@ from sqlglot import exp
 
 from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.path import types_of
-from deltajoin.delta.told_apart import holds_floats
-from deltajoin.emit.ast import column, expression, named, number, pretty, table, union_all
-from deltajoin.emit.change import consolidated
-from deltajoin.emit.group import touched_sql
-from deltajoin.emit.layers import net_change, touched_parts
+from deltajoin.delta.signed_zeros import holds_floats
+from deltajoin.emit.ast import expression, is_null, number, pretty, table, union_all, weighted
+from deltajoin.emit.parts import net_change, touched_parts, touched_sql
 from deltajoin.emit.paths import (
     PathProgram,
     SharedProgram,
@@ -39,11 +37,10 @@ from deltajoin.emit.paths import (
     path_statements,
     regroup_statements,
 )
-from deltajoin.emit.query import query_rows
 from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Views
-from deltajoin.graph import JoinGraph
-from deltajoin.names import WEIGHT
+from deltajoin.emit.whole_query import query_rows
+from deltajoin.emit.write import net
 
 
 @dataclass(frozen=True)
@@ -81,14 +78,14 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
         return program
     inner = views.within(name)
     paths, shared = path_programs(graph, plan.paths, inner)
-    program = replace(program, paths=paths, shared=shared, rows=inner.path_rows)
-    net = net_change(graph, types_of(plan.versions), inner.path_rows)
+    program = replace(program, paths=paths, shared=shared, rows=inner.part.rows)
+    net_rows = net_change(graph, types_of(plan.versions), inner.part.rows)
     if graph.grouping is None and graph.windowing is None:
-        return _by_rows(plan, views, program, net)
-    before, after = inner.named("before"), inner.named("after")
+        return _by_rows(plan, views, program, net_rows)
+    before, after = inner.part.before, inner.part.after
     return replace(
         program,
-        touched=Statement(inner.touched, touched_sql(graph, net)),
+        touched=Statement(inner.part.touched, touched_sql(graph, net_rows)),
         regroup=(
             *regroup_statements(graph, plan.paths, plan.before, inner, before),
             *regroup_statements(graph, plan.paths, plan.after, inner, after),
@@ -98,18 +95,14 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
 
 
 def _by_rows(
-    plan: DerivedPlan, views: Views, program: DerivedProgram, net: exp.Select
+    plan: DerivedPlan, views: Views, program: DerivedProgram, net_rows: exp.Select
 ) -> DerivedProgram:
-    view = views.changes(plan.source.source)
-    rows: exp.Query = net
-    crossing = _crossing(plan, views)
-    if crossing is not None:
-        statement = Statement(view, _net(plan, crossing, column(WEIGHT)))
-        program = replace(program, crossing=statement)
-        if not plan.paths:
-            return replace(program, change=statement)
-        rows = union_all(net, crossing.copy())
-    return replace(program, change=Statement(view, _net(plan, rows, column(WEIGHT))))
+    view, crossing = views.changes(plan.source.source), _crossing(plan, views)
+    if crossing is None:
+        return replace(program, change=Statement(view, _net(plan, net_rows)))
+    alone = Statement(view, _net(plan, crossing))
+    both = Statement(view, _net(plan, union_all(net_rows, crossing)))
+    return replace(program, crossing=alone, change=both if plan.paths else alone)
 
 
 def _crossing(plan: DerivedPlan, views: Views) -> exp.Query | None:
@@ -119,28 +112,24 @@ def _crossing(plan: DerivedPlan, views: Views) -> exp.Query | None:
         return None
     (relation,), (version,) = plan.graph.relations, plan.versions
     place = table(views.scan(version.source, version.at("previous")).view, relation.name)
-    now, before = (_condition(graph) for graph in (plan.graph, plan.earlier[0]))
-    names = [column(p.name, relation.name) for p in plan.graph.projections]
+    now, before = (
+        exp.paren(exp.and_(*(exp.paren(expression(p.sql)) for p in graph.predicates)))
+        for graph in (plan.graph, plan.earlier[0])
+    )
     enters, leaves = _only(now, before), _only(before, now)
 
     def rows(weight: exp.Expr, where: exp.Expr) -> exp.Select:
-        select = exp.select(*(name.copy() for name in names), named(weight, WEIGHT))
-        return select.from_(place.copy()).where(where)
+        return weighted(plan.graph.row_names, weight, place, relation.name).where(where)
 
     if views.is_derived(version.source):
-        weight = exp.case().when(now.copy(), number(1)).else_(number(-1))
+        weight = exp.case().when(now, number(1)).else_(number(-1))
         return rows(weight, exp.or_(enters, leaves))
     return union_all(rows(number(1), enters), rows(number(-1), leaves))
 
 
 def _only(one: exp.Expr, other: exp.Expr) -> exp.Expr:
     """A condition where another is not TRUE."""
-    missing = exp.Is(this=other.copy(), expression=exp.Null())
-    return exp.and_(one.copy(), exp.paren(exp.or_(exp.not_(other.copy()), missing)))
-
-
-def _condition(graph: JoinGraph) -> exp.Expr:
-    return exp.paren(exp.and_(*(exp.paren(expression(p.sql)) for p in graph.predicates)))
+    return exp.and_(one, exp.paren(exp.or_(exp.not_(other), is_null(other))))
 
 
 def _scan(plan: DerivedPlan, views: Views, version: int) -> Statement:
@@ -154,17 +143,20 @@ def _scan(plan: DerivedPlan, views: Views, version: int) -> Statement:
 
 def _difference(plan: DerivedPlan, views: Views, before: str, after: str) -> str:
     """Touched groups or partitions after, minus those before."""
-    sides = []
-    for view, sign in ((before, -1), (after, 1)):
-        made = touched_parts(plan.graph, view, views.touched).subquery("made")
-        select = exp.select(*(column(name) for name in _used(plan)), named(number(sign), WEIGHT))
-        sides.append(select.from_(made))
-    return _net(plan, exp.union(*sides, distinct=False), column(WEIGHT))
+    sides = (
+        weighted(
+            _used(plan),
+            number(sign),
+            touched_parts(plan.graph, view, views.part.touched).subquery("made"),
+        )
+        for view, sign in ((before, -1), (after, 1))
+    )
+    return _net(plan, union_all(*sides))
 
 
-def _net(plan: DerivedPlan, rows: exp.Query, weight: exp.Expr) -> str:
+def _net(plan: DerivedPlan, rows: exp.Query) -> str:
     exactly = tuple(name for name, kind in plan.source.columns if holds_floats(kind))
-    return consolidated(_used(plan), rows.subquery("rows"), weight, exactly)
+    return pretty(net(_used(plan), rows.subquery("rows"), exactly))
 
 
 def _used(plan: DerivedPlan) -> tuple[str, ...]:

@@ -13,14 +13,26 @@ no group that the query would not show: there they are NULL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
 from deltajoin.delta.state import Aggregate, GroupState, hidden_columns
-from deltajoin.emit.ast import call, column, expression, fail, named, number, pretty, string, table
+from deltajoin.emit.ast import (
+    call,
+    coalesce,
+    column,
+    expression,
+    fail,
+    is_null,
+    named,
+    number,
+    pretty,
+    same,
+    star,
+    string,
+    table,
+)
 from deltajoin.emit.average import decimal, decimal_average
 from deltajoin.graph import Grouping, JoinGraph
 from deltajoin.layers import INPUT
@@ -30,6 +42,7 @@ from deltajoin.sql.aggregates import aggregate_calls
 TARGET_ROWS, TARGET_STORED = "target_rows", "target_stored"
 _MISSING, _CHANGED, _LEAST = "__deltajoin_missing", "__deltajoin_changed", "__deltajoin_least"
 _SUM_DIGITS, _VALUE_DIGITS = 38, 27
+_ZERO = number(0)
 Outputs = list[tuple[str, exp.Expr]]
 
 
@@ -40,11 +53,9 @@ def grouped(rows: exp.Expr, grouping: Grouping, state: GroupState | None) -> exp
     """The stored columns of the query's groups, over its input rows under the alias INPUT."""
     having = expression(grouping.having) if grouping.having else None
     outputs = _outputs(grouping, having if state else None)
-    if state is not None and having is not None:
-        outputs += [(SHOWN, call("coalesce", having.copy(), exp.false()))]
     if state is not None:
-        outputs += [(ROWS, call("count", number(1)))]
-        outputs += _states(state, None)
+        outputs += [(SHOWN, coalesce(having, exp.false()))] if having else []
+        outputs += [(ROWS, call("count", number(1))), *_states(state, None)]
     select = exp.select(*(named(value, name) for name, value in _stored(grouping, outputs, state)))
     select = select.from_(rows).group_by(*(column(key, INPUT) for key in grouping.keys))
     return select.having(having) if having and not state else select
@@ -56,7 +67,7 @@ def _outputs(grouping: Grouping, shown: exp.Expr | None) -> Outputs:
     for name, sql in grouping.outputs:
         value = expression(sql)
         if shown is not None and name not in grouping.key_outputs:
-            value = exp.case().when(shown.copy(), value)
+            value = exp.case().when(shown, value)
         found.append((name, value))
     return found
 
@@ -76,39 +87,28 @@ def _states(state: GroupState, weight: exp.Expr | None) -> Outputs:
     """The state columns but ROWS: over plain rows, or over changes with a weight."""
     found: dict[str, exp.Expr] = {}
     for aggregate in state.aggregates:
-        for name, kind in zip(aggregate.columns, _kinds(aggregate), strict=True):
+        for name, kind in aggregate.kinds.items():
             if name not in found:
                 found[name] = _folded(aggregate, kind, weight)
     return list(found.items())
-
-
-def _kinds(aggregate: Aggregate) -> tuple[str, ...]:
-    """What each of its state columns is: count, sum, min or max."""
-    if aggregate.function in ("sum", "avg"):
-        return ("count", "sum")
-    return () if aggregate.function == "rows" else (aggregate.function,)
 
 
 def _folded(aggregate: Aggregate, kind: str, weight: exp.Expr | None) -> exp.Expr:
     argument = exp.paren(expression(aggregate.argument))
     if kind in ("min", "max"):
         return call(kind, argument)
-    if kind == "count" and weight is None:
-        return call("count", argument)
     if kind == "count":
-        assert weight is not None  # noqa: S101
-        there = exp.Not(this=exp.Is(this=argument, expression=exp.Null()))
-        return call("coalesce", call("sum", exp.case().when(there, weight.copy())), number(0))
+        if weight is None:
+            return call("count", argument)
+        there = exp.Not(this=is_null(argument))
+        return coalesce(call("sum", exp.case().when(there, weight)), _ZERO)
     if aggregate.type == "int":
         value: exp.Expr = exp.cast(argument, "bigint")
-        value = value if weight is None else exp.Mul(this=value, expression=weight.copy())
-        return call("coalesce", call("sum", value), number(0))
-    digits = _VALUE_DIGITS + (weight is None)
-    value = decimal(argument, digits, aggregate.scale)
+        return coalesce(call("sum", value if weight is None else value * weight), _ZERO)
+    value = decimal(argument, _VALUE_DIGITS + (weight is None), aggregate.scale)
     if weight is not None:
-        value = exp.Mul(this=value, expression=decimal(weight.copy(), 10, 0))
-    zero = decimal(number(0), _SUM_DIGITS, aggregate.scale)
-    return call("coalesce", call("sum", value), zero)
+        value = value * decimal(weight.copy(), 10, 0)
+    return coalesce(call("sum", value), decimal(_ZERO.copy(), _SUM_DIGITS, aggregate.scale))
 
 
 # change + state -> rows to write ------------------------------------------------------------------
@@ -118,21 +118,24 @@ def add_sql(target: Target, graph: JoinGraph, state: GroupState) -> str:
     """Rows to write: every group whose state the net change alters, with an operation."""
     grouping = graph.grouping
     assert grouping is not None  # noqa: S101 - a state has a grouping
-    rows = column(ROWS, INPUT)
-    made = _outputs(grouping, _evaluated(grouping))
-    values = {name: _from_state(value, state) for name, value in made}
+    rows, missing = column(ROWS, INPUT), column(_MISSING, INPUT)
+    drift = fail("TARGET_DRIFT")
+    there = rows > 0
+    # Outputs are evaluated for a group that has rows and that HAVING shows.
+    evaluated = column(SHOWN, INPUT) if grouping.having else there if grouping.keys else None
+    outputs = _outputs(grouping, evaluated)
+    values = {name: _from_state(value, state) for name, value in outputs}
     values |= {name: column(name, INPUT) for name in hidden_columns(graph, state)}
-    values |= dict(_key_values(grouping))
-    operation = exp.case().when(_negative(rows), fail("TARGET_DRIFT"))
+    values |= _key_values(grouping, INPUT)
+    operation = exp.case().when(rows < 0, drift)
     if not state.is_linear:
-        operation = operation.when(_negative(column(_LEAST, INPUT)), fail("TARGET_DRIFT"))
+        operation = operation.when(column(_LEAST, INPUT) < 0, drift)
     if grouping.keys:
-        gone = exp.EQ(this=rows.copy(), expression=number(0))
-        lost = exp.and_(gone, column(_MISSING, INPUT))
-        operation = operation.when(lost, fail("TARGET_DRIFT")).when(gone.copy(), string("delete"))
-        operation = operation.when(column(_MISSING, INPUT), string("insert"))
+        gone = rows.eq(0)
+        operation = operation.when(exp.and_(gone, missing), drift).when(gone, string("delete"))
+        operation = operation.when(missing, string("insert"))
     else:
-        operation = operation.when(column(_MISSING, INPUT), fail("TARGET_DRIFT"))
+        operation = operation.when(missing, drift)
     order = (*target.key, *(name for name in target.stored if name not in target.key))
     select = exp.select(
         *(named(values[name], name) for name in order),
@@ -140,37 +143,11 @@ def add_sql(target: Target, graph: JoinGraph, state: GroupState) -> str:
     )
     added = _added(grouping, state)
     if grouping.having:
-        having = _from_state(_having(grouping), state)
-        shown = named(call("coalesce", having, exp.false()), SHOWN)
-        added = exp.select(exp.column(exp.Star(), table=INPUT), shown).from_(added.subquery(INPUT))
+        having = expression(grouping.having)
+        having = _from_state(exp.case().when(there, having) if grouping.keys else having, state)
+        shown = named(coalesce(having, exp.false()), SHOWN)
+        added = exp.select(star(INPUT), shown).from_(added.subquery(INPUT))
     return pretty(select.from_(added.subquery(INPUT)).where(column(_CHANGED, INPUT)))
-
-
-def _evaluated(grouping: Grouping) -> exp.Expr | None:
-    """When outputs are evaluated: for a group that has rows and that HAVING shows."""
-    if grouping.having:
-        return column(SHOWN, INPUT)
-    return _there() if grouping.keys else None
-
-
-def _there() -> exp.Expr:
-    return exp.GT(this=column(ROWS, INPUT), expression=number(0))
-
-
-def _having(grouping: Grouping) -> exp.Expr:
-    having = expression(grouping.having or "")
-    return exp.case().when(_there(), having) if grouping.keys else having
-
-
-def _key_values(grouping: Grouping) -> Iterator[tuple[str, exp.Expr]]:
-    if not grouping.keys:
-        yield TOTAL, number(1)
-    for name, key in zip(grouping.key_outputs, grouping.keys, strict=False):
-        yield name, column(key, INPUT)
-
-
-def _negative(node: exp.Expr) -> exp.Expr:
-    return exp.LT(this=node, expression=number(0))
 
 
 def _added(grouping: Grouping, state: GroupState) -> exp.Select:
@@ -182,24 +159,29 @@ def _added(grouping: Grouping, state: GroupState) -> exp.Select:
     old = exp.select(*(column(name, "t") for name in (*grouping.key_outputs, *names)))
     old = old.from_(table(TARGET_ROWS, "t"))
     old = old.join(table(TOUCHED, "k"), on=_same_group(grouping, "k"), join_type="left semi")
-    select = exp.select(*(column(key, "s") for key in grouping.keys))
-    select = select.select(*(named(_sum(name, state), name) for name in names))
-    moved = [exp.NEQ(this=column(name, "s"), expression=number(0)) for name in _counted(state)]
-    missing = exp.Is(this=column(ROWS, "t"), expression=exp.Null())
-    select = select.select(named(exp.or_(*moved), _CHANGED), named(missing, _MISSING))
-    if not state.is_linear:
-        select = select.select(column(_LEAST, "s"))
-    select = select.from_(table(TOUCHED, "s"))
+    extremes = {c for a in state.aggregates if a.function in ("min", "max") for c in a.columns}
+    # State columns that stay only if the change adds nothing to them.
+    moved = exp.or_(*(column(name, "s").neq(0) for name in names if name not in extremes))
+    select = exp.select(
+        *(column(key, "s") for key in grouping.keys),
+        *(named(_sum(name, state), name) for name in names),
+        named(moved, _CHANGED),
+        named(is_null(column(ROWS, "t")), _MISSING),
+        *([] if state.is_linear else [column(_LEAST, "s")]),
+    ).from_(table(TOUCHED, "s"))
     return select.join(old.subquery("t"), on=_same_group(grouping, "s"), join_type="left")
 
 
 def _same_group(grouping: Grouping, view: str) -> exp.Expr:
     """The target's row `t` is of the group of a row of the change."""
-    pairs = [
-        (name, column(value.name, view) if isinstance(value, exp.Column) else value)
-        for name, value in _key_values(grouping)
-    ]
-    return exp.and_(*(exp.NullSafeEQ(this=column(n, "t"), expression=v) for n, v in pairs))
+    values = _key_values(grouping, view).items()
+    return exp.and_(*(same(column(name, "t"), value) for name, value in values))
+
+
+def _key_values(grouping: Grouping, view: str) -> dict[str, exp.Expr]:
+    """The stored key columns, with the values that they are of."""
+    keys = zip(grouping.key_outputs, grouping.keys, strict=False)
+    return {name: column(key, view) for name, key in keys} or {TOTAL: number(1)}
 
 
 def change_sql(graph: JoinGraph, state: GroupState, net: exp.Select) -> str:
@@ -207,37 +189,31 @@ def change_sql(graph: JoinGraph, state: GroupState, net: exp.Select) -> str:
     grouping = graph.grouping
     assert grouping is not None  # noqa: S101 - a state has a grouping
     weight = column(WEIGHT, INPUT)
-    rows = net.subquery(INPUT)
-    select = exp.select(*(column(key, INPUT) for key in grouping.keys))
-    select = select.select(named(call("coalesce", call("sum", weight), number(0)), ROWS))
-    select = select.select(*(named(value, name) for name, value in _states(state, weight)))
-    if not state.is_linear:
-        select = select.select(named(call("min", weight.copy()), _LEAST))
-    return pretty(select.from_(rows).group_by(*(column(key, INPUT) for key in grouping.keys)))
+    keys = [column(key, INPUT) for key in grouping.keys]
+    select = exp.select(
+        *keys,
+        named(coalesce(call("sum", weight), _ZERO), ROWS),
+        *(named(value, name) for name, value in _states(state, weight)),
+        *([] if state.is_linear else [named(call("min", weight), _LEAST)]),
+    )
+    return pretty(select.from_(net.subquery(INPUT)).group_by(*keys))
 
 
 def _sum(name: str, state: GroupState) -> exp.Expr:
     """State and change of one column together."""
-    old: exp.Expr = column(name, "t")
-    new: exp.Expr = column(name, "s")
+    old, new = column(name, "t"), column(name, "s")
     owner = next((a for a in state.aggregates if name in a.columns), None)
-    kind = dict(zip(owner.columns, _kinds(owner), strict=True))[name] if owner else "count"
-    if owner is not None and kind in ("min", "max"):
+    kind = owner.kinds[name] if owner else "count"
+    if kind in ("min", "max"):
         return call("least" if kind == "min" else "greatest", old, new)
     if owner is None or kind == "count" or owner.type == "int":
-        old = call("coalesce", old, number(0))
-        return exp.cast(exp.Add(this=old, expression=new), "bigint")
+        return exp.cast(coalesce(old, _ZERO) + new, "bigint")
+    zero = decimal(_ZERO.copy(), _SUM_DIGITS, owner.scale)
     # One digit less, so that their sum has 38 and Spark takes none off the scale.
-    digits = _SUM_DIGITS - 1
-    old = call("coalesce", old, decimal(number(0), _SUM_DIGITS, owner.scale))
-    sides = (decimal(side, digits, owner.scale) for side in (old, new))
-    return decimal(exp.Add(this=next(sides), expression=next(sides)), _SUM_DIGITS, owner.scale)
-
-
-def _counted(state: GroupState) -> tuple[str, ...]:
-    """State columns that stay only if the change adds nothing to them."""
-    extremes = {c for a in state.aggregates if a.function in ("min", "max") for c in a.columns}
-    return tuple(name for name in state.columns if name not in extremes)
+    before, added = (
+        decimal(side, _SUM_DIGITS - 1, owner.scale) for side in (coalesce(old, zero), new)
+    )
+    return decimal(before + added, _SUM_DIGITS, owner.scale)
 
 
 def _from_state(node: exp.Expr, state: GroupState) -> exp.Expr:
@@ -254,16 +230,16 @@ def _value(aggregate: Aggregate) -> exp.Expr:
     """The value of an aggregate, with the type that Spark gives it."""
     if aggregate.function == "rows":
         return column(ROWS, INPUT)
-    first, *rest = (column(name, INPUT) for name in aggregate.columns)
-    if not rest:
-        return first
-    (total,) = rest
+    if len(aggregate.columns) == 1:
+        return column(aggregate.columns[0], INPUT)
+    count, total = (column(name, INPUT) for name in aggregate.columns)
+    precision, scale = aggregate.precision, aggregate.scale
     if aggregate.function == "sum" and aggregate.type == "decimal":
-        value = decimal(total, min(38, aggregate.precision + 10), aggregate.scale)
+        value = decimal(total, min(38, precision + 10), scale)
     elif aggregate.function == "sum":
         value = exp.cast(total, "bigint")
     elif aggregate.type == "int":
-        value = exp.Div(this=exp.cast(total, "double"), expression=exp.cast(first.copy(), "double"))
+        value = exp.cast(total, "double") / exp.cast(count, "double")
     else:
-        value = decimal_average(total, first.copy(), aggregate.precision, aggregate.scale)
-    return exp.paren(exp.case().when(exp.GT(this=first, expression=number(0)), value))
+        value = decimal_average(total, count, precision, scale)
+    return exp.paren(exp.case().when(count > 0, value))

@@ -1,10 +1,13 @@
-"""Which aggregates over ordered rows have one value only, whatever order Spark reads rows in.
+"""Whether rows that tie in an order leave values open: such windows and aggregates are not kept.
 
-Rows of a group that tie in the order must agree in what the value is made of. They do where that is
+A window function such as `row_number`, and a sum over ROWS, gives rows that tie whatever Spark
+happens to give them. Its partition and order columns must hold a key of the joined rows
+(`delta.identity`): then no rows tie, which the statements check at each run. In an aggregate over
+ordered rows, those of a group that tie must agree in what the value is made of. They do where that
 
-    the order itself        sort_array(collect_list(x)): values that tie are the same, as of a plain
+    is the order itself     sort_array(collect_list(x)): values that tie are the same, as of a plain
                             type (not of floats, where 0.0 ties with -0.0, nor under collations)
-    fixed by it             the order and the group's keys hold a declared key of the relation that
+    is fixed by it          the order and the group's keys hold a declared key of the relation that
                             the value is read from, or a column that is equal to it; or this
                             relation is looked up by key from one that is so fixed
 """
@@ -13,10 +16,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sqlglot import exp
 
-from deltajoin.delta.identity import Keys, Types
+from deltajoin.delta.identity import (
+    Keys,
+    Types,
+    independent_relations,
+    joined_columns,
+    target_key,
+)
 from deltajoin.errors import Refusal
 from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
 from deltajoin.sql.dialect import parse_expression, text
@@ -39,8 +49,22 @@ _REMEDY = (
 )
 
 
-def undetermined(graph: JoinGraph, keys: Keys, types: Types) -> Refusal | None:
-    """What stands against keeping groups with an aggregate whose order leaves values open."""
+def ambiguous_order(graph: JoinGraph, keys: Keys, types: Types) -> Refusal | None:
+    """What stands against keeping windows or aggregates whose order may leave rows tied."""
+    below = {p.name: p for p in graph.projections}
+    for order in graph.windowing.orders if graph.windowing else ():
+        shown = tuple(below[name] for name in order.columns if name in below)
+        ordered = replace(graph, projections=shown)
+        if graph.generation is None and target_key(ordered, keys, types):
+            continue
+        named = (below[n].sql.replace("`", "") if n in below else n for n in order.columns)
+        return Refusal(
+            "WINDOW_TIES",
+            "a window function depends on the order of rows that tie, and is not kept "
+            "incrementally",
+            ", ".join(named) or "the window",
+            "Declare keys of the tables, and add the columns of the row's key to ORDER BY.",
+        )
     for call in _calls(graph):
         if not _Rows(graph, keys, types, call).is_fixed:
             name = str(call.call.this).lower()
@@ -53,19 +77,22 @@ def undetermined(graph: JoinGraph, keys: Keys, types: Types) -> Refusal | None:
     return None
 
 
-def deciding_relations(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
-    """The relations whose keys fix such values, so that they must be unique, NULL included."""
-    found = {name for call in _calls(graph) for name in _Rows(graph, keys, types, call).fixed}
-    return tuple(sorted(found))
+def identifying_relations(
+    graph: JoinGraph, keys: Keys, types: Types, keyed: bool
+) -> tuple[str, ...]:
+    """The relations whose keys must be unique, NULL included, for rows to be identified, or for
+    values to be fixed."""
+    if graph.grouping is not None:
+        found = {name for call in _calls(graph) for name in _Rows(graph, keys, types, call).fixed}
+        return tuple(sorted(found))
+    ordered = graph.windowing is not None and bool(graph.windowing.orders)
+    return independent_relations(graph, keys, types) if keyed or ordered else ()
 
 
 def _calls(graph: JoinGraph) -> Iterator[Ordered]:
     grouping = graph.grouping
-    if grouping is None:
-        return
-    for sql in (*(sql for _, sql in grouping.outputs), grouping.having):
-        if sql:
-            yield from ordered_calls(parse_expression(sql))
+    for sql in (*(sql for _, sql in grouping.outputs), grouping.having) if grouping else ():
+        yield from ordered_calls(parse_expression(sql)) if sql else ()
 
 
 class _Rows:
@@ -73,9 +100,7 @@ class _Rows:
 
     def __init__(self, graph: JoinGraph, keys: Keys, types: Types, call: Ordered) -> None:
         self._graph, self._keys, self._types, self._call = graph, keys, types, call
-        self._below = {name: name for name in graph.row_names}
-        if graph.generation is not None:
-            self._below = {o.name: o.column or "" for o in graph.generation.outputs}
+        self._below = joined_columns(graph)
         grouping = graph.grouping
         given = [*call.by, *(exp.column(key) for key in (grouping.keys if grouping else ()))]
         read = (self._read(e) for e in given if isinstance(e, exp.Column) and self._is_plain(e))
@@ -89,11 +114,11 @@ class _Rows:
     def is_fixed(self) -> bool:
         """True when the value of the aggregate is one only."""
         by = {text(e) for e in self._call.by if self._is_plain(e)}
-        return all(text(value) in by or self._is_known(value) for value in self._call.values)
-
-    def _is_known(self, node: exp.Expr) -> bool:
-        read = [self._read(column) for column in node.find_all(exp.Column)]
-        return all(ref is not None and self._has(ref) for ref in read)
+        return all(
+            text(value) in by
+            or all((ref := self._read(c)) and self._has(ref) for c in value.find_all(exp.Column))
+            for value in self._call.values
+        )
 
     def _has(self, ref: ColumnRef) -> bool:
         return ref in self.columns or ref[0] in self.fixed
@@ -123,8 +148,8 @@ class _Rows:
             return _PLAIN.fullmatch(self._type(node)) is not None
         if exact_type(node, self._type) is not None:
             return True
-        made = isinstance(node, exp.Anonymous) and str(node.this).lower() in _TEXTS
-        return made and all(_PLAIN.fullmatch(self._type(c)) for c in node.find_all(exp.Column))
+        is_text = isinstance(node, exp.Anonymous) and str(node.this).lower() in _TEXTS
+        return is_text and all(_PLAIN.fullmatch(self._type(c)) for c in node.find_all(exp.Column))
 
     def _grow(self, core: Core, edges: tuple[Predicate, ...]) -> None:
         """Add what equalities and keys fix in a core, then in what is attached to it."""

@@ -1,9 +1,8 @@
 """Values that GROUP BY calls equal and that are not the same: -0.0 and 0.0.
 
-Rule: wherever rows are consolidated, netted or compared, columns that may hold such values are told
-apart by their text besides. They are floating-point columns of sources, also inside structs and
-arrays, and what is computed of them or makes them (a quotient, a cast). Keys of groups are not
-among them: Spark gives out 0.0 for both.
+Wherever rows are netted or compared, columns that may hold such values are told apart by their text
+besides: floating-point columns of sources, also inside structs and arrays, and what is computed of
+them or makes them (a quotient, a cast). Of group keys Spark gives out 0.0 for both.
 
 The least and the greatest of values that tie is any of them, as Spark happens to read the rows;
 below a target without key, which finds its rows by all their columns, it is decided by their text.
@@ -11,13 +10,13 @@ below a target without key, which finds its rows by all their columns, it is dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef, JoinGraph
-from deltajoin.layers import Generation
+from deltajoin.layers import Output
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import exchanged, parse_expression, text
 
@@ -56,21 +55,20 @@ def joined_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
         return holds_floats(types.get((graph.by_name[column.table].source, column.name), ""))
 
     every = (p for core in graph.branches for p in graph.outputs(core))
-    found = {p.name for p in every if _may_hold(p.sql, holds)}
+    found = {p.name for p in every if _may_hold(parse_expression(p.sql), holds)}
     return tuple(p.name for p in graph.projections if p.name in found)
 
 
 def told_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
     """Columns of what the query gives out and the target stores, told apart by their text."""
     below = _rows_apart(graph, types)
-    if graph.grouping is not None:
-        made = graph.grouping.outputs
-        return _names(made, below, besides=graph.grouping.key_outputs)
-    if graph.windowing is not None:
-        windows = _names(graph.windowing.windows, below)
-        outputs = (*graph.windowing.outputs, *graph.windowing.hidden)
-        return _names(((o.name, o.sql) for o in outputs), {*below, *windows})
-    return below
+    grouping, windowing = graph.grouping, graph.windowing
+    if grouping is not None:
+        return _names(grouping.outputs, below, besides=grouping.key_outputs)
+    if windowing is None:
+        return below
+    windows = _names(windowing.windows, below)
+    return _names(_texts(*windowing.outputs, *windowing.hidden), {*below, *windows})
 
 
 def tied(graph: JoinGraph, types: Types) -> tuple[str, ...]:
@@ -80,7 +78,7 @@ def tied(graph: JoinGraph, types: Types) -> tuple[str, ...]:
         return tuple(name for name, sql in graph.grouping.outputs if _ties(sql, below))
     if graph.windowing is not None:
         windows = {name for name, sql in graph.windowing.windows if _ties(sql, below)}
-        return _names(((o.name, o.sql) for o in graph.windowing.outputs), windows)
+        return _names(_texts(*graph.windowing.outputs), windows)
     return ()
 
 
@@ -115,7 +113,7 @@ def _is_extreme(node: exp.Expr, below: frozenset[str]) -> bool:
     return (
         isinstance(node, exp.Anonymous)
         and str(node.this).lower() in _EXTREMES
-        and any(_may_be(value, lambda c: c.name in below) for value in node.expressions)
+        and any(_may_hold(value, lambda c: c.name in below) for value in node.expressions)
     )
 
 
@@ -124,16 +122,10 @@ def _rows_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
     joined = joined_apart(graph, types)
     if graph.generation is None:
         return joined
-    below = {*joined, *_generated(graph.generation, joined)}
-    return _names(((o.name, o.sql) for o in graph.generation.outputs), below)
-
-
-def _generated(generation: Generation, joined: Iterable[str]) -> Iterator[str]:
-    found = set(joined)
-    for generator in generation.generators:
-        if _names([("", generator.call)], found):
-            found.update(generator.columns)
-            yield from generator.columns
+    below = set(joined)
+    for generator in graph.generation.generators:
+        below.update(generator.columns if _names([("", generator.call)], below) else ())
+    return _names(_texts(*graph.generation.outputs), below)
 
 
 def _names(
@@ -143,8 +135,13 @@ def _names(
     return tuple(
         name
         for name, sql in made
-        if name not in besides and _may_hold(sql, lambda column: column.name in holding)
+        if name not in besides
+        and _may_hold(parse_expression(sql), lambda column: column.name in holding)
     )
+
+
+def _texts(*outputs: Output) -> list[tuple[str, str]]:
+    return [(output.name, output.sql) for output in outputs]
 
 
 def _ties(sql: str, below: Iterable[str]) -> bool:
@@ -152,11 +149,7 @@ def _ties(sql: str, below: Iterable[str]) -> bool:
     return any(_is_extreme(call, holding) for call in parse_expression(sql).walk())
 
 
-def _may_hold(sql: str, holds: Holds) -> bool:
-    return _may_be(parse_expression(sql), holds)
-
-
-def _may_be(node: exp.Expr, holds: Holds) -> bool:
+def _may_hold(node: exp.Expr, holds: Holds) -> bool:
     """True unless the value is certain to hold no -0.0."""
     if isinstance(node, exp.Column):
         return holds(node)
@@ -173,5 +166,5 @@ def _may_be(node: exp.Expr, holds: Holds) -> bool:
         if name in _PLAIN:
             return False
     if isinstance(node, exp.Window):
-        return _may_be(node.this, holds)
-    return isinstance(node, exp.Div) or any(_may_be(p, holds) for p in node.iter_expressions())
+        return _may_hold(node.this, holds)
+    return isinstance(node, exp.Div) or any(_may_hold(p, holds) for p in node.iter_expressions())

@@ -20,8 +20,21 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from deltajoin.delta.plan import Shadow, Target
-from deltajoin.emit.ast import call, column, named, number, pretty, string, table, union_all
-from deltajoin.emit.write import TO_WRITE
+from deltajoin.emit.ast import (
+    call,
+    coalesce,
+    column,
+    named,
+    number,
+    pretty,
+    same,
+    same_columns,
+    string,
+    table,
+    union_all,
+    weighted,
+)
+from deltajoin.emit.write import TO_WRITE, net
 from deltajoin.names import COUNT, OPERATION, SHOWN, WEIGHT
 
 if TYPE_CHECKING:
@@ -60,77 +73,60 @@ def comparisons(target: Target, shadow: Shadow, own_text: str, full: str) -> tup
 
 def compare_sql(target: Target, shadow: Shadow, view: str = SHADOW_FULL) -> str:
     """Rows in which the target after the run and a query differ; none when they are equal."""
-    columns = [column(name) for name in target.columns]
-    weight = call("sum", column(WEIGHT))
-    differing = (
-        exp.select(*columns, named(weight, WEIGHT))
-        .from_(_weighted(target, view).subquery("both"))
-        .group_by(*[c.copy() for c in columns])
-        .having(exp.NEQ(this=weight.copy(), expression=number(0)))
-    )
+    differing = net(target.columns, _weighted(target, view).subquery("both"))
+    rows, weight = differing.subquery("differing"), column(WEIGHT)
     if shadow.floats:
-        return pretty(_settle(differing, target, shadow))
-    up, down = column(WEIGHT), exp.Neg(this=column(WEIGHT))
-    counted = (named(call("greatest", w, number(0)), n) for w, n in ((up, EXTRA), (down, MISSING)))
-    return pretty(
-        exp.select(*[c.copy() for c in columns], *counted).from_(differing.subquery("differing"))
+        return pretty(_settle(rows, target, shadow))
+    counted = (
+        named(call("greatest", sign, number(0)), name)
+        for sign, name in ((weight, EXTRA), (-weight, MISSING))
     )
+    return pretty(exp.select(*map(column, target.columns), *counted).from_(rows))
 
 
 def _weighted(target: Target, view: str) -> exp.Query:
     """All rows of both sides that a user sees: the target's up, the query's down."""
-    columns = [column(name) for name in target.columns]
-
-    def rows(weight: exp.Expr, name: str) -> exp.Select:
-        return exp.select(*[c.copy() for c in columns], named(weight, WEIGHT)).from_(table(name))
-
-    bag = target.kind == "bag"
+    names, one, bag = target.columns, number(1), target.kind == "bag"
     counted = bag and view == SHADOW_STATE
-    queried = rows(exp.Neg(this=column(COUNT) if counted else number(1)), view)
+    queried = weighted(names, -(column(COUNT) if counted else one), table(view))
     if not target.key:
-        before = rows(column(COUNT) if bag else number(1), TARGET_BEFORE)
-        return union_all(before, rows(column(WEIGHT), TO_WRITE), queried)
-    deleted = exp.NEQ(this=column(OPERATION), expression=string("delete"))
-    same_key = [
-        exp.NullSafeEQ(this=column(name, "t"), expression=column(name, "s")) for name in target.key
-    ]
-    untouched = (
-        exp.select(*[column(name, "t") for name in target.columns], named(number(1), WEIGHT))
-        .from_(table(TARGET_BEFORE, "t"))
-        .join(table(TO_WRITE, "s"), on=exp.and_(*same_key), join_type="left anti")
+        before = weighted(names, column(COUNT) if bag else one, table(TARGET_BEFORE))
+        return union_all(before, weighted(names, column(WEIGHT), table(TO_WRITE)), queried)
+    untouched = weighted(names, one, table(TARGET_BEFORE, "t"), "t").join(
+        table(TO_WRITE, "s"),
+        on=exp.and_(*same_columns(target.key, "t", "s")),
+        join_type="left anti",
     )
-    written = rows(number(1), TO_WRITE).where(deleted)
+    written = weighted(names, one, table(TO_WRITE)).where(column(OPERATION).neq("delete"))
     if SHOWN in target.hidden:
         untouched, written = untouched.where(column(SHOWN, "t")), written.where(column(SHOWN))
     return union_all(untouched, written, queried)
 
 
-def _settle(differing: exp.Select, target: Target, shadow: Shadow) -> exp.Select:
+def _settle(differing: exp.Expr, target: Target, shadow: Shadow) -> exp.Select:
     """What still differs once float columns are compared within their tolerance."""
-    names = [name for name, _ in shadow.floats]
+    names, weight = [name for name, _ in shadow.floats], column(WEIGHT)
     exact = [column(name) for name in target.columns if name not in names]
-    up, down = column(WEIGHT), exp.Neg(this=column(WEIGHT))
-    sides = exp.select(
-        *exact, named(_side(names, up), EXTRA), named(_side(names, down), MISSING)
-    ).from_(differing.subquery("differing"))
+    values = (named(_side(names, sign), s) for s, sign in ((EXTRA, weight), (MISSING, -weight)))
+    sides = exp.select(*exact, *values).from_(differing)
     if exact:
-        sides = sides.group_by(*[c.copy() for c in exact])
-    sizes = {side: call("size", column(side, "sides")) for side in (EXTRA, MISSING)}
+        sides = sides.group_by(*exact)
+    extra, missing = (call("size", column(side, "sides")) for side in (EXTRA, MISSING))
     agree = call("forall", _pairs(shadow), _lambda(exp.column("pair"), "pair"))
-    same = exp.and_(exp.EQ(this=sizes[EXTRA], expression=sizes[MISSING]), agree)
-    counted = (named(exp.cast(size.copy(), "bigint"), side) for side, size in sizes.items())
     return (
-        exp.select(*[c.copy() for c in exact], *counted)
+        exp.select(*exact)
+        .select(
+            named(exp.cast(extra, "bigint"), EXTRA), named(exp.cast(missing, "bigint"), MISSING)
+        )
         .from_(sides.subquery("sides"))
-        .where(exp.Not(this=exp.paren(same)))
+        .where(exp.Not(this=exp.paren(exp.and_(extra.eq(missing), agree))))
     )
 
 
 def _side(names: list[str], weight: exp.Expr) -> exp.Expr:
     """The float values of one side, each as often as it comes, sorted."""
-    values = [named(column(name), f"f{i}") for i, name in enumerate(names)]
-    times = exp.cast(weight.copy(), "int")
-    repeated = call("array_repeat", call("struct", *values), times)
+    values = (named(column(name), f"f{i}") for i, name in enumerate(names))
+    repeated = call("array_repeat", call("struct", *values), exp.cast(weight, "int"))
     on_side = exp.GT(this=weight.copy(), expression=number(0))
     collected = call("collect_list", exp.case().when(on_side, repeated))
     return call("sort_array", call("flatten", collected))
@@ -138,24 +134,20 @@ def _side(names: list[str], weight: exp.Expr) -> exp.Expr:
 
 def _pairs(shadow: Shadow) -> exp.Expr:
     """Whether each pair of the two sorted sides agrees, as an array."""
-    agree = exp.and_(
-        *(_close(f"f{i}", tolerance) for i, (_, tolerance) in enumerate(shadow.floats))
-    )
-    return call(
-        "zip_with", column(EXTRA, "sides"), column(MISSING, "sides"), _lambda(agree, "a", "b")
-    )
+    agree = exp.and_(*(_close(f"f{i}", bound) for i, (_, bound) in enumerate(shadow.floats)))
+    sides = (column(side, "sides") for side in (EXTRA, MISSING))
+    return call("zip_with", *sides, _lambda(agree, "a", "b"))
 
 
 def _close(field: str, tolerance: float) -> exp.Expr:
     """NULL, NaN and the infinities agree with themselves alone."""
     a, b = (exp.column(field, table=side) for side in ("a", "b"))
-    gap = call("abs", exp.Sub(this=a, expression=b))
-    scale = call("greatest", number(1), call("abs", a.copy()), call("abs", b.copy()))
+    gap = call("abs", a - b)
+    scale = call("greatest", number(1), call("abs", a), call("abs", b))
     bound = exp.Mul(this=exp.cast(string(repr(tolerance)), "double"), expression=scale)
-    finite = exp.LT(this=gap, expression=exp.cast(string("Infinity"), "double"))
-    within = exp.and_(finite, exp.LTE(this=gap.copy(), expression=bound))
-    same = exp.NullSafeEQ(this=a.copy(), expression=b.copy())
-    return exp.paren(exp.or_(same, call("coalesce", within, exp.false())))
+    finite = gap < exp.cast(string("Infinity"), "double")
+    within = exp.and_(finite, exp.LTE(this=gap, expression=bound))
+    return exp.paren(exp.or_(same(a, b), coalesce(within, exp.false())))
 
 
 def _lambda(body: exp.Expr, *names: str) -> exp.Lambda:

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.accelerate.protocol import Candidates, Extreme, Shared, Span
-from deltajoin.emit.ast import column, table
+from deltajoin.accelerate.protocol import Candidates, Extreme, Shared, Sides, Span
+from deltajoin.emit.ast import aliased, column, same, table
 from deltajoin.names import RESERVED_PREFIX, quote
 from deltajoin.sql.dialect import closed, parse, parse_expression, text, with_columns
 
@@ -267,10 +267,7 @@ def _by_values(
         f"JOIN {rows} ON `{_VALUES}`.`{_TOKEN}` <=> {token} "
         f"AND {' AND '.join(f'({each})' for each in conditions)}"
     )
-    equal = [
-        exp.NullSafeEQ(this=column(n, left.alias), expression=column(name, right.alias))
-        for n, name in names.items()
-    ]
+    equal = [same(column(n, left.alias), column(name, right.alias)) for n, name in names.items()]
     return Joined(_sub(select, right.alias), (*equal, *on))
 
 
@@ -280,22 +277,16 @@ def _by_values(
 def _grouped(found: Extreme, left: Side, right: Side, on: Sequence[exp.Expr]) -> Joined:
     """One right row a key: its greatest, or least, value."""
 
-    def reads(node: exp.Expr) -> set[bool]:
-        """Whether an expression reads the right side (True) and the left one (False)."""
-        return {column.table == right.alias for column in node.find_all(exp.Column) if column.table}
-
-    own = [text(node) for node in on if reads(node) == {True}]
+    sides = Sides(frozenset({right.alias}), lambda column: "")
+    own = [text(node) for node in on if sides.of(node) == "right"]
     function = "max" if found.operator.startswith("<") else "min"
     keys: list[str] = []
-    equal: list[exp.Expr] = [node for node in on if len(reads(node)) < 2 and reads(node) != {True}]
+    equal: list[exp.Expr] = [node for node in on if sides.of(node) in ("left", "")]
     for node in on:
-        if isinstance(node, exp.EQ) and len(reads(node)) == 2:
-            mine, other = node.this, node.expression
-            if reads(mine) == {True}:
-                mine, other = other, mine
+        if isinstance(node, exp.EQ) and (ends := sides.parted(node.this, node.expression)):
             name = f"{RESERVED_PREFIX}value_{len(keys)}"
-            keys.append(f"{text(closed(other))} AS `{name}`")
-            equal.append(exp.EQ(this=mine.copy(), expression=column(name, right.alias)))
+            keys.append(f"{text(closed(ends[1]))} AS `{name}`")
+            equal.append(exp.EQ(this=ends[0].copy(), expression=column(name, right.alias)))
     value = f"{function}({right.text(found.right)}) AS `{_TOKEN}`"
     select = f"SELECT {', '.join([*keys, value])} FROM {right.source}"
     if own:
@@ -307,4 +298,4 @@ def _grouped(found: Extreme, left: Side, right: Side, on: Sequence[exp.Expr]) ->
 
 
 def _sub(select: str, alias: str) -> exp.Expr:
-    return parse(select).subquery(exp.to_identifier(alias, quoted=True))
+    return aliased(parse(select), alias)
