@@ -193,9 +193,8 @@ def _full_trace(graph: JoinGraph, full: FullQuery, statistics: Statistics) -> li
         for p in trace.sets
     ]
     starts = [
-        f"  {s.method} start: cost {s.plan.cost:.4g}  "
-        f"{FullQuery(hypergraph, s.plan, '', 0, '', 0.0).nesting()}"
-        for s in trace.starts
+        f"  start: cost {p.cost:.4g}  {FullQuery(hypergraph, p, '', 0, '', 0.0).nesting()}"
+        for p in trace.starts
     ]
     return [f"full query ({found.method}): the best plan of each set", *sets, *starts]
 
