@@ -94,10 +94,10 @@ def test_the_runner_up_is_that_of_whole_trees_under_the_real_cost() -> None:
 
 
 def test_beyond_the_budget_the_runner_up_is_another_start() -> None:
-    for shape, method in (("chain", "linearised"), ("clique", "greedy")):
+    for shape in ("chain", "clique"):
         combiner, trace = Combiner(*inner_graph(shape, 12, 3), SummedRows()), Trace()
         found = full_plan(combiner, 50, trace=trace)
-        assert found.method == method
+        assert found.method == "greedy"
         assert found.plan == full_plan(combiner, 50).plan
         runner = started_runner_up(trace, found.plan)
         assert runner.plan is not None

@@ -19,9 +19,14 @@ from deltajoin.planner.combine import CLEARLY, Combiner, SubPlan
 from deltajoin.planner.enumerate import count_pairs, exact_plan
 from deltajoin.planner.full import full_plan, written_plan
 from deltajoin.planner.full_query import plan_full_query
-from deltajoin.planner.greedy import SCORES, greedy_orders, greedy_plan, merge_greedily
+from deltajoin.planner.greedy import (
+    SCORES,
+    best_bushy,
+    greedy_orders,
+    greedy_plan,
+    merge_greedily,
+)
 from deltajoin.planner.hypergraph import Edge, Hypergraph
-from deltajoin.planner.linearise import best_bushy, linear_orders, spanning_tree
 from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.trace import Trace
 from deltajoin.planner.windows import Windows
@@ -102,7 +107,7 @@ def test_a_written_order_is_never_replaced_by_a_dearer_one() -> None:
         found = plan_full_query(graph, statistics, bigint_types(graph))
         methods.add(found.method)
         assert found.plan.cost <= found.written_cost * (1 + CLEARLY), seed
-    assert methods == {"exact", "greedy", "linearised"}
+    assert methods == {"exact", "greedy"}
 
 
 def test_a_plan_that_is_known_bounds_the_search_and_is_not_lost() -> None:
@@ -126,25 +131,6 @@ def test_a_block_is_written_from_left_to_right() -> None:
 # linear orders ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", ["chain", "star", "snowflake", "tree"])
-def test_linear_orders_are_the_best_left_deep_ones_from_each_start(shape: str) -> None:
-    for size, seed in itertools.product((2, 3, 5, 6), range(4)):
-        combiner = inner(shape, size, seed)
-        tree = spanning_tree(combiner)
-        assert tree is not None
-        orders = linear_orders(combiner, tree)
-        assert sorted(order.relations[0] for order in orders) == list(range(size))
-        best: dict[int, float] = {}
-        for permutation in itertools.permutations(range(size)):
-            cost = left_deep_cost(combiner, permutation)
-            if cost is not None:
-                first = permutation[0]
-                best[first] = min(cost, best.get(first, cost))
-        for order in orders:
-            assert order.cost == pytest.approx(best[order.relations[0]])
-            assert left_deep_cost(combiner, order.relations) == pytest.approx(order.cost)
-
-
 def test_the_best_bushy_plan_is_never_worse_than_its_order() -> None:
     better = 0
     for shape, seed in itertools.product(SHAPES, range(4)):
@@ -159,18 +145,6 @@ def test_the_best_bushy_plan_is_never_worse_than_its_order() -> None:
             assert plan.cost <= cost * (1 + 1e-9)
             better += plan.cost < cost * 0.99
     assert better > 10
-
-
-def test_a_spanning_tree_takes_the_most_selective_edges() -> None:
-    predicate = Predicate("p", "residual", ())
-    edges = tuple(Edge("inner", a, b, (predicate,)) for a, b in ((1, 2), (1, 4), (2, 4)))
-    sizes = Independent([10.0, 10.0, 10.0], [(3, 0.5), (5, 0.1), (6, 0.2)])
-    combiner = Combiner(Hypergraph(names(3), edges), sizes, SummedRows())
-    assert spanning_tree(combiner) == (4, 4, 3)
-    apart = Combiner(Hypergraph(names(3), edges[:1]), sizes, SummedRows())
-    assert spanning_tree(apart) is None
-    wide = (*edges, Edge("inner", 1, 6, (predicate,)))
-    assert spanning_tree(Combiner(Hypergraph(names(3), wide), sizes, SummedRows())) is None
 
 
 # greedy joins and windows -------------------------------------------------------------------------
@@ -254,15 +228,15 @@ def test_in_dense_graphs_the_query_as_written_is_improved() -> None:
     assert_legal(combiner, full_plan(combiner).plan)
 
 
-def test_a_tree_with_crowded_classes_is_compared_with_a_greedy_plan() -> None:
+def test_a_tree_with_crowded_classes_starts_from_greedy_plans() -> None:
     graph, rows = inner_graph("clique", 100, 0)
     chain = {3 << number for number in range(100)}
     edges = tuple(replace(edge, implied=edge.relations not in chain) for edge in graph.edges)
     combiner, trace = Combiner(Hypergraph(graph.names, edges), rows, SummedRows()), Trace()
-    assert full_plan(combiner, trace=trace).method == "linearised"
-    assert [start.method for start in trace.starts] == ["linearised", "greedy"]
+    assert full_plan(combiner, trace=trace).method == "greedy"
+    assert len(trace.starts) == 2
     for start in trace.starts:
-        assert_legal(combiner, start.plan)
+        assert_legal(combiner, start)
 
 
 def test_within_the_budget_the_plan_is_exact() -> None:
@@ -272,7 +246,7 @@ def test_within_the_budget_the_plan_is_exact() -> None:
     assert (found.method, found.pairs, found.fallback) == ("exact", pairs, "")
     assert found.plan == exact_plan(combiner)
     assert full_plan(inner("cycle", 8), pairs - 1).method == "greedy"
-    assert full_plan(inner("chain", 8), 10).method == "linearised"
+    assert full_plan(inner("chain", 8), 10).method == "greedy"
     assert full_plan(inner("chain", 1)).plan.text == "0"
 
 

@@ -169,10 +169,7 @@ class _Order:
             f"cost {plan.cost:.4g}  {self._nesting(plan)}"
             for plan in trace.sets
         ]
-        starts = [
-            f"  {start.method} start: cost {start.plan.cost:.4g}  {self._nesting(start.plan)}"
-            for start in trace.starts
-        ]
+        starts = [f"  start: cost {p.cost:.4g}  {self._nesting(p)}" for p in trace.starts]
         return [f"full query ({found.method}): the best plan of each set", *sets, *starts]
 
     def _join(self, join: SubPlan, left: SubPlan, right: SubPlan) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def exact_plan(
     most = math.inf if known is None or trace is not None else known.cost
     best = best_plans(combiner.better, graph, leaves, most)
     if trace is not None:
-        trace.built(plans[0] for plans in best.values())
+        plans = (each[0] for each in best.values())
+        trace.sets = sorted(plans, key=lambda p: (p.relations.bit_count(), p.relations))
     if known is None:
         return best[graph.everything][0]
     return min((*best.get(graph.everything, ()), known), key=lambda plan: plan.rank)
@@ -130,7 +131,7 @@ class _Walk:
         for number in reversed(range(self._size)):
             start = 1 << number
             self._partners(start)
-            self._grow(start, (start << 1) - 1)
+            self._grow(start, (start << 1) - 1, self._partners)
 
     def _near_of(self, joined: int) -> int:
         """All relations that an edge over two relations links with one of the set."""
@@ -166,64 +167,43 @@ class _Walk:
                     found |= other & -other
         return found
 
-    def _grow(self, joined: int, apart: int) -> None:
-        """All connected sets that hold `joined` and nothing of `apart`, each with its partners."""
+    def _grow(self, joined: int, apart: int, found: Callable[[int], None]) -> None:
+        """Hand over all connected sets that hold `joined` and nothing of `apart`."""
         near = self._neighbours(joined, apart)
         if not near:
             return
-        self._count(near)
+        if self._work is not None:
+            self._work -= _GROWN + (1 << near.bit_count())
+            if self._work < 0:
+                raise _Enough
         built, plain = self._built, self._plain
         part = near & -near
         while part:
             if plain or joined | part in built:
-                self._partners(joined | part)
+                found(joined | part)
             part = (part - near) & near
         apart |= near
         part = near & -near if self._everything & ~(apart | joined) else 0
         while part:
-            self._grow(joined | part, apart)
+            self._grow(joined | part, apart, found)
             part = (part - near) & near
 
     def _partners(self, joined: int) -> None:
         """All sets that this one is joined with, of those whose smallest relation is larger."""
+
+        def pair(partner: int) -> None:
+            if (plain or self._joins(joined, partner)) and self._visit(joined, partner):
+                built.add(joined | partner)
+
+        built, plain = self._built, self._plain
         apart = joined | ((joined & -joined) << 1) - 1
         near = self._neighbours(joined, apart)
         rest = near
         while rest:
             high = 1 << (rest.bit_length() - 1)
             rest ^= high
-            if self._joins(joined, high):
-                self._pair(joined, high)
-            self._grow_partner(joined, high, apart | (near & (high << 1) - 1))
-
-    def _grow_partner(self, joined: int, partner: int, apart: int) -> None:
-        near = self._neighbours(partner, apart)
-        if not near:
-            return
-        self._count(near)
-        built, plain = self._built, self._plain
-        part = near & -near
-        while part:
-            grown = partner | part
-            if plain or (grown in built and self._joins(joined, grown)):
-                self._pair(joined, grown)
-            part = (part - near) & near
-        apart |= near
-        part = near & -near if self._everything & ~(apart | partner) else 0
-        while part:
-            self._grow_partner(joined, partner | part, apart)
-            part = (part - near) & near
-
-    def _pair(self, one: int, other: int) -> None:
-        if self._visit(one, other):
-            self._built.add(one | other)
-
-    def _count(self, near: int) -> None:
-        """A set is to be grown by all subsets of its neighbours."""
-        if self._work is not None:
-            self._work -= _GROWN + (1 << near.bit_count())
-            if self._work < 0:
-                raise _Enough
+            pair(high)
+            self._grow(high, apart | (near & (high << 1) - 1), pair)
 
     def _joins(self, one: int, other: int) -> bool:
         """True when an edge connects the two sets, its rules apart."""

@@ -1,15 +1,14 @@
 """The plan of a whole query: exact where it is affordable, else the best of several good ways.
 
-    csg-cmp-pairs within the budget          exact      all bushy plans
-    beyond, written inner edges are a tree   linearised IKKBZ orders, the best bushy plan over each
-    beyond, anything else                    greedy     joins, and the best bushy plan over greedy
-                                                        left-deep orders
+    csg-cmp-pairs within the budget     exact     all bushy plans
+    beyond                              greedy    joins, and the best bushy plans over greedy
+                                                  left-deep orders
 
-Both of the latter are then improved by exact windows and by the best bushy plan over the order of
-their leaves, in turn, until neither helps or the work allowed is done. Pairs are counted before any
-plan is made; work is bounded in pairs too, in proportion to the number of relations, and less where
-each has so many partners that a set takes long to estimate. With dozens of partners each, only the
-query as written is improved.
+The latter is then improved by exact windows and by the best bushy plan over the order of its
+leaves, in turn, until neither helps or the work allowed is done. Pairs are counted before any plan
+is made; work is bounded in pairs too, in proportion to the number of relations, and less where each
+has so many partners that a set takes long to estimate. With dozens of partners each, only the query
+as written is improved.
 
 The query as written is always a legal plan: one of the starts, so that no plan is dearer. Greedy
 joins may end where conflict rules leave no join; where it is then the only start, `fallback` says
@@ -18,21 +17,19 @@ so. Caller: pass it, else such a dead end means that all plans are enumerated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 
 from deltajoin.graph import Block
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.enumerate import count_pairs, exact_plan
-from deltajoin.planner.greedy import SCORES, greedy_orders, greedy_plan, merge_greedily
-from deltajoin.planner.hypergraph import Hypergraph
-from deltajoin.planner.linearise import (
+from deltajoin.planner.greedy import (
+    SCORES,
     best_bushy,
-    linear_orders,
-    linearised_plan,
-    spanning_tree,
+    greedy_orders,
+    greedy_plan,
+    merge_greedily,
 )
+from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.trace import Trace
 from deltajoin.planner.windows import Windows
 
@@ -50,7 +47,7 @@ _CROWDED = 6
 class FullPlan:
     """A plan and how it was found.
 
-    `method` is exact, linearised or greedy; `pairs` the pairs counted, one above the budget when
+    `method` is exact or greedy; `pairs` the pairs counted, one above the budget when
     there are more; `fallback` why the plan is not exact, empty when it is.
     """
 
@@ -79,49 +76,28 @@ def full_plan(
         known = start and _cheapest(start, written)
         return FullPlan(exact_plan(combiner, trace, known), "exact", pairs)
     reason, work = f"more than {budget:,} pairs", _work(combiner.graph, budget)
-    method, plans, spent = "linearised", *_over_tree(combiner, work // 2)
-    if plans:
-        reason += "; inner edges form a tree"
-    elif written is not None and _is_crowded(combiner.graph):
+    starts, spent = list[SubPlan](), 0
+    if written is not None and _is_crowded(combiner.graph):
         reason += "; with so many partners the query as written is improved"
-        method, plans, spent = "greedy", *_over_written(combiner, written)
+        if combiner.graph.size <= _limit(combiner.graph):
+            plan, spent = best_bushy(combiner, tuple(written.leaves()), written.cost)
+            starts += [plan] if plan else []
     else:
-        method, plans, spent = "greedy", *_greedy_plans(combiner, work // 2)
-        if not plans:
+        starts, spent = _greedy_plans(combiner, work // 2)
+        if not starts:
             reason += "; greedy joins ended where conflict rules leave none: "
             reason += "all plans tried" if written is None else "the query as written is improved"
-    starts = [*plans, *([] if written is None else [written])]
-    if trace is not None and method == "linearised":
-        trace.started(method, plans)
-        trace.started("greedy", _greedy_plans(combiner, work // 2)[0])
-    elif trace is not None:
-        trace.started(method, starts)
+    starts += [] if written is None else [written]
+    if trace is not None:
+        trace.starts += starts
     if not starts:
         return FullPlan(exact_plan(combiner, trace), "exact", pairs, reason)
     best = _improved(combiner, _cheapest(*starts), work - spent)
-    return FullPlan(best, method, pairs, reason)
+    return FullPlan(best, "greedy", pairs, reason)
 
 
 def _cheapest(*plans: SubPlan | None) -> SubPlan:
     return min((plan for plan in plans if plan), key=lambda plan: plan.rank)
-
-
-def _over_tree(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
-    """The plan over linearised orders, none where inner edges are no tree; pairs tried."""
-    graph, tree = combiner.graph, spanning_tree(combiner)
-    acyclic = len({edge.relations for edge in graph.edges if not edge.implied}) < graph.size
-    if tree is None or not acyclic or graph.size > _LINEAR_LIMIT:
-        return [], 0
-    plan, spent = linearised_plan(combiner, tree, work)
-    return [] if plan is None else [plan], spent
-
-
-def _over_written(combiner: Combiner, written: SubPlan) -> tuple[list[SubPlan], int]:
-    """The best bushy plan over the written order, where it is better; pairs tried."""
-    if combiner.graph.size > _CROWDED_LIMIT:
-        return [], 0
-    plan, spent = best_bushy(combiner, tuple(written.leaves()), written.cost)
-    return [] if plan is None else [plan], spent
 
 
 def _work(graph: Hypergraph, budget: int) -> int:
@@ -136,7 +112,9 @@ def _crowd(graph: Hypergraph) -> int:
 
 
 def _is_crowded(graph: Hypergraph) -> bool:
-    return _crowd(graph) >= _CROWDED
+    """True where there is no time for several starts: each relation has dozens of own edges."""
+    written = sum(not edge.implied for edge in graph.edges)
+    return 2 * written // graph.size >= _CROWDED * _PARTNERS
 
 
 def written_plan(combiner: Combiner, block: Block) -> SubPlan:
@@ -173,10 +151,11 @@ def _merged(combiner: Combiner, units: list[SubPlan], block: Block) -> SubPlan:
 
 
 def _greedy_plans(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
-    """Legal plans from several greedy starts, from one in a crowded graph; pairs tried."""
-    crowded, spent = _is_crowded(combiner.graph), 0
-    found = [greedy_plan(combiner, score) for score in (SCORES[1:] if crowded else SCORES)]
-    for order in () if crowded else _linear_starts(combiner):
+    """Legal plans from several greedy starts, of few kinds in a crowded graph; pairs tried."""
+    graph, spent = combiner.graph, 0
+    found = [greedy_plan(combiner, score) for score in SCORES]
+    starts = _LEFT_DEEP_STEPS // (graph.size**2 * _crowd(graph))
+    for order in greedy_orders(combiner, max(1, starts)) if graph.size <= _limit(graph) else ():
         plan, pairs = best_bushy(combiner, order)
         found.append(plan)
         spent += pairs
@@ -185,29 +164,21 @@ def _greedy_plans(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
     return [plan for plan in found if plan is not None], spent
 
 
-def _linear_starts(combiner: Combiner) -> Iterator[tuple[int, ...]]:
-    """Some good left-deep orders: greedy ones, then IKKBZ ones over the most selective edges."""
-    size = combiner.graph.size
-    if size > _LINEAR_LIMIT:
-        return
-    starts = _LEFT_DEEP_STEPS // (size**2 * _crowd(combiner.graph))
-    greedy = greedy_orders(combiner, max(1, starts))
-    tree = spanning_tree(combiner)
-    linear = linear_orders(combiner, tree) if tree is not None else ()
-    pairs = zip_longest(greedy, [order.relations for order in linear])
-    yield from dict.fromkeys(order for pair in pairs for order in pair if order is not None)
+def _limit(graph: Hypergraph) -> int:
+    """Relations of a linear order that has few enough intervals."""
+    return _LINEAR_LIMIT if _crowd(graph) < _CROWDED else _CROWDED_LIMIT
 
 
 def _improved(combiner: Combiner, plan: SubPlan, work: int) -> SubPlan:
     """The plan after windows and the best bushy plan over its leaves, in turn."""
     windows = Windows(combiner, work)
-    limit = _CROWDED_LIMIT if _is_crowded(combiner.graph) else _LINEAR_LIMIT
+    limit = _limit(combiner.graph)
     while True:
         plan = windows.improve(plan)
         if combiner.graph.size > limit or windows.left <= 0:
             return plan
-        again, pairs = best_bushy(combiner, tuple(plan.leaves()), plan.cost)
+        bushy, pairs = best_bushy(combiner, tuple(plan.leaves()), plan.cost)
         windows.left -= pairs
-        if again is None or again.rank >= plan.rank:
+        if bushy is None or bushy.rank >= plan.rank:
             return plan
-        plan = again
+        plan = bushy

@@ -48,7 +48,7 @@ MANY_PAIRS = 500_000
 class FullQuery:
     """A plan of the whole query.
 
-    `method` is exact, linearised, greedy, pinned, written or forced; `pairs` the csg-cmp-pairs
+    `method` is exact, greedy, pinned, written or forced; `pairs` the csg-cmp-pairs
     counted; `fallback` why the plan is not exact; `written_cost` the cost of the query as it is
     written; `broadcast` the right sides to broadcast, as sets of relations; `accelerated` those
     that no equality finds, with the pairs that can match; `compared` the pairs of rows that the

@@ -1,16 +1,19 @@
-"""Bushy plans for any graph: greedy operator ordering, and greedy left-deep orders.
+"""Bushy plans for any graph: greedy operator ordering, and the best plans over greedy orders.
 
 Greedy operator ordering joins the two sub-plans whose join looks best until one is left. Its early
 choices are never taken back: `windows` mends them. Under conflict rules they may lead to a dead
-end; then the set formed last is forbidden and the merging starts over, a few times.
+end; then the set formed last is forbidden and the merging starts over, a few times. Over a linear
+order dynamic programming finds the best plan that joins adjacent intervals only, in O(n^3)
+(linearised DP; Neumann and Radke, Adaptive Optimization of Very Large Join Queries).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from deltajoin.planner.combine import Combiner, SubPlan
+from deltajoin.planner.combine import Combiner, Plans, SubPlan
 from deltajoin.planner.hypergraph import bits
 
 Score = Callable[[SubPlan], float]
@@ -113,3 +116,31 @@ def greedy_orders(combiner: Combiner, starts: int) -> tuple[tuple[int, ...], ...
         else:
             found.append((float(f"{cost:.9g}"), tuple(order)))
     return tuple(order for _, order in sorted(found))
+
+
+def best_bushy(
+    combiner: Combiner, order: Sequence[int], most: float = math.inf
+) -> tuple[SubPlan | None, int]:
+    """The best plan whose every join is of two adjacent intervals of an order; pairs tried.
+
+    None when no such plan is legal, or none costs less than `most`.
+    """
+    size = len(order)
+    plans: list[list[Plans]] = [[()] * size for _ in order]
+    ends: list[list[int]] = [[position] for position in range(size)]
+    for position, relation in enumerate(order):
+        plans[position][position] = (combiner.leaf(relation),)
+    pairs = 0
+    for width in range(1, size):
+        for first in range(size - width):
+            last = first + width
+            best: Plans = ()
+            for middle in ends[first]:
+                ones, others = plans[first][middle], plans[middle + 1][last]
+                if others:
+                    pairs += 1
+                    best = combiner.better(best, ones, others, most)
+            if best:
+                plans[first][last] = best
+                ends[first].append(last)
+    return next(iter(plans[0][-1]), None), pairs

@@ -67,7 +67,7 @@ def exact_runner_up(combiner: Combiner, chosen: SubPlan, pairs: int) -> RunnerUp
 
 def started_runner_up(trace: Trace, chosen: SubPlan) -> RunnerUp:
     """The cheapest of the plans from which a search set out."""
-    others = [start.plan for start in trace.starts if start.plan.tree != chosen.tree]
+    others = [plan for plan in trace.starts if plan.tree != chosen.tree]
     if not others:
         return RunnerUp(None, "all starts led to the same join tree")
     among = f"{len(others)} other starts, before they are improved"

@@ -1,14 +1,12 @@
 """What the enumerators considered, for those who want to look over the planner's shoulder.
 
 A trace is given to an enumerator and filled by it; without one nothing is recorded and nothing is
-paid. For the whole query: the best sub-plan of every set that the exact enumeration built, and the
-plans that the other methods started from. For a lookup path: every step from a kept state.
+paid. Each search is given a fresh one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from deltajoin.planner.combine import SubPlan
@@ -27,30 +25,17 @@ class Considered(NamedTuple):
     kept: bool
 
 
-@dataclass(frozen=True)
-class Start:
-    """A plan from which a method beyond the exact one set out."""
-
-    method: str
-    plan: SubPlan
-
-
+@dataclass
 class Trace:
-    """A recorder; each search is given a fresh one."""
+    """A recorder.
 
-    def __init__(self) -> None:
-        self.sets: tuple[SubPlan, ...] = ()
-        self.starts: list[Start] = []
-        self.steps: list[Considered] = []
+    `sets`: the best plan of each set that the exact enumeration built, smallest sets first;
+    `starts`: the plans from which the greedy method set out; `steps` of a lookup path.
+    """
 
-    def built(self, plans: Iterable[SubPlan]) -> None:
-        """The best plan of each set, smallest sets first."""
-        found = sorted(plans, key=lambda p: (p.relations.bit_count(), p.relations))
-        self.sets = tuple(found)
-
-    def started(self, method: str, plans: Iterable[SubPlan]) -> None:
-        """Plans that a method begins with."""
-        self.starts += [Start(method, plan) for plan in plans]
+    sets: list[SubPlan] = field(default_factory=list)
+    starts: list[SubPlan] = field(default_factory=list)
+    steps: list[Considered] = field(default_factory=list)
 
 
 def capped(lines: list[str], most: int = SHOWN) -> list[str]:
