@@ -42,6 +42,7 @@ from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
+from deltajoin.delta.repeated_reads import too_many_reads
 from deltajoin.delta.seconds import predict
 from deltajoin.delta.sources import dear, reach, readable, share, source_versions, told, with_files
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
@@ -129,6 +130,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     paths = lookup_paths(graph, statistics, order, versions, strategy, pins) if graph else ()
     by_all_rows = untraced(graph, paths, statistics) if graph else None
     whole = next((o for o in (*(p.untraced for p in derived), by_all_rows) if o), None)
+    whole = too_many_reads((paths, *(p.paths for p in derived))) or whole
     against = operator or order_dependent(graph, described, target.kind)
     lookups = (*paths, *(path for plan in derived for path in plan.paths))
     predicted = predict(inputs.target, mark, sources, [path.to_dict() for path in lookups])
@@ -149,7 +151,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             clock=None if graph else moved,
         )
     )
-    against = against or (whole if decision.reason == "NO_SCOPE" else None)
+    against = against or (whole if whole and decision.reason == whole.code else None)
     clock = inputs.clock if decision.strategy != "noop" and reads_clock(query, target) else None
     names = {name.lower() for table in columns.values() for name in table}
     as_written = graph is None and decision.strategy == "full"
