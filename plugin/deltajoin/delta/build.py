@@ -41,6 +41,7 @@ from deltajoin.delta.path import LookupPath
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
+from deltajoin.delta.repeated_reads import too_many_reads
 from deltajoin.delta.seconds import predict
 from deltajoin.delta.signed_zeros import told_apart, with_one_extreme
 from deltajoin.delta.sources import (
@@ -123,6 +124,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
 
     unkept = meaning.obstacle or order_dependent(graph, described, target.kind)
     whole = next((o for o in (*(p.untraced for p in derived), routes.untraced) if o), None)
+    whole = too_many_reads((routes.paths, *(p.paths for p in derived))) or whole
     auto = model.mode == "auto"
     lookups = (*routes.paths, *(path for plan in derived for path in plan.paths))
     expected_rows = sum(path.estimated_rows + path.given_rows for path in lookups)
@@ -146,7 +148,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         )
     )
 
-    unkept = unkept or (whole if decision.reason == "NO_SCOPE" else None)
+    unkept = unkept or (whole if whole and decision.reason == whole.code else None)
     full, works = decision.strategy == "full", decision.strategy != "noop"
     live = graph is not None and decision.strategy == "incremental"
     clock = inputs.clock if works and reads_clock(query, target) else None
