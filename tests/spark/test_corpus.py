@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deltajoin.sql.dialect import parse_expression
-from deltajoin.sql.union import kind_of
+from deltajoin.sql.kinds import kind_of
 from tests.spark.corpus import Database, Result, compare, corpus, prepare
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from deltajoin.graph import JoinGraph
 from deltajoin.sql.aggregates import aggregate_calls
 from deltajoin.sql.bind import bind
 from deltajoin.sql.dialect import Verbatim
-from deltajoin.sql.numbers import Exact, exact_type
+from deltajoin.sql.kinds import Exact, exact_type
 
 TYPES = {
     "t": "tinyint",

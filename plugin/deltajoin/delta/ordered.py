@@ -20,7 +20,7 @@ from deltajoin.delta.identity import Keys, Types
 from deltajoin.delta.strategy import Obstacle
 from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
 from deltajoin.sql.dialect import parse_expression, text
-from deltajoin.sql.numbers import exact_type
+from deltajoin.sql.kinds import exact_type
 from deltajoin.sql.ordered import Ordered, ordered_calls
 
 _PLAIN = re.compile(

@@ -20,8 +20,9 @@ from sqlglot import exp
 from deltajoin.layers import Generation
 from deltajoin.sql.generators import View, make_generation
 from deltajoin.sql.group import Groups
+from deltajoin.sql.kinds import typed
 from deltajoin.sql.scope import Block, Union
-from deltajoin.sql.union import Output, typed
+from deltajoin.sql.union import Output
 
 _LEFT, _RIGHT, _COPIES = "l", "r", "copies"
 

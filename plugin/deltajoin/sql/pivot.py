@@ -25,10 +25,10 @@ from deltajoin.sql.columns import bound
 from deltajoin.sql.dialect import closed, text
 from deltajoin.sql.generators import Named, View
 from deltajoin.sql.group import Groups, check_grouped, counted
+from deltajoin.sql.kinds import INTEGERS, TypeOf, common_kind, kind_of, typed
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.scalars import NULL_OF_NO_ROWS
 from deltajoin.sql.scope import Item, Scope
-from deltajoin.sql.union import INTEGERS, TypeOf, common_kind, kind_of, typed
 
 _PLAIN = frozenset(("string", "boolean", "date", "timestamp", "timestamp_ntz", *INTEGERS))
 _NUMBERS = frozenset(("float", "double", "boolean", *INTEGERS))

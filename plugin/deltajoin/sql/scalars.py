@@ -26,9 +26,9 @@ from deltajoin.sql.columns import flattened
 from deltajoin.sql.dialect import closed
 from deltajoin.sql.group import Bind, is_grouped
 from deltajoin.sql.group_keys import has_plain_keys, is_aggregate
+from deltajoin.sql.kinds import INTEGERS, TypeOf, kind_of, typed
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
-from deltajoin.sql.union import INTEGERS, TypeOf, kind_of, typed
 
 #: Gives the value of a subquery; told whether it stands above groups of the SELECT around it.
 Value = Callable[[exp.Subquery, bool], exp.Expr]

@@ -29,6 +29,7 @@ from deltajoin.sql.group import (
     name_outputs,
 )
 from deltajoin.sql.keys import not_in_match
+from deltajoin.sql.kinds import kind_of
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import (
@@ -52,7 +53,6 @@ from deltajoin.sql.scalars import (
 from deltajoin.sql.scope import Block, Layered, Outer, Scope
 from deltajoin.sql.tables import find_cte, table_key
 from deltajoin.sql.time_windows import with_time_windows
-from deltajoin.sql.union import kind_of
 
 if TYPE_CHECKING:
     from deltajoin.sql.binder import Binder

@@ -21,9 +21,9 @@ from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql.columns import bound
 from deltajoin.sql.dialect import closed, spelled, text
 from deltajoin.sql.generators import View
+from deltajoin.sql.kinds import TypeOf, kind_of, typed
 from deltajoin.sql.refuse import Unsupported, downstream
 from deltajoin.sql.scope import Block, Scope
-from deltajoin.sql.union import TypeOf, kind_of, typed
 
 _WINDOW, _START, _END = "window", "start", "end"
 _UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000}

@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from deltajoin.graph import Block, ColumnRef, Core, Join, Predicate, Projection
 from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.kinds import typed
 from deltajoin.sql.predicates import filled, refs_in
 from deltajoin.sql.refuse import Unsupported
-from deltajoin.sql.union import typed
 
 
 def with_outputs(
