@@ -31,13 +31,14 @@ from deltajoin.sql.exact import derived_outputs
 from deltajoin.sql.from_clause import fill, joined
 from deltajoin.sql.generators import make_generation
 from deltajoin.sql.group import (
+    distinct_rows,
     group_rows,
     is_grouped,
     make_grouping,
     name_outputs,
 )
-from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.layers import is_layered, layered
+from deltajoin.sql.nodes import own_name
 from deltajoin.sql.over_joins import joined_rows, judged_by_clock
 from deltajoin.sql.refuse import (
     Unsupported,
@@ -230,7 +231,7 @@ class Binder:
         block, scope = self.rows(select, None)
         select = select_of(self, select, block, scope)
         made = with_time_windows(select, block, scope, self.type_of, self.take_name)
-        grouping = group_rows(made.select, block, lambda node: bound(node, scope), scope)
+        grouping = group_rows(made.select, block, scope)
         if not made.views:
             return block, grouping, None
         return block, grouping, make_generation(block, list(made.views), list(made.conditions))
@@ -240,8 +241,7 @@ class Binder:
         block = self.block(query, distinct=True)
         columns = [(name, value) for name, value, _ in block.outputs]
         scope = Scope([item_of((), columns, query)])
-        select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
-        return block, group_rows(select, block, lambda node: bound(node, scope), scope)
+        return block, distinct_rows(block, scope)
 
     def _counted_set(self, query: exp.SetOperation) -> tuple[Block, Generation]:
         """EXCEPT ALL and INTERSECT ALL: each row as often as its counts on both sides say."""

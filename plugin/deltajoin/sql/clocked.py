@@ -29,7 +29,7 @@ from deltajoin.graph import (
 from deltajoin.names import UniqueNames
 from deltajoin.sql.clock import clock_calls, frozen, is_daily
 from deltajoin.sql.dialect import parse_expression, text
-from deltajoin.sql.group import input_column
+from deltajoin.sql.nodes import column
 from deltajoin.sql.over_layers import with_layers_below
 
 
@@ -140,9 +140,9 @@ def _clocked(
 
 
 def _column(relation: Relation, name: str) -> Projection:
-    node = input_column(name)
-    node.set("table", input_column(relation.name).this)
-    return Projection(name, text(node), ((relation.name, name),), (relation.name, name))
+    return Projection(
+        name, text(column(name, relation.name)), ((relation.name, name),), (relation.name, name)
+    )
 
 
 def _read(graph: JoinGraph) -> Iterator[tuple[str, str]]:

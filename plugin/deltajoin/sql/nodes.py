@@ -52,11 +52,10 @@ def results(choice: exp.Expr) -> list[exp.Expr]:
     return [*found, last] if last is not None else found
 
 
-def name_and_value(node: exp.Expr) -> tuple[str, exp.Expr]:
-    """What an entry of a SELECT list is called, and what stands under that name; an empty name
-    where Spark makes up one that is not relied on."""
+def own_name(node: exp.Expr) -> str:
+    """The name of an entry of a SELECT list; empty where Spark makes one up."""
     if isinstance(node, exp.Alias):
-        return node.alias, node.this
+        return node.alias
     if isinstance(node, exp.Column):
-        return node.name, node
-    return (node.expression.name if isinstance(node, exp.Dot) else ""), node
+        return node.name
+    return node.expression.name if isinstance(node, exp.Dot) else ""

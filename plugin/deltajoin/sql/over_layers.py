@@ -21,7 +21,8 @@ from deltajoin.names import RESERVED_PREFIX, UniqueNames
 from deltajoin.sql.clock import clock_calls
 from deltajoin.sql.columns import flattened
 from deltajoin.sql.dialect import exchanged, parse_expression, text
-from deltajoin.sql.over_groups import is_made_below
+from deltajoin.sql.group_keys import is_aggregate
+from deltajoin.sql.nodes import bare_call
 from deltajoin.sql.predicates import predicate_of
 
 Finish = Callable[[JoinGraph], JoinGraph]
@@ -131,7 +132,7 @@ class _Read:
         return exchanged(node, self._read)
 
     def _read(self, node: exp.Expr) -> exp.Expr | None:
-        if not (isinstance(node, exp.Column) or is_made_below(node)):
+        if not (isinstance(node, exp.Column) or is_aggregate(bare_call(node))):
             return None
         name = f"{RESERVED_PREFIX}judged_{len(self._added)}"
         plain = isinstance(node, exp.Column) and node.table == INPUT
