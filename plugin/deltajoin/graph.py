@@ -30,7 +30,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from deltajoin.layers import Generation, Windowing
+from deltajoin.layers import INPUT, Generation, Windowing
 
 ColumnRef = tuple[str, str]
 
@@ -197,6 +197,17 @@ class Grouping:
     key_outputs: tuple[str, ...]
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """HAVING, where there is one."""
+        return (self.having,) if self.having else ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All expressions over the rows below."""
+        keys = (f"`{INPUT}`.`{key}`" for key in self.keys)
+        return (*(sql for _, sql in self.outputs), *keys, *self.conditions)
+
+    @property
     def hidden_keys(self) -> tuple[str, ...]:
         """Stored names of keys that the query does not give out."""
         given = {name for name, _ in self.outputs}
@@ -263,6 +274,12 @@ class JoinGraph:
         """True for inner joins with nothing made of their rows."""
         made = (self.grouping, self.generation, self.windowing)
         return not self.cores and not any(made)
+
+    @property
+    def layers(self) -> tuple[Generation | Grouping | Windowing, ...]:
+        """What is made of the joined rows, from below."""
+        made = (self.generation, self.grouping, self.windowing)
+        return tuple(layer for layer in made if layer is not None)
 
     @property
     def output_names(self) -> tuple[str, ...]:

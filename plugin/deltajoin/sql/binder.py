@@ -25,6 +25,7 @@ from deltajoin.sql.columns import (
     bound,
     item_of,
 )
+from deltajoin.sql.correlated import correlated_source
 from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
 from deltajoin.sql.dialect import closed, unwrapped
 from deltajoin.sql.exact import derived_outputs
@@ -37,9 +38,9 @@ from deltajoin.sql.group import (
     make_grouping,
     name_outputs,
 )
+from deltajoin.sql.judged import joined_rows, judged_by_clock
 from deltajoin.sql.layers import is_layered, layered
 from deltajoin.sql.nodes import own_name
-from deltajoin.sql.over_joins import joined_rows, judged_by_clock
 from deltajoin.sql.refuse import (
     Unsupported,
     check_expression,
@@ -51,7 +52,7 @@ from deltajoin.sql.stamps import (
     visible,
     without_stamps,
 )
-from deltajoin.sql.subqueries import add_where, correlated_source, select_of
+from deltajoin.sql.subqueries import add_where, select_of
 from deltajoin.sql.time_windows import with_time_windows
 from deltajoin.sql.union import Output, is_distinct_set, matched
 

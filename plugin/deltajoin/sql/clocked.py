@@ -27,10 +27,10 @@ from deltajoin.graph import (
     Relation,
 )
 from deltajoin.names import UniqueNames
-from deltajoin.sql.clock import clock_calls, frozen, is_daily
+from deltajoin.sql.clock import clock_calls, clock_read, frozen
 from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.judged import with_layers_below
 from deltajoin.sql.nodes import column
-from deltajoin.sql.over_layers import with_layers_below
 
 
 def with_clocked_sources(graph: JoinGraph, names: UniqueNames) -> JoinGraph:
@@ -89,14 +89,13 @@ def at_moment(graph: JoinGraph, micros: int) -> JoinGraph:
 
 def clock_of_sources(graph: JoinGraph) -> str:
     """What of the clock decides rows of clocked sources: "", "day" or "instant"."""
-    calls = [
-        is_daily(call)
+    return clock_read(
+        call
         for derived in graph.all_derived
         if derived.clocked
         for predicate in derived.graph.predicates
         for call in clock_calls(parse_expression(predicate.sql))
-    ]
-    return "" if not calls else "day" if all(calls) else "instant"
+    )
 
 
 def _by_relation(core: Core) -> dict[str, tuple[Predicate, ...]]:

@@ -15,17 +15,18 @@ those beside it. Caller: makes a source of the result, and binds the names that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from deltajoin.sql.aggregates import aggregate_calls
 from deltajoin.sql.columns import bound
-from deltajoin.sql.dialect import closed, text
+from deltajoin.sql.dialect import closed, exchanged, text
 from deltajoin.sql.generators import Named, View
 from deltajoin.sql.group import Groups, check_grouped, counted
 from deltajoin.sql.kinds import INTEGERS, TypeOf, common_kind, kind_of, typed
+from deltajoin.sql.nodes import call, function_name, is_null, number, numbered_rows
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.scalars import NULL_OF_NO_ROWS
 from deltajoin.sql.scope import Item, Scope
@@ -63,7 +64,9 @@ def pivoted(pivot: exp.Pivot, scope: Scope, type_of: TypeOf) -> tuple[int, Group
     columns = _parts(field.this)
     if any(not isinstance(c, exp.Column) or len(c.parts) > 1 for c in columns):
         raise _stop("FOR of what is no column's name", field, "Compute it in a subquery.")
-    keys = _left(scope, [c for node in (field.this, *pivot.expressions) for c in _columns(node)])
+    keys = _left(
+        scope, [c for node in (field.this, *pivot.expressions) for c in node.find_all(exp.Column)]
+    )
     values = [_value(node, columns, scope, type_of) for node in field.expressions]
     aggregates = [(_alias(node), _aggregate(node, scope)) for node in pivot.expressions]
     several = len(aggregates) > 1
@@ -95,7 +98,7 @@ def unpivoted(
     """
     field = _field(pivot)
     sources = [(_column_name(node), _parts(node)) for node in field.expressions]
-    read = [c for node in field.expressions for c in _columns(node)]
+    read = [c for node in field.expressions for c in node.find_all(exp.Column)]
     if any(_whole(c, scope) is not c and len(c.parts) > 1 for c in read):
         raise _stop("UNPIVOT of a field", field, "Make it a column in a subquery.")
     left = _left(scope, read)
@@ -103,9 +106,7 @@ def unpivoted(
     names = [part.name for part in _parts(wanted)]
     if any(len(columns) != len(names) for _, columns in sources):
         raise _stop("columns that are not as many as their names", pivot, "Name as many.")
-    array = exp.Anonymous(this="array", expressions=[_number(i) for i in range(len(sources))])
-    call = exp.Anonymous(this="explode", expressions=[array])
-    view = View(relation, call, False, (_NUMBER,))
+    view = View(relation, numbered_rows(len(sources)), False, (_NUMBER,))
     pick = view.column(_NUMBER)
     strings = [exp.Literal.string(name) for name, _ in sources]
     values = [
@@ -115,7 +116,7 @@ def unpivoted(
     made = [*left, (field.this.name, _chosen(pick, strings)), *zip(names, values, strict=True)]
     _check_names([name for name, _ in made], pivot)
     outputs: list[Named] = [(name, value, pivot) for name, value in made]
-    nulls = [exp.Is(this=exp.paren(value.copy()), expression=exp.Null()) for value in values]
+    nulls = [is_null(exp.paren(value)) for value in values]
     there = exp.Not(this=exp.paren(exp.and_(*nulls, wrap=False)))
     return len(left), outputs, view, [] if pivot.args.get("include_nulls") else [there]
 
@@ -151,10 +152,6 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
-def _columns(node: exp.Expr) -> Iterator[exp.Column]:
-    yield from node.find_all(exp.Column)
-
-
 def _left(scope: Scope, read: list[exp.Column]) -> list[tuple[str, exp.Expr]]:
     """The columns of a scope but for those that are read."""
     names = {text(name): name for column in read for name in [_whole(column, scope)]}
@@ -188,7 +185,7 @@ def _test(column: exp.Expr, value: exp.Expr, type_of: TypeOf) -> exp.Expr:
         what = f"the column {text(column)}, whose type is {kind or 'not known'},"
         raise _stop(what, value, "CAST the column in a subquery.")
     if own == "null":
-        return exp.paren(exp.Is(this=closed(column), expression=exp.Null()))
+        return exp.paren(is_null(closed(column)))
     digits = value.this if isinstance(value, exp.Neg) else value
     literal = isinstance(digits, exp.Cast) and isinstance(digits.this, exp.Literal)
     if not literal and not isinstance(digits, (exp.Literal, exp.Boolean)):
@@ -229,13 +226,12 @@ def _column_name(node: exp.Expr) -> str:
 
 
 def _aggregate(node: exp.Expr, scope: Scope) -> exp.Expr:
-    value = node.this if isinstance(node, exp.Alias) else node
-    check_grouped(value)
-    found = bound(counted(value), scope)
+    check_grouped(node.unalias())
+    found = bound(counted(node.unalias()), scope)
     known = _COUNTS | _OF_ARGUMENT | _LISTS | NULL_OF_NO_ROWS
-    for call in aggregate_calls(found):
-        inner = call.node.this if isinstance(call.node, exp.Filter) else call.node
-        if not isinstance(inner, exp.Anonymous) or str(inner.this).lower() not in known:
+    for written in aggregate_calls(found):
+        inner = written.node.this if isinstance(written.node, exp.Filter) else written.node
+        if function_name(inner) not in known:
             raise _stop(f"PIVOT of {text(inner)}", node, "Write sum(CASE ...) by group.")
     return found
 
@@ -245,7 +241,7 @@ def _of_no_rows(aggregates: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -
     give; either where that is the same."""
     if all(_is_null_of_no_rows(node) for node in aggregates):
         return False
-    numbers = [_is_number(node, type_of) for node in aggregates]
+    numbers = [_gives_number(node, type_of) for node in aggregates]
     if False in numbers:
         return False
     if None in numbers:
@@ -256,26 +252,25 @@ def _of_no_rows(aggregates: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -
 
 
 def _is_null_of_no_rows(node: exp.Expr) -> bool:
-    call = node.this if isinstance(node, exp.Filter) else node
-    return isinstance(call, exp.Anonymous) and str(call.this).lower() in NULL_OF_NO_ROWS
+    return function_name(node.this if isinstance(node, exp.Filter) else node) in NULL_OF_NO_ROWS
 
 
-def _is_number(node: exp.Expr, type_of: TypeOf) -> bool | None:
+def _gives_number(node: exp.Expr, type_of: TypeOf) -> bool | None:
     """Whether an aggregate gives a number or a boolean; None where that is not certain."""
-    call = node.this if isinstance(node, exp.Filter) else node
-    name = str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    name = function_name(inner)
     if name in ("coalesce", "ifnull", "nvl", "nullif"):
-        found = {_is_number(part, type_of) for part in call.expressions}
+        found = {_gives_number(part, type_of) for part in inner.expressions}
         return True if found == {True} else None
     if name in _COUNTS:
         return True
     if name in _LISTS:
         return False
-    if isinstance(call, exp.Literal):
-        return not call.is_string
-    if name not in _OF_ARGUMENT or len(call.expressions) != 1:
+    if isinstance(inner, exp.Literal):
+        return not inner.is_string
+    if name not in _OF_ARGUMENT or len(inner.expressions) != 1:
         return None
-    argument = call.expressions[0]
+    argument = inner.expressions[0]
     (argument,) = argument.expressions if isinstance(argument, exp.Distinct) else (argument,)
     kind = kind_of(argument, type_of)
     if kind in _NUMBERS or kind.startswith("decimal("):
@@ -285,21 +280,22 @@ def _is_number(node: exp.Expr, type_of: TypeOf) -> bool | None:
 
 def _where(node: exp.Expr, condition: exp.Expr, whole: bool) -> exp.Expr:
     """The aggregates of the rows that meet a condition; with `whole` NULL where there are none."""
-    holder = exp.Paren(this=node.copy())
-    for call in list(aggregate_calls(holder.this)):
-        filtered = call.node
-        parts = [condition.copy()]
-        if isinstance(filtered, exp.Filter):
-            parts.append(exp.paren(filtered.expression.this.copy()))
-            filtered = filtered.this
-        where = exp.Where(this=exp.and_(*parts).unnest() if len(parts) > 1 else parts[0].unnest())
-        call.node.replace(exp.Filter(this=filtered.copy(), expression=where))
-    made: exp.Expr = holder.this
+
+    def filtered(part: exp.Expr) -> exp.Expr | None:
+        first = next(aggregate_calls(part), None)
+        if first is None or first.node is not part:
+            return None
+        where = condition.unnest()
+        if isinstance(part, exp.Filter):
+            where, part = exp.and_(condition, exp.paren(part.expression.this)), part.this
+        return exp.Filter(this=part.copy(), expression=exp.Where(this=where.copy()))
+
+    made = exchanged(node, filtered)
     if not whole or _is_null_of_no_rows(node):
         return made
-    count = exp.Anonymous(this="count", expressions=[_number(1)])
-    rows = exp.Filter(this=count, expression=exp.Where(this=condition.copy().unnest()))
-    return exp.paren(exp.case().when(exp.GT(this=rows, expression=_number(0)), made))
+    where = exp.Where(this=condition.copy().unnest())
+    rows = exp.Filter(this=call("count", number(1)), expression=where)
+    return exp.paren(exp.case().when(exp.GT(this=rows, expression=number(0)), made))
 
 
 def _alike(values: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -> list[exp.Expr]:
@@ -319,13 +315,9 @@ def _alike(values: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -> list[ex
 def _chosen(pick: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
     """One of some values, by its number."""
     case = exp.Case(this=pick.copy())
-    for number, value in enumerate(values):
-        case = case.when(_number(number), closed(value))
+    for i, value in enumerate(values):
+        case = case.when(number(i), closed(value))
     return case
-
-
-def _number(value: int) -> exp.Expr:
-    return exp.Literal.number(value)
 
 
 def _check_names(names: list[str], pivot: exp.Pivot) -> None:
