@@ -26,7 +26,7 @@ Caller: build with `sql.bind`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -105,6 +105,11 @@ class Join:
         own = (self.name,) if self.name else ()
         return (*self.left.relations, *self.right.relations, *own)
 
+    def only(self, keep: Callable[[Predicate], bool]) -> Join:
+        """The join with some of its predicates, without what a union's columns stand for."""
+        on = tuple(filter(keep, self.on))
+        return Join(self.kind, self.left.only(keep), self.right.only(keep), on)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -121,6 +126,11 @@ class Block:
             for item in self.items
             for name in ((item,) if isinstance(item, str) else item.relations)
         )
+
+    def only(self, keep: Callable[[Predicate], bool]) -> Block:
+        """The block with some of its predicates."""
+        items = tuple(i if isinstance(i, str) else i.only(keep) for i in self.items)
+        return Block(items, tuple(filter(keep, self.predicates)))
 
 
 @dataclass(frozen=True)

@@ -16,21 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from deltajoin.graph import (
-    Block,
-    Core,
-    Derived,
-    Join,
-    JoinGraph,
-    Predicate,
-    Projection,
-    Relation,
-)
+from deltajoin.graph import Block, Core, Derived, Join, JoinGraph, Predicate, Relation
 from deltajoin.names import UniqueNames
 from deltajoin.sql.clock import clock_calls, clock_read, frozen
-from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.judged import with_layers_below
 from deltajoin.sql.nodes import column
+from deltajoin.sql.predicates import projection_of
 
 
 def with_clocked_sources(graph: JoinGraph, names: UniqueNames) -> JoinGraph:
@@ -128,19 +120,18 @@ def _clocked(
     columns = tuple(c for c in relation.columns if (relation.name, c) in read)
     columns = columns or relation.columns[:1]
     below = tuple(d for d in graph.derived if d.name == relation.source)
-    rows = JoinGraph((relation,), own, tuple(_column(relation, c) for c in columns), derived=below)
+    rows = JoinGraph(
+        (relation,),
+        own,
+        tuple(projection_of(c, column(c, relation.name)) for c in columns),
+        derived=below,
+    )
     others = tuple(replace(r, source=name, columns=columns) if r is relation else r
                    for r in graph.relations)  # fmt: skip
     used = {r.source for r in others}
     derived = [*(d for d in graph.derived if d.name in used), Derived(name, rows, clocked=True)]
     return replace(
         graph, relations=others, derived=tuple(sorted(derived, key=lambda one: one.name))
-    )
-
-
-def _column(relation: Relation, name: str) -> Projection:
-    return Projection(
-        name, text(column(name, relation.name)), ((relation.name, name),), (relation.name, name)
     )
 
 
@@ -162,26 +153,19 @@ def _written(block: Block) -> Iterator[Predicate]:
 def _without(graph: JoinGraph, gone: frozenset[Predicate]) -> JoinGraph:
     """The graph without some conditions, in its normal form and as it was written."""
 
-    def left(predicates: tuple[Predicate, ...]) -> tuple[Predicate, ...]:
-        return tuple(p for p in predicates if p not in gone)
+    def left(predicate: Predicate) -> bool:
+        return predicate not in gone
 
     def of_core(core: Core) -> Core:
         attachments = tuple(
-            replace(a, core=of_core(a.core), on=left(a.on)) for a in core.attachments
+            replace(a, core=of_core(a.core), on=tuple(filter(left, a.on))) for a in core.attachments
         )
-        return replace(core, predicates=left(core.predicates), attachments=attachments)
-
-    def of_block(block: Block) -> Block:
-        items = tuple(i if isinstance(i, str) else of_join(i) for i in block.items)
-        return Block(items, left(block.predicates))
-
-    def of_join(join: Join) -> Join:
-        one, other = of_block(join.left), of_block(join.right)
-        return replace(join, left=one, right=other, on=left(join.on))
+        predicates = tuple(filter(left, core.predicates))
+        return replace(core, predicates=predicates, attachments=attachments)
 
     return replace(
         graph,
-        predicates=left(graph.predicates),
-        joins=tuple(map(of_join, graph.joins)),
+        predicates=tuple(filter(left, graph.predicates)),
+        joins=tuple(join.only(left) for join in graph.joins),
         cores=tuple(map(of_core, graph.cores)),
     )

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from deltajoin.graph import Derived, Grouping, JoinGraph, Projection, Relation
+from deltajoin.graph import Derived, Grouping, JoinGraph, Relation
 from deltajoin.layers import INPUT, Generation, Output, Windowing
 from deltajoin.names import RESERVED_PREFIX, UniqueNames
 from deltajoin.sql import nodes
@@ -30,7 +30,7 @@ from deltajoin.sql.clock import reads_clock
 from deltajoin.sql.columns import flattened
 from deltajoin.sql.dialect import exchanged, parse_expression, text, with_columns
 from deltajoin.sql.group_keys import is_aggregate
-from deltajoin.sql.predicates import predicate_of, relations_in
+from deltajoin.sql.predicates import predicate_of, projection_of, relations_in
 from deltajoin.sql.scope import Block, Outer, Union
 
 _Layer = Generation | Grouping | Windowing
@@ -66,15 +66,11 @@ def with_layers_below(
         added = [_output(column, node, rows) for column, node in read.values]
         rest = tuple(text(exp.paren(c)) for c in conjuncts if c not in clocked)
         source = replace(_with(graph, layer, added, rest), stamps=())
-        columns = tuple((column, nodes.column(column, name)) for column in shown)
         return replace(
             above,
             relations=(Relation(name, name, (*shown, *(output.name for output in added))),),
             predicates=judging,
-            projections=tuple(
-                Projection(column, text(node), ((name, column),), (name, column))
-                for column, node in columns
-            ),
+            projections=tuple(projection_of(c, nodes.column(c, name)) for c in shown),
             joins=(),
             cores=(),
             derived=(Derived(name, finish(source)),),

@@ -102,9 +102,9 @@ def common_kind(one: str, other: str) -> str:
     return max(one, other, key=_NUMBERS.index)
 
 
-def typed(node: exp.Expr, kind: str) -> exp.Expr:
-    """The expression cast to a type."""
-    return cast(node.copy(), kind)
+def typed(node: exp.Expr, kind: str, own: str = "") -> exp.Expr:
+    """The expression cast to a type; as it is where that is its own."""
+    return node if kind == own else cast(node.copy(), kind)
 
 
 def kind_of(node: exp.Expr, type_of: TypeOf) -> str:

@@ -42,7 +42,7 @@ from deltajoin.sql.nodes import bare_call, column, numbered_rows, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
 from deltajoin.sql.scope import Block, Item, Layered, Scope
 from deltajoin.sql.subqueries import add_where, select_of
-from deltajoin.sql.tables import find_cte
+from deltajoin.sql.tables import only_query
 from deltajoin.sql.windows import make_windowing, windows_of, with_specs
 
 if TYPE_CHECKING:
@@ -292,17 +292,7 @@ def _distinct(select: exp.Select, binder: Binder) -> Layered:
 
 def _nested(select: exp.Select) -> exp.Select | None:
     """The select with layers that alone stands in FROM."""
-    source = select.args.get("from_")
-    if source is None or select.args.get("joins"):
-        return None
-    node = source.this
-    if node.args.get("joins") or node.args.get("pivots"):
-        return None
-    if isinstance(node, exp.Table):
-        cte = find_cte(node)
-        below = cte.this if cte is not None else None
-    else:
-        below = node.this if isinstance(node, exp.Subquery) else None
+    below = only_query(select)
     while isinstance(below, exp.Subquery) and not below.args.get("joins"):
         below = below.this
     if not isinstance(below, exp.Select) or is_grouped(below):

@@ -16,7 +16,7 @@ those beside it. Caller: makes a source of the result, and binds the names that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import chain
 
 from sqlglot import exp
 
@@ -45,14 +45,6 @@ _LISTS = frozenset("array_agg array_sort collect_list collect_set sort_array".sp
 _NUMBER = "number"
 
 
-@dataclass(frozen=True)
-class _Value:
-    """A value of FOR: the name of its columns, and the condition on a row."""
-
-    name: str
-    condition: exp.Expr
-
-
 def pivoted(pivot: exp.Pivot, scope: Scope, type_of: TypeOf) -> tuple[int, Groups]:
     """How many columns stay, and the groups that a PIVOT over the items of a scope makes.
 
@@ -64,9 +56,8 @@ def pivoted(pivot: exp.Pivot, scope: Scope, type_of: TypeOf) -> tuple[int, Group
     columns = _parts(field.this)
     if any(not isinstance(c, exp.Column) or len(c.parts) > 1 for c in columns):
         raise _stop("FOR of what is no column's name", field, "Compute it in a subquery.")
-    keys = _left(
-        scope, [c for node in (field.this, *pivot.expressions) for c in node.find_all(exp.Column)]
-    )
+    read = (node.find_all(exp.Column) for node in (field.this, *pivot.expressions))
+    keys = _left(scope, [*chain.from_iterable(read)])
     values = [_value(node, columns, scope, type_of) for node in field.expressions]
     aggregates = [(_alias(node), _aggregate(node, scope)) for node in pivot.expressions]
     several = len(aggregates) > 1
@@ -74,13 +65,12 @@ def pivoted(pivot: exp.Pivot, scope: Scope, type_of: TypeOf) -> tuple[int, Group
         raise _stop("aggregates without a name", pivot, "Name each: sum(x) AS s.")
     whole = _of_no_rows([node for _, node in aggregates], pivot, type_of)
     made = [
-        (f"{value.name}_{name}" if several else value.name, _where(node, value.condition, whole))
-        for value in values
+        (f"{value}_{name}" if several else value, _where(node, condition, whole))
+        for value, condition in values
         for name, node in aggregates
     ]
     _check_names([name for name, _ in (*keys, *made)], pivot)
-    conditions = {text(value.condition) for value in values}
-    if len(conditions) < len(values):
+    if len({text(condition) for _, condition in values}) < len(values):
         raise _stop("a value that is named twice", field, "Name it once.")
     return len(keys), Groups([value for _, value in keys], [*keys, *made], None)
 
@@ -166,7 +156,10 @@ def _whole(column: exp.Column, scope: Scope) -> exp.Column:
     return column if qualifier else exp.column(column.parts[0].copy())
 
 
-def _value(node: exp.Expr, columns: list[exp.Expr], scope: Scope, type_of: TypeOf) -> _Value:
+def _value(
+    node: exp.Expr, columns: list[exp.Expr], scope: Scope, type_of: TypeOf
+) -> tuple[str, exp.Expr]:
+    """A value of FOR: the name of its columns, and the condition on a row."""
     parts = _parts(node)
     if len(parts) != len(columns):
         raise _stop("values that are not as many as the columns", node, "Write as many.")
@@ -174,8 +167,8 @@ def _value(node: exp.Expr, columns: list[exp.Expr], scope: Scope, type_of: TypeO
         _test(bound(column, scope), value, type_of)
         for column, value in zip(columns, parts, strict=True)
     ]
-    name = _alias(node) or _shown(parts)
-    return _Value(name, exp.and_(*tests).unnest() if len(tests) > 1 else tests[0])
+    condition = exp.and_(*tests).unnest() if len(tests) > 1 else tests[0]
+    return _alias(node) or _shown(parts), condition
 
 
 def _test(column: exp.Expr, value: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -194,8 +187,8 @@ def _test(column: exp.Expr, value: exp.Expr, type_of: TypeOf) -> exp.Expr:
     numbers = own in INTEGERS and (kind in INTEGERS or kind.startswith("decimal("))
     if own != kind and not moment and not numbers:
         raise _stop(f"the value {text(value)} for a {kind}", value, "Write it in that type.")
-    wanted = value.copy() if own == kind else typed(value, kind)
-    return exp.paren(exp.NullSafeEQ(this=closed(column), expression=closed(wanted)))
+    wanted = closed(typed(value, kind, own))
+    return exp.paren(exp.NullSafeEQ(this=closed(column), expression=wanted))
 
 
 def _alias(node: exp.Expr) -> str:
@@ -309,7 +302,7 @@ def _alike(values: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -> list[ex
     if not kind:
         shown = ", ".join(dict.fromkeys(k or "unknown" for k in kinds))
         raise _stop(f"UNPIVOT of columns of the types {shown}", pivot, "CAST them to one type.")
-    return [v if k == kind else typed(v, kind) for v, k in zip(values, kinds, strict=True)]
+    return [typed(value, kind, own) for value, own in zip(values, kinds, strict=True)]
 
 
 def _chosen(pick: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:

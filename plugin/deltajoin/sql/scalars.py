@@ -16,7 +16,6 @@ changes of two tables meet. Caller: `sql.bind`, which joins the sources.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -146,30 +145,15 @@ def _is_aggregated(node: exp.Expr) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class Correlation:
-    """How a total depends on the rows around it.
-
-    `pairs` are (inside, outside) of equalities, each with its kind; `around` are conditions that
-    speak of outside alone.
-    """
-
-    pairs: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]]
-    around: list[exp.Expr]
-
-    def conditions(self, inside: list[exp.Expr]) -> list[exp.Expr]:
-        """The conjuncts of the join with the groups, whose keys are called so."""
-        found = [
-            kind(this=outside.copy(), expression=mine)
-            for mine, (_, outside, kind) in zip(inside, self.pairs, strict=True)
-        ]
-        return [*found, *self.around]
+#: An equality that correlates: its sides inside and outside, and its kind.
+Pair = tuple[exp.Expr, exp.Expr, type[exp.Expr]]
 
 
 def correlation(
     conjuncts: list[exp.Expr], below: frozenset[str], kinds: tuple[TypeOf, TypeOf]
-) -> Correlation | None:
-    """What conjuncts over relations of both sides say; None where groups can't answer them.
+) -> tuple[list[Pair], list[exp.Expr]] | None:
+    """What conjuncts over relations of both sides say: equalities, and conditions that speak of
+    outside alone; None where groups can't answer them.
 
     Both sides of an equality must have one type: values that are equal only once they are cast may
     stand in several groups.
@@ -178,24 +162,19 @@ def correlation(
         below: the relations inside.
         kinds: the types of columns inside and outside.
     """
-    pairs: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]] = []
-    around = []
-    for conjunct in conjuncts:
-        if not relations_in(conjunct) & below:
-            around.append(conjunct)
-            continue
-        node = conjunct.unnest()
+    around = [conjunct for conjunct in conjuncts if not relations_in(conjunct) & below]
+    pairs: list[Pair] = []
+    for node in (c.unnest() for c in conjuncts if relations_in(c) & below):
         if not isinstance(node, (exp.EQ, exp.NullSafeEQ)):
             return None
-        sides = [node.this, node.expression]
-        sides.sort(key=lambda side: not relations_in(side) & below)
-        inside, outside = sides
-        types = [kind_of(side, kind) for side, kind in zip(sides, kinds, strict=True)]
-        alike = are_alike(*types)
+        inside, outside = sides = sorted(
+            (node.this, node.expression), key=lambda side: not relations_in(side) & below
+        )
+        alike = are_alike(*(kind_of(side, kind) for side, kind in zip(sides, kinds, strict=True)))
         if not relations_in(inside) <= below or relations_in(outside) & below or not alike:
             return None
         pairs.append((inside, outside, type(node)))
-    return Correlation(pairs, around)
+    return pairs, around
 
 
 def are_alike(one: str, other: str) -> bool:

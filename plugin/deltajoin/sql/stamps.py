@@ -37,7 +37,7 @@ from deltajoin.sql.grouping_sets import has_sets
 from deltajoin.sql.nodes import function_name
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.spans import edited, span_of
-from deltajoin.sql.tables import find_cte
+from deltajoin.sql.tables import find_cte, only_query
 
 Constants = Mapping[str, str]
 _NEVER = (exp.Column, exp.Query, exp.Window, exp.Star, exp.Exists, exp.Placeholder, exp.Parameter)
@@ -221,25 +221,22 @@ def _innermost(query: exp.Expr) -> exp.Expr:
     """The query below those that give out all columns of it, and nothing else."""
     while True:
         query = unwrapped(query) if isinstance(query, exp.Query) else query
-        source = query.args.get("from_") if isinstance(query, exp.Select) else None
-        if source is None or not _passes_on(query):
+        if not isinstance(query, exp.Select) or not _passes_on(query):
             return query
-        node = source.this
-        if node.args.get("joins") or node.args.get("pivots"):
-            return query
-        cte = find_cte(node) if isinstance(node, exp.Table) else None
-        below = cte.this if cte is not None else node.this
-        if not isinstance(below, exp.Query) or (cte is not None and _is_read_again(node, cte)):
+        below = only_query(query)
+        if not isinstance(below, exp.Query) or _is_read_again(query.args["from_"].this):
             return query
         query = below
 
 
-def _is_read_again(table: exp.Expr, cte: exp.CTE) -> bool:
-    others = table.root().find_all(exp.Table)
+def _is_read_again(table: exp.Expr) -> bool:
+    """True for one of several readings of a CTE."""
+    cte = find_cte(table) if isinstance(table, exp.Table) else None
+    others = table.root().find_all(exp.Table) if cte is not None else ()
     return any(other is not table and find_cte(other) is cte for other in others)
 
 
-def _passes_on(select: exp.Expr) -> bool:
+def _passes_on(select: exp.Select) -> bool:
     """True for `SELECT * FROM x`, cut off at most."""
     known = {"kind", "expressions", "from_", "with_", "limit"}
     if {name for name, value in select.args.items() if value} - known:

@@ -15,26 +15,13 @@ from sqlglot import exp
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql.below import spelling
-from deltajoin.sql.columns import (
-    bound,
-    conjuncts_of,
-    flattened,
-)
+from deltajoin.sql.columns import bound, conjuncts_of, flattened
 from deltajoin.sql.dialect import closed, exchanged, unwrapped
-from deltajoin.sql.group import (
-    Groups,
-    counted,
-    make_grouping,
-    name_outputs,
-)
+from deltajoin.sql.group import Groups, counted, make_grouping, name_outputs
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.predicates import relations_in
-from deltajoin.sql.refuse import (
-    Unsupported,
-    check_expression,
-    check_shape,
-)
+from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
 from deltajoin.sql.scalars import (
     Value,
     aggregates_in,
@@ -219,17 +206,20 @@ def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) ->
         return None
     output = bound(counted(output.unalias()), inside)
     calls = aggregates_in(output)
-    keys = [key for key, _, _ in found.pairs]
+    pairs, on = found
     made = [(f"a{i}", call.copy()) for i, call in enumerate(calls)]
-    made += [(f"k{i}", key.copy()) for i, key in enumerate(keys)]
-    grouping = make_grouping(rows, Groups(keys, made, None))
+    made += [(f"k{i}", key.copy()) for i, (key, _, _) in enumerate(pairs)]
+    grouping = make_grouping(rows, Groups([key for key, _, _ in pairs], made, None))
     if any(not relations_in(value) <= frozenset(rows.relations) for _, value, _ in rows.outputs):
         return None
     made_groups = inner.source(Layered(rows, grouping, None, None), "scalar")
     groups = binder.over(made_groups, "scalar", query)
     joined = {name: value for name, value, _ in groups.outputs}
-    on = found.conditions([joined[f"k{i}"] for i in range(len(keys))])
-    _attach(block, "left", groups, on)
+    equal = (
+        kind(this=outside.copy(), expression=joined[f"k{i}"])
+        for i, (_, outside, kind) in enumerate(pairs)
+    )
+    _attach(block, "left", groups, [*equal, *on])
     values = {
         spelling(call): closed(without_rows(call, joined[f"a{i}"])) for i, call in enumerate(calls)
     }

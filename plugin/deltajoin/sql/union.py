@@ -46,16 +46,12 @@ def matched(
     """
     one, other = kind_of(left, type_of), kind_of(right, type_of)
     if kind := common_kind(one, other):
-        return Output(name, _as(left, one, kind), _as(right, other, kind), kind)
+        return Output(name, typed(left, kind, one), typed(right, kind, other), kind)
     if not one and not other and _shape(left, type_of) == _shape(right, type_of):
         return Output(name, left, right, "")
     shown = " and ".join(kind or "unknown" for kind in (one, other))
     message = f"a union whose column {text(origin)} has the types {shown}"
     raise Unsupported("SET_OPERATION", message, origin, _REMEDY)
-
-
-def _as(node: exp.Expr, kind: str, wanted: str) -> exp.Expr:
-    return node if kind == wanted else typed(node, wanted)
 
 
 def _shape(node: exp.Expr, type_of: TypeOf) -> str:
