@@ -16,7 +16,7 @@ from sqlglot import exp
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import with_columns
 from deltajoin.sql.grouping_sets import has_sets, written_sets
-from deltajoin.sql.nodes import function_name, own_name
+from deltajoin.sql.nodes import AROUND, function_name, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, downstream
 from deltajoin.sql.scope import Scope
 
@@ -157,19 +157,12 @@ def is_aggregate(node: exp.Expr) -> bool:
     """True for a call of an aggregate that is not itself over a window."""
     if function_name(node) not in functions.AGGREGATES:
         return False
-    parent = node.parent
-    while isinstance(parent, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)):
-        parent = parent.parent
-    return not isinstance(parent, exp.Window) or parent.this is not _under(node, parent)
+    while isinstance(node.parent, AROUND):
+        node = node.parent
+    return not isinstance(node.parent, exp.Window) or node.parent.this is not node
 
 
 def has_plain_keys(select: exp.Select) -> bool:
     """True for GROUP BY by keys alone: no sets, so that every group has a row."""
     group = select.args.get("group")
     return group is not None and {k for k, value in group.args.items() if value} == {"expressions"}
-
-
-def _under(node: exp.Expr, above: exp.Expr) -> exp.Expr:
-    while node.parent is not None and node.parent is not above:
-        node = node.parent
-    return node

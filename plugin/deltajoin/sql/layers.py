@@ -112,8 +112,8 @@ class _Rows:
         if node.is_star and isinstance(node, (exp.Star, exp.Column)):
             self.outputs += [(name, e, node) for name, e in self.scope.expand_star(node)]
             return
-        if generator_of(node) is not None:
-            self._project_generator(node)
+        if (call := generator_of(node)) is not None:
+            self._project_generator(node, call)
             return
         value = with_specs(node.unalias(), specs)
         _check(value)
@@ -123,13 +123,11 @@ class _Rows:
         if isinstance(node, exp.Alias):
             self.scope.aliases[name.lower()] = exp.paren(expression.copy())
 
-    def _project_generator(self, node: exp.Expr) -> None:
+    def _project_generator(self, node: exp.Expr, call: exp.Anonymous) -> None:
         names = [i.name for i in node.expressions] if isinstance(node, exp.Aliases) else []
         names = [node.alias] if isinstance(node, exp.Alias) else names
         beside = node.parent.expressions if node.parent else []
         several = sum(generator_of(e) is not None for e in beside) > 1
-        call = generator_of(node)
-        assert call is not None  # noqa: S101 - the caller's promise
         if not names or several or self.windowed_below or any(windows_of(e) for e in beside):
             raise _generated(f"{call.this}() beside windows or without a name", node)
         view = self._view(call, False, names)

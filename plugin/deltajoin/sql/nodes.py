@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp
 
+from deltajoin.sql.dialect import closed
+
 #: What may stand around an aggregate's call.
-_AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def column(name: str, relation: str) -> exp.Column:
@@ -28,6 +32,14 @@ def is_null(node: exp.Expr) -> exp.Is:
     return exp.Is(this=node, expression=exp.Null())
 
 
+def chosen(pick: exp.Expr, values: Iterable[exp.Expr]) -> exp.Case:
+    """One of some values, by its number from 0 on."""
+    case = exp.Case(this=pick.copy())
+    for i, value in enumerate(values):
+        case = case.when(number(i), closed(value))
+    return case
+
+
 def numbered_rows(count: int) -> exp.Anonymous:
     """The generator of the numbers from 0 on."""
     return call("explode", call("array", *map(number, range(count))))
@@ -40,7 +52,7 @@ def function_name(node: object) -> str:
 
 def bare_call(node: exp.Expr) -> exp.Expr:
     """A call without FILTER, WITHIN GROUP and IGNORE NULLS around it."""
-    while isinstance(node, _AROUND):
+    while isinstance(node, AROUND):
         node = node.this
     return node
 

@@ -15,7 +15,6 @@ those beside it. Caller: makes a source of the result, and binds the names that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 
 from sqlglot import exp
@@ -26,7 +25,7 @@ from deltajoin.sql.dialect import closed, exchanged, text
 from deltajoin.sql.generators import Named, View
 from deltajoin.sql.group import Groups, check_grouped, counted
 from deltajoin.sql.kinds import INTEGERS, TypeOf, common_kind, kind_of, typed
-from deltajoin.sql.nodes import call, function_name, is_null, number, numbered_rows
+from deltajoin.sql.nodes import call, chosen, function_name, is_null, number, numbered_rows
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.scalars import NULL_OF_NO_ROWS
 from deltajoin.sql.scope import Item, Scope
@@ -100,10 +99,10 @@ def unpivoted(
     pick = view.column(_NUMBER)
     strings = [exp.Literal.string(name) for name, _ in sources]
     values = [
-        _chosen(pick, _alike([bound(columns[i], scope) for _, columns in sources], pivot, type_of))
+        chosen(pick, _alike([bound(columns[i], scope) for _, columns in sources], pivot, type_of))
         for i in range(len(names))
     ]
-    made = [*left, (field.this.name, _chosen(pick, strings)), *zip(names, values, strict=True)]
+    made = [*left, (field.this.name, chosen(pick, strings)), *zip(names, values, strict=True)]
     _check_names([name for name, _ in made], pivot)
     outputs: list[Named] = [(name, value, pivot) for name, value in made]
     nulls = [is_null(exp.paren(value)) for value in values]
@@ -303,14 +302,6 @@ def _alike(values: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -> list[ex
         shown = ", ".join(dict.fromkeys(k or "unknown" for k in kinds))
         raise _stop(f"UNPIVOT of columns of the types {shown}", pivot, "CAST them to one type.")
     return [typed(value, kind, own) for value, own in zip(values, kinds, strict=True)]
-
-
-def _chosen(pick: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
-    """One of some values, by its number."""
-    case = exp.Case(this=pick.copy())
-    for i, value in enumerate(values):
-        case = case.when(number(i), closed(value))
-    return case
 
 
 def _check_names(names: list[str], pivot: exp.Pivot) -> None:
