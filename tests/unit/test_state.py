@@ -57,6 +57,8 @@ def types() -> dict[tuple[str, str], str]:
         ("s::bigint", Exact(20, 0, True)),
         ("abs(i)", Exact(10, 0, True)),
         ("3000000000", Exact(20, 0, True)),
+        ("length(s) + 1", Exact(10, 0, True)),
+        ("nvl2(s, i, d)", Exact(12, 2)),
     ],
 )
 def test_exact_types(sql: str, found: Exact) -> None:

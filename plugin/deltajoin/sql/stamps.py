@@ -150,11 +150,8 @@ def _stamps_of(query: exp.Expr, declared: Collection[str]) -> list[tuple[str, in
     select = _innermost(query)
     if isinstance(select, exp.SetOperation):
         left, right = (_stamps_of(arm, declared) for arm in (select.this, select.expression))
-        same = {(position, spelled(text(value))) for _, position, value in left} & {
-            (position, spelled(text(value))) for _, position, value in right
-        }
-        both = (*left, *((name, position, value) for name, position, value in right))
-        return [one for one in both if (one[1], spelled(text(one[2]))) in same]
+        same = set(map(_place_and_words, left)) & set(map(_place_and_words, right))
+        return [stamp for stamp in (*left, *right) if _place_and_words(stamp) in same]
     found = []
     outputs = select.expressions if isinstance(select, exp.Select) else []
     for position, node in enumerate(outputs):
@@ -164,6 +161,10 @@ def _stamps_of(query: exp.Expr, declared: Collection[str]) -> list[tuple[str, in
         if moving and (bare or is_constant(value)):
             found.append((node.alias_or_name.lower(), position, value))
     return found
+
+
+def _place_and_words(stamp: tuple[str, int, exp.Expr]) -> tuple[int, str]:
+    return stamp[1], spelled(text(stamp[2]))
 
 
 def stamp_columns(query: exp.Query, declared: Collection[str] = ()) -> dict[str, str]:

@@ -80,7 +80,7 @@ def _subquery(
     name_outputs(query)
     inner = binder.block(query, outer=scope, distinct=True)  # a match is a match
     on = _taken_out(inner)
-    if not _is_closed(inner):
+    if not _is_closed(inner, frozenset(inner.relations)):
         raise Unsupported("SUBQUERY", "a correlated join", query, "Correlate in WHERE.")
     if member is not None:
         check_expression(member)
@@ -110,9 +110,8 @@ def _taken_out(inner: Block) -> list[exp.Expr]:
     return [c for c in conjuncts if not relations_in(c) <= below]
 
 
-def _is_closed(inner: Block) -> bool:
-    """True for a block without conditions on relations around it."""
-    below = frozenset(inner.relations)
+def _is_closed(inner: Block, below: frozenset[str]) -> bool:
+    """True for a block without conditions on other relations."""
     return all(relations_in(c) <= below for c in inner.all_conjuncts())
 
 
@@ -202,7 +201,7 @@ def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) ->
     select = with_time_windows(select, rows, inside, inner.type_of).select
     (output,) = select.expressions
     aggregates_in(output)  # with the lines of errors
-    if found is None or not _is_closed(rows):
+    if found is None or not _is_closed(rows, below):
         return None
     output = bound(counted(output.unalias()), inside)
     calls = aggregates_in(output)

@@ -94,7 +94,11 @@ def make_windowing(
 
         return exchanged(node, read)
 
-    made = tuple(_output(name, over(node, windows=True)) for name, node, _ in outputs)
+    values = [(name, over(node, windows=True)) for name, node, _ in outputs]
+    made = tuple(
+        Output(name, text(e), e.name if isinstance(e, exp.Column) and e.name[0] != "w" else None)
+        for name, e in values
+    )
     names = tuple(f"g{i}" for i in range(len(keys)))
     stored = {name: f"{RESERVED_PREFIX}key_{i}" for i, name in enumerate(names)}
     stored |= {o.column: o.name for o in reversed(made) if o.column}
@@ -110,11 +114,6 @@ def make_windowing(
     )
     rows = [*zip(names, keys, strict=True), *below.values]
     return windowing, [(name, value, value) for name, value in rows]
-
-
-def _output(name: str, node: exp.Expr) -> Output:
-    column = node.name if isinstance(node, exp.Column) and node.name[0] != "w" else None
-    return Output(name, text(node), column)
 
 
 def _check(window: exp.Window, origin: exp.Expr) -> None:
@@ -166,11 +165,10 @@ def _depends_on_ties(window: exp.Window) -> bool:
     if name in functions.EQUAL_FOR_PEERS:
         return False
     frame = window.args.get("spec")
-    rows = frame is not None and str(frame.args.get("kind")).upper() != "RANGE"
-    if rows and frame is not None:
-        sides = [str(frame.args.get(side)).upper() for side in ("start", "end")]
-        rows = sides != ["UNBOUNDED", "UNBOUNDED"]
-    return rows or name not in functions.ORDER_FREE
+    if frame is None or str(frame.args.get("kind")).upper() == "RANGE":
+        return name not in functions.ORDER_FREE
+    sides = {str(frame.args.get(side)).upper() for side in ("start", "end")}
+    return sides != {"UNBOUNDED"} or name not in functions.ORDER_FREE
 
 
 def _first_of(after: list[exp.Expr], over: Over, stored: Mapping[str, str]) -> tuple[str, ...]:
