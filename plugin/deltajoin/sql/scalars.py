@@ -51,7 +51,7 @@ def make_single(query: exp.Query) -> bool:
         return False
     (node,) = query.expressions
     said = {name for name, value in query.args.items() if value}
-    if said - _PLAIN or node.is_star or gives_ungroupable(node.unalias()):
+    if said - _PLAIN or node.is_star or gives_ungroupable(node.unalias().copy()):
         return False
     several = exp.GT(this=call("count", number(1)), expression=number(1))
     stop = call("raise_error", exp.Literal.string(_MORE))
