@@ -7,8 +7,8 @@ So the condition stands in one place, and the source's change is that of the rel
 clock and the rows that cross between the old clock and the new (`emit/derived.py`). It may be a
 condition of a WHERE, of an inner join, or of an outer, semi or anti join on its far side, over one
 relation or none, in each arm of a union. What else is judged becomes such a relation first: rows of
-groups, windows and generators (`sql.over_layers`), joined rows (`sql.over_joins`). Any other
-condition on the clock stays where it is: then the query is not kept.
+groups, windows and generators, joined rows (`sql.judged`). Any other condition on the clock stays
+where it is: then the query is not kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from deltajoin.graph import Block, Core, Derived, Join, JoinGraph, Predicate, Relation
 from deltajoin.names import UniqueNames
-from deltajoin.sql.clock import clock_calls, clock_read, frozen
+from deltajoin.sql.clock import clock_calls, clock_read, frozen, reads_clock
 from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.judged import with_layers_below
 from deltajoin.sql.nodes import column
@@ -65,12 +65,11 @@ def decided_by_clock(graph: JoinGraph) -> bool:
     """True where conditions on the clock are left that no source can take."""
     taken = {p for own in movable(graph).values() for p in own}
     found = (p for core in graph.branches for p in core.all_predicates())
-    return any(p not in taken and reads_clock(p) for p in found)
+    return any(p not in taken and _reads_clock(p) for p in found)
 
 
-def reads_clock(predicate: Predicate) -> bool:
-    """True for a condition on the clock."""
-    return "(" in predicate.sql and any(clock_calls(parse_expression(predicate.sql)))
+def _reads_clock(predicate: Predicate) -> bool:
+    return "(" in predicate.sql and reads_clock(parse_expression(predicate.sql))
 
 
 def at_moment(graph: JoinGraph, micros: int) -> JoinGraph:
@@ -103,9 +102,9 @@ def _by_relation(core: Core) -> dict[str, tuple[Predicate, ...]]:
 
 def _judging(core: Core) -> Iterator[tuple[Predicate, Core]]:
     """Each condition on the clock, and the core whose rows it may filter."""
-    yield from ((p, core) for p in core.predicates if reads_clock(p))
+    yield from ((p, core) for p in core.predicates if _reads_clock(p))
     for attachment in core.attachments:
-        yield from ((p, attachment.core) for p in attachment.on if reads_clock(p))
+        yield from ((p, attachment.core) for p in attachment.on if _reads_clock(p))
         yield from _judging(attachment.core)
 
 

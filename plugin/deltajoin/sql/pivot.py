@@ -56,15 +56,15 @@ def pivoted(pivot: exp.Pivot, scope: Scope, type_of: TypeOf) -> tuple[int, Group
     if any(not isinstance(c, exp.Column) or len(c.parts) > 1 for c in columns):
         raise _stop("FOR of what is no column's name", field, "Compute it in a subquery.")
     read = (node.find_all(exp.Column) for node in (field.this, *pivot.expressions))
-    keys = _left(scope, [*chain.from_iterable(read)])
+    keys = _other_columns(scope, [*chain.from_iterable(read)])
     values = [_value(node, columns, scope, type_of) for node in field.expressions]
     aggregates = [(_alias(node), _aggregate(node, scope)) for node in pivot.expressions]
     several = len(aggregates) > 1
     if several and not all(name for name, _ in aggregates):
         raise _stop("aggregates without a name", pivot, "Name each: sum(x) AS s.")
-    whole = _of_no_rows([node for _, node in aggregates], pivot, type_of)
+    null_without_rows = _null_without_rows([node for _, node in aggregates], pivot, type_of)
     made = [
-        (f"{value}_{name}" if several else value, _where(node, condition, whole))
+        (f"{value}_{name}" if several else value, _filtered(node, condition, null_without_rows))
         for value, condition in values
         for name, node in aggregates
     ]
@@ -88,9 +88,9 @@ def unpivoted(
     field = _field(pivot)
     sources = [(_column_name(node), _parts(node)) for node in field.expressions]
     read = [c for node in field.expressions for c in node.find_all(exp.Column)]
-    if any(_whole(c, scope) is not c and len(c.parts) > 1 for c in read):
+    if any(_whole_column(c, scope) is not c and len(c.parts) > 1 for c in read):
         raise _stop("UNPIVOT of a field", field, "Make it a column in a subquery.")
-    left = _left(scope, read)
+    left = _other_columns(scope, read)
     (wanted,) = pivot.expressions
     names = [part.name for part in _parts(wanted)]
     if any(len(columns) != len(names) for _, columns in sources):
@@ -141,13 +141,13 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
-def _left(scope: Scope, read: list[exp.Column]) -> list[tuple[str, exp.Expr]]:
+def _other_columns(scope: Scope, read: list[exp.Column]) -> list[tuple[str, exp.Expr]]:
     """The columns of a scope but for those that are read."""
-    names = {text(name): name for column in read for name in [_whole(column, scope)]}
+    names = {text(name): name for column in read for name in [_whole_column(column, scope)]}
     return scope.expand_star(exp.Star(except_=list(names.values())))
 
 
-def _whole(column: exp.Column, scope: Scope) -> exp.Column:
+def _whole_column(column: exp.Column, scope: Scope) -> exp.Column:
     """The column that a name means, also where it means a field of it."""
     scope.resolve(column)
     first = column.parts[0].name.lower()
@@ -228,7 +228,7 @@ def _aggregate(node: exp.Expr, scope: Scope) -> exp.Expr:
     return found
 
 
-def _of_no_rows(aggregates: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -> bool:
+def _null_without_rows(aggregates: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -> bool:
     """True where a value without rows gives NULL, False where it gives what aggregates of no rows
     give; either where that is the same."""
     if all(_is_null_of_no_rows(node) for node in aggregates):
@@ -270,8 +270,8 @@ def _gives_number(node: exp.Expr, type_of: TypeOf) -> bool | None:
     return False if kind and kind != "null" and name in ("max", "min") else None
 
 
-def _where(node: exp.Expr, condition: exp.Expr, whole: bool) -> exp.Expr:
-    """The aggregates of the rows that meet a condition; with `whole` NULL where there are none."""
+def _filtered(node: exp.Expr, condition: exp.Expr, null_without_rows: bool) -> exp.Expr:
+    """The aggregates of the rows that meet a condition; where there are none NULL, if asked for."""
 
     def filtered(part: exp.Expr) -> exp.Expr | None:
         first = next(aggregate_calls(part), None)
@@ -283,7 +283,7 @@ def _where(node: exp.Expr, condition: exp.Expr, whole: bool) -> exp.Expr:
         return exp.Filter(this=part.copy(), expression=exp.Where(this=where.copy()))
 
     made = exchanged(node, filtered)
-    if not whole or _is_null_of_no_rows(node):
+    if not null_without_rows or _is_null_of_no_rows(node):
         return made
     where = exp.Where(this=condition.copy().unnest())
     rows = exp.Filter(this=call("count", number(1)), expression=where)
