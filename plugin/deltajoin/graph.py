@@ -25,11 +25,11 @@ graph. Caller: builds with `sql.bind`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from deltajoin.layers import Generation, Windowing
+from deltajoin.layers import INPUT, Generation, Windowing
 
 ColumnRef = tuple[str, str]
 
@@ -103,6 +103,11 @@ class Join:
         own = (self.name,) if self.name else ()
         return (*self.left.relations, *self.right.relations, *own)
 
+    def only(self, keep: Callable[[Predicate], bool]) -> Join:
+        """The join with some of its predicates, without what a union's columns stand for."""
+        on = tuple(filter(keep, self.on))
+        return Join(self.kind, self.left.only(keep), self.right.only(keep), on)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -116,6 +121,11 @@ class Block:
         """Names of all relations below, as written."""
         below = ((item,) if isinstance(item, str) else item.relations for item in self.items)
         return tuple(name for names in below for name in names)
+
+    def only(self, keep: Callable[[Predicate], bool]) -> Block:
+        """The block with some of its predicates."""
+        items = tuple(i if isinstance(i, str) else i.only(keep) for i in self.items)
+        return Block(items, tuple(filter(keep, self.predicates)))
 
 
 @dataclass(frozen=True)
@@ -191,6 +201,17 @@ class Grouping:
     key_outputs: tuple[str, ...]
 
     @property
+    def conditions(self) -> tuple[str, ...]:
+        """HAVING, where there is one."""
+        return (self.having,) if self.having else ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All expressions over the rows below."""
+        keys = (f"`{INPUT}`.`{key}`" for key in self.keys)
+        return (*(sql for _, sql in self.outputs), *keys, *self.conditions)
+
+    @property
     def hidden_keys(self) -> tuple[str, ...]:
         """Stored names of keys that the query does not give out."""
         given = {name for name, _ in self.outputs}
@@ -254,6 +275,12 @@ class JoinGraph:
     def is_plain(self) -> bool:
         """True for inner joins with nothing made of their rows."""
         return not (self.cores or self.grouping or self.generation or self.windowing)
+
+    @property
+    def layers(self) -> tuple[Generation | Grouping | Windowing, ...]:
+        """What is made of the joined rows, from below."""
+        made = (self.generation, self.grouping, self.windowing)
+        return tuple(layer for layer in made if layer is not None)
 
     @property
     def output_names(self) -> tuple[str, ...]:

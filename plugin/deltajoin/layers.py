@@ -39,6 +39,12 @@ class Generation:
     outputs: tuple[Output, ...]
     conditions: tuple[str, ...]
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All expressions over the rows below."""
+        calls = (generator.call for generator in self.generators)
+        return (*(o.sql for o in self.outputs), *calls, *self.conditions)
+
 
 @dataclass(frozen=True)
 class Order:
@@ -68,6 +74,17 @@ class Windowing:
     outputs: tuple[Output, ...]
     conditions: tuple[str, ...]
     first_of: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All expressions over the rows below."""
+        return (
+            *(output.sql for output in self.outputs),
+            *(sql for _, sql in self.windows),
+            *(order.peers for order in self.orders),
+            *(f"`{INPUT}`.`{key}`" for key in self.keys),
+            *self.conditions,
+        )
 
     @property
     def hidden(self) -> tuple[Output, ...]:

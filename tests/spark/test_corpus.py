@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from deltajoin.sql.dialect import parse_expression
-from deltajoin.sql.union import kind_of
+from deltajoin.sql.kinds import kind_of
 from tests.spark.corpus import Database, Result, compare, corpus, prepare
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ TYPED = """
     sum(m) OVER (); sum(f) OVER (); sum(d) OVER (); avg(k) OVER (); avg(d) OVER ()
     avg(m) OVER (); max(m) OVER (); min(g) OVER (); count(*) OVER (); count(g) OVER ()
     sum(m * 2) OVER (); k / 2; m / 3; d + 1; f * 2; k % 2; k DIV 2; round(m, 1); 1e3
-    lag(k) OVER (ORDER BY id); k + NULL
+    lag(k) OVER (ORDER BY id); k + NULL; if(b, g, 'x'); if(b, dt, NULL); nvl2(b, m, k)
+    sum(k) OVER () + 1; sum(m) OVER () * 2; sum(length(g)) OVER (); max(id) OVER () - k
 """
 
 

@@ -132,6 +132,12 @@ def test_what_the_parser_calls_otherwise_is_kept(value: str) -> None:
     assert lost.graph.output_names == ("a", "s", "t")
 
 
+def test_a_scalar_subquery_that_makes_something_else_of_a_map_is_kept() -> None:
+    for value in ("map_keys(map('a', y))", "map('a', y)['a']", "from_json(y, 'a INT').a"):
+        found = bind(f"SELECT id, (SELECT {value} FROM w WHERE k = 1) AS v FROM f", COLUMNS)
+        assert found.graph is not None, found.reason
+
+
 def test_units_of_date_functions_are_keywords() -> None:
     assert outputs("SELECT date_diff(day, x, s) AS d FROM f") == [
         ("d", "date_diff(day, `f`.`x`, `f`.`s`)")
@@ -147,6 +153,8 @@ def test_units_of_date_functions_are_keywords() -> None:
         ),
         ("SELECT row_number() OVER (ORDER BY id) AS n FROM f", "WINDOW"),
         ("SELECT id FROM f WHERE k = (SELECT DISTINCT k FROM w)", "SUBQUERY"),
+        ("SELECT id FROM f WHERE k = (SELECT map('a', y) FROM w WHERE w.k = 1)", "SUBQUERY"),
+        ("SELECT id, (SELECT parse_json(y) FROM w WHERE w.k = 1) AS x FROM f", "SUBQUERY"),
         ("SELECT id, (SELECT x FROM w WHERE w.k = f.id) AS x FROM f", "SUBQUERY"),
         ("SELECT id, (SELECT max(x) FROM w WHERE w.k < f.id) AS x FROM f", "SUBQUERY"),
         ("SELECT id, (SELECT max(x) FROM w WHERE concat(w.k) = f.id) AS x FROM f", "SUBQUERY"),

@@ -17,7 +17,7 @@ from deltajoin.graph import JoinGraph
 from deltajoin.sql.aggregates import aggregate_calls
 from deltajoin.sql.bind import bind
 from deltajoin.sql.dialect import Verbatim
-from deltajoin.sql.numbers import Exact, exact_type
+from deltajoin.sql.kinds import Exact, exact_type
 
 TYPES = {
     "t": "tinyint",
@@ -57,6 +57,8 @@ def types() -> dict[tuple[str, str], str]:
         ("s::bigint", Exact(20, 0, True)),
         ("abs(i)", Exact(10, 0, True)),
         ("3000000000", Exact(20, 0, True)),
+        ("length(s) + 1", Exact(10, 0, True)),
+        ("nvl2(s, i, d)", Exact(12, 2)),
     ],
 )
 def test_exact_types(sql: str, found: Exact) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltajoin.delta.signed_zeros import joined_apart, tied, told_apart
+from deltajoin.delta.signed_zeros import joined_apart, told_apart, with_one_extreme
 from deltajoin.sql.bind import bind
 
 COLUMNS = {"t": ("k", "d", "f", "n", "a")}
@@ -34,12 +34,17 @@ def test_columns_are_told_apart_by_what_they_are_made_of(outputs: str, apart: st
     assert told_apart(graph, TYPES) == tuple(apart.split())
 
 
-def test_keys_of_groups_are_not_and_extremes_are_tied() -> None:
+def test_keys_of_groups_are_not_and_extremes_are_decided_by_text() -> None:
     sql = "SELECT d, max(f) AS m, min(k) AS k, max(CAST(d AS string)) AS t FROM t GROUP BY d"
     graph = bind(sql, COLUMNS, TYPES).graph
     assert graph is not None
     assert told_apart(graph, TYPES) == ("m",)
-    assert tied(graph, TYPES) == ("m",)
+    settled = with_one_extreme(graph, TYPES)
+    assert graph.grouping is not None
+    assert settled.grouping is not None
+    assert [name for name, _ in set(settled.grouping.outputs) - set(graph.grouping.outputs)] == [
+        "m"
+    ]
     assert len(joined_apart(graph, TYPES)) == 3
 
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from deltajoin.accelerate.protocol import EVERY_JOIN, Candidates, Shared, Sides
 from deltajoin.sql.dialect import text
-from deltajoin.sql.union import kind_of
+from deltajoin.sql.kinds import kind_of
 
 #: Elements that are equal exactly where an equality finds them so.
 _PLAIN = frozenset(

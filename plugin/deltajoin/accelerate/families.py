@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from deltajoin.accelerate.protocol import TypeOf
 from deltajoin.sql.dialect import closed, text
-from deltajoin.sql.union import kind_of
+from deltajoin.sql.kinds import kind_of
 
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})

@@ -10,7 +10,7 @@ from sqlglot import exp
 from deltajoin.accelerate.protocol import EVERY_JOIN, Candidates, Shared, Sides, TypeOf
 from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql.dialect import text
-from deltajoin.sql.union import kind_of
+from deltajoin.sql.kinds import kind_of
 
 #: Characters of a prefix that are compared by equality.
 _LONGEST = 32

@@ -233,7 +233,7 @@ def _meaning(model: Model, inputs: Inputs, query: BoundQuery, keys: Keys, types:
             break
     state = group_state(graph, described.types, described.inexact) if graph else None
     target = _target(model, inputs, graph, described, state)
-    if graph is not None and target.kind == "bag" and described.tied:
+    if graph is not None and target.kind == "bag":
         graph = with_one_extreme(graph, described.types)
         described = describe(graph, keys, types)
     mark = fingerprint(graph, query.canonical, target.key, target.kind, state)

@@ -24,7 +24,7 @@ from deltajoin.delta.identity import row_key
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.pinning import Paths, Pins
-from deltajoin.delta.signed_zeros import tied, told_apart
+from deltajoin.delta.signed_zeros import told_apart
 from deltajoin.delta.untraced import untraced
 from deltajoin.errors import Refusal
 from deltajoin.graph import ColumnRef, Derived, JoinGraph
@@ -41,13 +41,12 @@ Types = Mapping[tuple[str, str], str]
 
 @dataclass(frozen=True)
 class Described:
-    """Keys by source and types by (source, column), derived sources among them; their columns whose
-    values may depend on the order of rows, and those where only one of equal values may do so."""
+    """Keys by source and types by (source, column), derived sources among them, and their columns
+    whose values may depend on the order of rows."""
 
     keys: Keys
     types: Types
     inexact: frozenset[tuple[str, str]] = frozenset()
-    tied: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -133,11 +132,10 @@ class DerivedPlan:
 def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
     """Keys, types and exactness of the derived sources beside those of the tables."""
     tables, inexact = types, set[tuple[str, str]]()
-    keys, types, ties = dict(keys), dict(types), set[tuple[str, str]]()
+    keys, types = dict(keys), dict(types)
     for derived in graph.all_derived if graph else ():
         name = derived.name
         apart = told_apart(derived.graph, types)
-        ties.update((name, output) for output in tied(derived.graph, types))
         for output, (kind, order) in derived_outputs(derived, tables).items():
             unknown = f"unknown type of {name}.{output}"
             types[name, output] = kind or unknown + (", perhaps double" if output in apart else "")
@@ -148,7 +146,7 @@ def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
             keys[name] = ()
         elif key and set(key) <= set(derived.graph.output_names):
             keys[name] = key
-    return Described(keys, types, frozenset(inexact), frozenset(ties))
+    return Described(keys, types, frozenset(inexact))
 
 
 def plan_derived(

@@ -71,17 +71,6 @@ def told_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
     return _names(_texts(*windowing.outputs, *windowing.hidden), {*below, *windows})
 
 
-def tied(graph: JoinGraph, types: Types) -> tuple[str, ...]:
-    """Columns made of the least or greatest of values that are equal and not the same."""
-    below = set(_rows_apart(graph, types))
-    if graph.grouping is not None:
-        return tuple(name for name, sql in graph.grouping.outputs if _ties(sql, below))
-    if graph.windowing is not None:
-        windows = {name for name, sql in graph.windowing.windows if _ties(sql, below)}
-        return _names(_texts(*graph.windowing.outputs), windows)
-    return ()
-
-
 def with_one_extreme(graph: JoinGraph, types: Types) -> JoinGraph:
     """The graph whose least and greatest values are one and the same in any order of rows: of those
     that are equal, the one whose text is."""
@@ -142,11 +131,6 @@ def _names(
 
 def _texts(*outputs: Output) -> list[tuple[str, str]]:
     return [(output.name, output.sql) for output in outputs]
-
-
-def _ties(sql: str, below: Iterable[str]) -> bool:
-    holding = frozenset(below)
-    return any(_is_extreme(call, holding) for call in parse_expression(sql).walk())
 
 
 def _may_hold(node: exp.Expr, holds: Holds) -> bool:

@@ -27,7 +27,7 @@ from deltajoin.graph import JoinGraph
 from deltajoin.names import RESERVED_PREFIX, ROWS, SHOWN
 from deltajoin.sql.aggregates import Call, aggregate_calls
 from deltajoin.sql.dialect import parse_expression, text
-from deltajoin.sql.numbers import Exact, TypeOf, exact_type
+from deltajoin.sql.kinds import Exact, TypeOf, exact_type
 
 #: (source, column) -> Spark type.
 Types = Mapping[tuple[str, str], str]

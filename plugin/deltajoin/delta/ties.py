@@ -30,7 +30,7 @@ from deltajoin.delta.identity import (
 from deltajoin.errors import Refusal
 from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
 from deltajoin.sql.dialect import parse_expression, text
-from deltajoin.sql.numbers import exact_type
+from deltajoin.sql.kinds import exact_type
 from deltajoin.sql.ordered import Ordered, ordered_calls
 
 _PLAIN = re.compile(

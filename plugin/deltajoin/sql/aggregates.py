@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import text
+from deltajoin.sql.nodes import bare_call, function_name, is_null, number
 
 _NAMES = {"mean": "avg", "every": "bool_and"}
 
@@ -34,37 +35,28 @@ class Call:
 
 def aggregate_calls(node: exp.Expr) -> Iterator[Call]:
     """The outermost aggregates under a node, in order."""
-    if isinstance(node, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)):
-        yield _call(node)
-    elif _is_aggregate(node):
+    if bare_call(node) is not node or function_name(node) in functions.AGGREGATES:
         yield _call(node)
     else:
         for child in node.iter_expressions():
             yield from aggregate_calls(child)
 
 
-def _is_aggregate(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() in functions.AGGREGATES
-
-
 def _call(node: exp.Expr) -> Call:
     inner, condition = node, None
     if isinstance(node, exp.Filter):
         inner, condition = node.this, node.expression.this
-    if not isinstance(inner, exp.Anonymous):
-        return Call(node)
-    name, arguments = str(inner.this).lower(), inner.expressions
+    name, arguments = function_name(inner), inner.expressions
     name = _NAMES.get(name, name)
-    if not arguments or any(isinstance(part, exp.Distinct) for part in arguments):
-        return Call(node)
-    if len(arguments) > 1 and name != "count":
+    simple = name and arguments and not any(isinstance(a, exp.Distinct) for a in arguments)
+    if not simple or (len(arguments) > 1 and name != "count"):
         return Call(node)
     argument = arguments[0].copy()
     if name == "count_if":
-        name, argument = "count", exp.case().when(argument, exp.Literal.number(1))
+        name, argument = "count", exp.case().when(argument, number(1))
     elif len(arguments) > 1:
-        there = (exp.Not(this=exp.Is(this=exp.paren(a), expression=exp.Null())) for a in arguments)
-        argument = exp.case().when(exp.and_(*there), exp.Literal.number(1))
+        there = (exp.Not(this=is_null(exp.paren(a))) for a in arguments)
+        argument = exp.case().when(exp.and_(*there), number(1))
     if condition is not None:
         argument = exp.case().when(condition.copy(), argument)
     return Call(node, name, argument)

@@ -21,19 +21,26 @@ from deltajoin.sql.classify import build_graph
 from deltajoin.sql.clock import moves
 from deltajoin.sql.clocked import decided_by_clock, with_clocked_sources
 from deltajoin.sql.columns import bound, item_of
+from deltajoin.sql.correlated import correlated_source
 from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
 from deltajoin.sql.dialect import closed, unwrapped
 from deltajoin.sql.exact import derived_outputs
 from deltajoin.sql.from_clause import fill, joined
 from deltajoin.sql.generators import make_generation
-from deltajoin.sql.group import group_rows, is_grouped, make_grouping, name_outputs
-from deltajoin.sql.group_keys import own_name
+from deltajoin.sql.group import (
+    distinct_rows,
+    group_rows,
+    is_grouped,
+    make_grouping,
+    name_outputs,
+)
+from deltajoin.sql.judged import joined_rows, judged_by_clock
 from deltajoin.sql.layers import is_layered, layered
-from deltajoin.sql.over_joins import joined_rows, judged_by_clock
+from deltajoin.sql.nodes import own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, check_union
 from deltajoin.sql.scope import Block, Layered, Outer, Scope, Union
 from deltajoin.sql.stamps import visible, without_stamps
-from deltajoin.sql.subqueries import add_where, correlated_source, select_of
+from deltajoin.sql.subqueries import add_where, select_of
 from deltajoin.sql.time_windows import with_time_windows
 from deltajoin.sql.union import Output, is_distinct_set, matched
 
@@ -210,7 +217,7 @@ class Binder:
         block, scope = self.rows(select, None)
         select = select_of(self, select, block, scope)
         cut = with_time_windows(select, block, scope, self.type_of, self.take_name)
-        grouping = group_rows(cut.select, block, lambda node: bound(node, scope), scope)
+        grouping = group_rows(cut.select, block, scope)
         if not cut.views:
             return Layered(block, grouping)
         generation = make_generation(block, list(cut.views), list(cut.conditions))
@@ -220,8 +227,7 @@ class Binder:
         """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
         block = self.block(query, distinct=True)
         scope = Scope([item_of((), block.columns, query)])
-        select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
-        return Layered(block, group_rows(select, block, lambda node: bound(node, scope), scope))
+        return Layered(block, distinct_rows(block, scope))
 
     def _counted_set(self, query: exp.SetOperation) -> Layered:
         """EXCEPT ALL and INTERSECT ALL: each row as often as its counts on both sides say."""

@@ -19,7 +19,6 @@ from deltajoin.graph import (
     Join,
     JoinGraph,
     Predicate,
-    Projection,
     Relation,
 )
 from deltajoin.names import check_name
@@ -29,8 +28,8 @@ from deltajoin.sql.group import check_names
 from deltajoin.sql.imply import with_implied
 from deltajoin.sql.normalise import as_block, linked, normal_forms, simplify
 from deltajoin.sql.occurrences import told_apart
-from deltajoin.sql.predicates import predicate_of, refs_in
-from deltajoin.sql.unite import read, with_outputs, without_unions
+from deltajoin.sql.predicates import predicate_of, projection_of, refs_in
+from deltajoin.sql.unite import with_outputs, without_unions
 
 
 def build_graph(
@@ -50,7 +49,7 @@ def build_graph(
     """
     block = layered.block
     check_names(block.outputs)
-    projections = tuple(_projection(name, node) for name, node, _ in block.outputs)
+    projections = tuple(projection_of(name, node) for name, node, _ in block.outputs)
     root = _block(block)
     cores, copies = told_apart(normal_forms(root), tuple(name for name, _ in relations))
     cores = tuple(linked(simplify(core)) for core in cores)
@@ -62,7 +61,9 @@ def build_graph(
         root = as_block(cores[0])
     flat = one and not cores[0].attachments
     if kinds:
-        refs = [(copies.get(relation, relation), name) for c in cores for relation, name in read(c)]
+        read = [r for core in cores for p in core.all_predicates() for r in p.refs]
+        read += [r for core in cores for p in core.projections for r in p.refs]
+        refs = [(copies.get(relation, relation), name) for relation, name in read]
     else:
         refs = [r for p in projections for r in p.refs]
         refs += [r for conjunct in block.all_conjuncts() for r in refs_in(conjunct)]
@@ -119,8 +120,3 @@ def _relation(
     """A relation with its used columns in the order of the schema; one at least."""
     columns = tuple(column for column in schema if (name, column) in used)
     return Relation(name, source, columns or schema[:1])
-
-
-def _projection(name: str, node: exp.Expr) -> Projection:
-    column = (node.table, node.name) if isinstance(node, exp.Column) else None
-    return Projection(name, text(node), refs_in(node), column)

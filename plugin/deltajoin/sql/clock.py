@@ -12,26 +12,26 @@ a call is exchanged, in the text, for an expression over that moment with the ty
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from sqlglot import exp
 
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import parse, parse_expression
-from deltajoin.sql.spans import span_of
+from deltajoin.sql.nodes import function_name
+from deltajoin.sql.spans import edited, span_of
 
 _SECONDS = ("unix_timestamp",)
+_CLOCK = functions.CLOCK | {*_SECONDS}
 _LONG = ("day", "dd", "week", "month", "mm", "mon", "quarter", "year", "yy", "yyyy")
 _DAYS = ("curdate", "current_date")
 
 
 def called(node: exp.Expr) -> str:
     """The name of the clock's or the run's function that a bound node calls, else nothing."""
-    if not isinstance(node, exp.Anonymous):
-        return ""
-    name = str(node.this).lower()
-    if name in _SECONDS and not node.expressions:
-        return name
+    name = function_name(node)
+    if name in _SECONDS:
+        return "" if node.expressions else name
     return name if name in functions.CLOCK | functions.RUN else ""
 
 
@@ -50,27 +50,41 @@ def clock_calls(tree: exp.Expr) -> Iterator[exp.Expr]:
     """Calls of the clock in a query or expression; those without parentheses too."""
     for node in tree.walk():
         bare = isinstance(node, exp.Column) and len(node.parts) == 1
-        name = node.name.lower() if bare else called(node)
-        if name in (functions.BARE - functions.RUN if bare else {*functions.CLOCK, *_SECONDS}):
+        if _name(node) in (functions.BARE - functions.RUN if bare else _CLOCK):
             yield node
+
+
+def _name(node: exp.Expr) -> str:
+    return node.name.lower() if isinstance(node, exp.Column) else called(node)
+
+
+def reads_clock(node: exp.Expr) -> bool:
+    """True for an expression that calls the clock."""
+    return any(True for _ in clock_calls(node))
 
 
 def names_clock(sql: str) -> bool:
     """True for a text that can't be read and has a word of the clock in it."""
     words = {word.lower() for word in re.findall(r"\w+", sql)}
-    return bool(words & {*functions.CLOCK, *_SECONDS})
+    return bool(words & _CLOCK)
 
 
-def is_daily(node: exp.Expr) -> bool:
+def clock_read(calls: Iterable[exp.Expr]) -> str:
+    """What of the clock these calls of it read: "", "day" or "instant"."""
+    daily = [_is_daily(call) for call in calls]
+    return "" if not daily else "day" if all(daily) else "instant"
+
+
+def _is_daily(node: exp.Expr) -> bool:
     """True for a call of the clock that gives the same all day."""
-    name = node.name.lower() if isinstance(node, exp.Column) else called(node)
+    name = _name(node)
     while isinstance(node.parent, exp.Paren):
         node = node.parent
     around = node.parent
     if isinstance(around, (exp.Cast, exp.TryCast)) and around.to.is_type("date"):
         return True
     if isinstance(around, exp.Anonymous) and name not in _DAYS:
-        first, outer = around.expressions[0], str(around.this).lower()
+        first, outer = around.expressions[0], function_name(around)
         units = outer == "date_trunc" and isinstance(first, exp.Literal)
         return outer in ("date", "to_date") or (units and first.name.lower() in _LONG)
     return name in _DAYS
@@ -102,7 +116,7 @@ def frozen_query(sql: str, micros: int, columns: Collection[str]) -> str | None:
             return None
     for select in tree.find_all(exp.Select):
         for output in select.expressions:
-            if not isinstance(output, exp.Alias) and next(clock_calls(output), None) is not None:
+            if not isinstance(output, exp.Alias) and reads_clock(output):
                 return None
     return _exchanged(sql, tree, micros)
 
@@ -110,20 +124,14 @@ def frozen_query(sql: str, micros: int, columns: Collection[str]) -> str | None:
 def _exchanged(sql: str, tree: exp.Expr, micros: int) -> str | None:
     edits = []
     for call in clock_calls(tree):
-        name = call.name.lower() if isinstance(call, exp.Column) else called(call)
-        span = span_of(call)
-        if (
-            span is None
-            or isinstance(call.parent, exp.Dot)
-            or not re.fullmatch(
-                rf"`?{name}`?(\s*\(\s*\))?", sql[span.start : span.end], re.IGNORECASE
-            )
-        ):
+        name, span = _name(call), span_of(call)
+        if span is None or isinstance(call.parent, exp.Dot):
+            return None
+        written = sql[span.start : span.end]
+        if not re.fullmatch(rf"`?{name}`?(\s*\(\s*\))?", written, re.IGNORECASE):
             return None
         edits.append((span.start, span.end, _at(name, micros)))
-    for start, end, value in sorted(edits, reverse=True):
-        sql = sql[:start] + value + sql[end:]
-    return sql
+    return edited(sql, edits)
 
 
 def _at(name: str, micros: int) -> str:

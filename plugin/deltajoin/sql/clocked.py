@@ -7,8 +7,8 @@ So the condition stands in one place, and the source's change is that of the rel
 clock and the rows that cross between both clocks (`emit/derived_sources.py`). It may be a
 condition of a WHERE, of an inner join, or of an outer, semi or anti join on its far side, over one
 relation or none, in each arm of a union. What else is judged becomes such a relation first: rows of
-groups, windows and generators (`sql.over_layers`), joined rows (`sql.over_joins`). Any other
-condition on the clock stays where it is: then the query is not kept.
+groups, windows and generators, joined rows (`sql.judged`). Any other condition on the clock stays
+where it is: then the query is not kept.
 """
 
 from __future__ import annotations
@@ -16,21 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from deltajoin.graph import (
-    Block,
-    Core,
-    Derived,
-    Join,
-    JoinGraph,
-    Predicate,
-    Projection,
-    Relation,
-)
+from deltajoin.graph import Block, Core, Derived, Join, JoinGraph, Predicate, Relation
 from deltajoin.names import UniqueNames
-from deltajoin.sql.clock import clock_calls, frozen, is_daily
-from deltajoin.sql.dialect import parse_expression, text
-from deltajoin.sql.group import input_column
-from deltajoin.sql.over_layers import with_layers_below
+from deltajoin.sql.clock import clock_calls, clock_read, frozen, reads_clock
+from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.judged import with_layers_below
+from deltajoin.sql.nodes import column
+from deltajoin.sql.predicates import projection_of
 
 
 def with_clocked_sources(graph: JoinGraph, names: UniqueNames) -> JoinGraph:
@@ -73,12 +65,11 @@ def decided_by_clock(graph: JoinGraph) -> bool:
     """True where conditions on the clock are left that no source can take."""
     taken = {p for own in movable(graph).values() for p in own}
     found = (p for core in graph.branches for p in core.all_predicates())
-    return any(p not in taken and reads_clock(p) for p in found)
+    return any(p not in taken and _reads_clock(p) for p in found)
 
 
-def reads_clock(predicate: Predicate) -> bool:
-    """True for a condition on the clock."""
-    return "(" in predicate.sql and any(clock_calls(parse_expression(predicate.sql)))
+def _reads_clock(predicate: Predicate) -> bool:
+    return "(" in predicate.sql and reads_clock(parse_expression(predicate.sql))
 
 
 def at_moment(graph: JoinGraph, micros: int) -> JoinGraph:
@@ -89,14 +80,13 @@ def at_moment(graph: JoinGraph, micros: int) -> JoinGraph:
 
 def clock_of_sources(graph: JoinGraph) -> str:
     """What of the clock decides rows of clocked sources: "", "day" or "instant"."""
-    calls = [
-        is_daily(call)
+    return clock_read(
+        call
         for derived in graph.all_derived
         if derived.clocked
         for predicate in derived.graph.predicates
         for call in clock_calls(parse_expression(predicate.sql))
-    ]
-    return "" if not calls else "day" if all(calls) else "instant"
+    )
 
 
 def _by_relation(core: Core) -> dict[str, tuple[Predicate, ...]]:
@@ -112,9 +102,9 @@ def _by_relation(core: Core) -> dict[str, tuple[Predicate, ...]]:
 
 def _judging(core: Core) -> Iterator[tuple[Predicate, Core]]:
     """Each condition on the clock, and the core whose rows it may filter."""
-    yield from ((p, core) for p in core.predicates if reads_clock(p))
+    yield from ((p, core) for p in core.predicates if _reads_clock(p))
     for attachment in core.attachments:
-        yield from ((p, attachment.core) for p in attachment.on if reads_clock(p))
+        yield from ((p, attachment.core) for p in attachment.on if _reads_clock(p))
         yield from _judging(attachment.core)
 
 
@@ -129,7 +119,12 @@ def _clocked(
     columns = tuple(c for c in relation.columns if (relation.name, c) in read)
     columns = columns or relation.columns[:1]
     below = tuple(d for d in graph.derived if d.name == relation.source)
-    rows = JoinGraph((relation,), own, tuple(_column(relation, c) for c in columns), derived=below)
+    rows = JoinGraph(
+        (relation,),
+        own,
+        tuple(projection_of(c, column(c, relation.name)) for c in columns),
+        derived=below,
+    )
     others = tuple(replace(r, source=name, columns=columns) if r is relation else r
                    for r in graph.relations)  # fmt: skip
     used = {r.source for r in others}
@@ -137,12 +132,6 @@ def _clocked(
     return replace(
         graph, relations=others, derived=tuple(sorted(derived, key=lambda one: one.name))
     )
-
-
-def _column(relation: Relation, name: str) -> Projection:
-    node = input_column(name)
-    node.set("table", input_column(relation.name).this)
-    return Projection(name, text(node), ((relation.name, name),), (relation.name, name))
 
 
 def _read(graph: JoinGraph) -> Iterator[tuple[str, str]]:
@@ -163,26 +152,19 @@ def _written(block: Block) -> Iterator[Predicate]:
 def _without(graph: JoinGraph, gone: frozenset[Predicate]) -> JoinGraph:
     """The graph without some conditions, in its normal form and as it was written."""
 
-    def left(predicates: tuple[Predicate, ...]) -> tuple[Predicate, ...]:
-        return tuple(p for p in predicates if p not in gone)
+    def left(predicate: Predicate) -> bool:
+        return predicate not in gone
 
     def of_core(core: Core) -> Core:
         attachments = tuple(
-            replace(a, core=of_core(a.core), on=left(a.on)) for a in core.attachments
+            replace(a, core=of_core(a.core), on=tuple(filter(left, a.on))) for a in core.attachments
         )
-        return replace(core, predicates=left(core.predicates), attachments=attachments)
-
-    def of_block(block: Block) -> Block:
-        items = tuple(i if isinstance(i, str) else of_join(i) for i in block.items)
-        return Block(items, left(block.predicates))
-
-    def of_join(join: Join) -> Join:
-        one, other = of_block(join.left), of_block(join.right)
-        return replace(join, left=one, right=other, on=left(join.on))
+        predicates = tuple(filter(left, core.predicates))
+        return replace(core, predicates=predicates, attachments=attachments)
 
     return replace(
         graph,
-        predicates=left(graph.predicates),
-        joins=tuple(map(of_join, graph.joins)),
+        predicates=tuple(filter(left, graph.predicates)),
+        joins=tuple(join.only(left) for join in graph.joins),
         cores=tuple(map(of_core, graph.cores)),
     )

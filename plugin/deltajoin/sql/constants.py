@@ -12,8 +12,8 @@ from deltajoin.graph import Derived, JoinGraph, Projection
 from deltajoin.names import quote
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import text
+from deltajoin.sql.kinds import kind_of
 from deltajoin.sql.refuse import Unsupported, check_expression
-from deltajoin.sql.union import kind_of
 
 #: Rows that a generator is taken to give where they aren't counted.
 GUESSED_ROWS = 1_000

@@ -14,103 +14,132 @@ condition. A total gives a row without any rows too, so that it can't be grouped
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from deltajoin.sql.columns import flattened
+from deltajoin.errors import DeltaJoinError
+from deltajoin.graph import Derived
+from deltajoin.sql.below import spelling
+from deltajoin.sql.columns import bound, flattened
+from deltajoin.sql.dialect import closed, with_columns
 from deltajoin.sql.group import is_grouped
 from deltajoin.sql.group_keys import has_plain_keys
+from deltajoin.sql.kinds import kind_of
+from deltajoin.sql.layers import rows_of
+from deltajoin.sql.scalars import are_alike
+from deltajoin.sql.scope import Block, Scope
+
+if TYPE_CHECKING:
+    from deltajoin.sql.binder import Binder
 
 _INSIDE = "_deltajoin_inside"
+_MORE = ("distinct", "qualify", "windows", "limit", "offset")
 
 
-@dataclass(frozen=True)
-class Parted:
-    """The subquery without what correlates it; `conditions` read its further outputs `names`.
-
-    `equal`: of groups, the names and the other sides of the equalities.
-    """
-
-    select: exp.Select
-    conditions: tuple[exp.Expr, ...]
-    names: tuple[str, ...]
-    equal: tuple[tuple[str, exp.Expr], ...]
-
-
-def parted(select: exp.Select, is_inside: Callable[[exp.Column], bool]) -> Parted | None:
-    """A correlated subquery in two; None where that would change it."""
-    where = select.args.get("where")
-    if where is None or select.find(exp.Window) or not _is_plain(select):
+def correlated_source(binder: Binder, select: exp.Query, name: str, outer: Scope) -> Block | None:
+    """A correlated subquery as a source, under the conditions that correlate it."""
+    made = _parted(binder, select) if isinstance(select, exp.Select) else None
+    if made is None:
         return None
-    grouped = is_grouped(select)
+    uncorrelated, names, conditions = made
+    try:
+        graph = binder.inner().graph(uncorrelated)
+    except DeltaJoinError as error:
+        if error.code != "UNKNOWN_COLUMN":
+            raise
+        return None
+    block = binder.over(Derived(binder.sources.names.take(name), graph), name, select)
+    given = {output: value for output, value, _ in block.outputs}
+    scope = Scope(aliases={n: closed(given[n]) for n in names}, outer=outer)
+    if is_grouped(uncorrelated):
+        for condition in conditions:
+            sides = given[condition.this.name], bound(condition.expression, outer)
+            if not are_alike(*(kind_of(side, binder.type_of) for side in sides)):
+                return None
+    block.conjuncts = [bound(condition, scope) for condition in conditions]
+    block.outputs = [output for output in block.outputs if output[0] not in names]
+    return block
+
+
+def _parted(
+    binder: Binder, select: exp.Select
+) -> tuple[exp.Select, list[str], list[exp.Expr]] | None:
+    """The subquery without what correlates it, the names of what it gives out for that, and the
+    conditions over these; None where that would change it."""
+    where, grouped = select.args.get("where"), is_grouped(select)
+    if where is None or not _may_be_parted(select):
+        return None
+    scope = _own_scope(binder, select)
+    given: dict[str, tuple[str, exp.Expr]] = {}
+
+    def further(value: exp.Expr) -> exp.Column:
+        name, _ = given.setdefault(spelling(value), (f"{_INSIDE}_{len(given)}", value))
+        return exp.column(name, quoted=True)
+
+    def condition(conjunct: exp.Expr) -> exp.Expr | None:
+        if not grouped:
+            return with_columns(conjunct, lambda c: further(c) if _is_inside(c, scope) else None)
+        node = conjunct.unnest()
+        sides = _sides(node, scope)
+        return type(node)(this=further(sides[0]), expression=sides[1].copy()) if sides else None
+
+    conjuncts = flattened(where.this)
+    rest = [conjunct for conjunct in conjuncts if _is_own(conjunct, scope)]
+    found = [condition(conjunct) for conjunct in conjuncts if not _is_own(conjunct, scope)]
+    conditions = [condition for condition in found if condition is not None]
+    if not conditions or len(conditions) < len(found):
+        return None
     made = select.copy()
     made.parent = select.parent
-    rest, conditions, inside = [], [], dict[str, exp.Expr]()
-    equal = []
-    for conjunct in flattened(where.this):
-        columns = [] if conjunct.find(exp.Query) else list(conjunct.find_all(exp.Column))
-        own = {id(column) for column in columns if is_inside(column)}
-        if len(own) == len(columns):
-            rest.append(conjunct.copy())
-            continue
-        if not grouped:
-            conditions.append(_renamed(conjunct, own, inside))
-            continue
-        sides = _sides(conjunct, own)
-        if sides is None:
-            return None
-        name = _name(inside, sides[0])
-        equal.append((name, sides[1]))
-        kind = type(conjunct.unnest())
-        conditions.append(kind(this=exp.column(name, quoted=True), expression=sides[1].copy()))
-    if not conditions:
-        return None
     made.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
-    for name, value in inside.items():
+    for name, value in given.values():
         made.append("expressions", exp.alias_(value.copy(), name, quoted=True))
         if grouped:
             made.args["group"].append("expressions", value.copy())
-    return Parted(made, tuple(conditions), tuple(inside), tuple(equal))
+    return made, [name for name, _ in given.values()], conditions
 
 
-def _is_plain(select: exp.Select) -> bool:
-    """Rows, or groups by plain keys."""
-    if any(select.args.get(name) for name in ("distinct", "qualify", "windows", "limit", "offset")):
+def _may_be_parted(select: exp.Select) -> bool:
+    """True for rows, and for groups by plain keys."""
+    if select.find(exp.Window) or any(map(select.args.get, _MORE)):
         return False
     return not is_grouped(select) or has_plain_keys(select)
 
 
-def _sides(conjunct: exp.Expr, own: set[int]) -> tuple[exp.Expr, exp.Expr] | None:
+def _own_scope(binder: Binder, select: exp.Select) -> Scope:
+    """The names of a SELECT without those around it."""
+    alone = select.copy()
+    alone.parent = select.parent
+    for clause in ("where", "group", "having", "order", "expressions"):
+        alone.set(clause, None)
+    return rows_of(alone, binder.alone()).scope
+
+
+def _is_inside(column: exp.Column, scope: Scope) -> bool:
+    """True where a SELECT has such a column itself, and doesn't take it from around it."""
+    try:
+        scope.resolve(column)
+    except DeltaJoinError as error:
+        if error.code != "UNKNOWN_COLUMN":
+            raise
+        return False
+    return True
+
+
+def _is_own(conjunct: exp.Expr, scope: Scope) -> bool:
+    """True for a condition that speaks of inside alone, as one with a subquery has to."""
+    columns = [] if conjunct.find(exp.Query) else conjunct.find_all(exp.Column)
+    return all(_is_inside(column, scope) for column in columns)
+
+
+def _sides(node: exp.Expr, scope: Scope) -> tuple[exp.Expr, exp.Expr] | None:
     """The sides of an equality that speak of inside and of outside alone."""
-    node = conjunct.unnest()
     if not isinstance(node, (exp.EQ, exp.NullSafeEQ)):
         return None
     for inside, outside in ((node.this, node.expression), (node.expression, node.this)):
-        mine = [id(column) in own for column in inside.find_all(exp.Column)]
-        theirs = [id(column) in own for column in outside.find_all(exp.Column)]
-        if mine and all(mine) and theirs and not any(theirs):
+        mine = {_is_inside(column, scope) for column in inside.find_all(exp.Column)}
+        theirs = {_is_inside(column, scope) for column in outside.find_all(exp.Column)}
+        if mine == {True} and theirs == {False}:
             return inside, outside
     return None
-
-
-def _renamed(conjunct: exp.Expr, own: set[int], inside: dict[str, exp.Expr]) -> exp.Expr:
-    """A conjunct that reads its inner columns by their new names."""
-    holder = exp.Paren(this=conjunct.copy())
-    pairs = zip(conjunct.find_all(exp.Column), list(holder.this.find_all(exp.Column)), strict=True)
-    for column, place in pairs:
-        if id(column) in own:
-            place.replace(exp.column(_name(inside, column), quoted=True))
-    made: exp.Expr = holder.this
-    return made
-
-
-def _name(inside: dict[str, exp.Expr], value: exp.Expr) -> str:
-    """The name under which the subquery gives out a value."""
-    for name, known in inside.items():
-        if known == value:
-            return name
-    name = f"{_INSIDE}_{len(inside)}"
-    inside[name] = value
-    return name

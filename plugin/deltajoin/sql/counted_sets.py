@@ -20,8 +20,10 @@ from sqlglot import exp
 from deltajoin.layers import Generation
 from deltajoin.sql.generators import View, make_generation
 from deltajoin.sql.group import Groups
+from deltajoin.sql.kinds import typed
+from deltajoin.sql.nodes import call, column, number
 from deltajoin.sql.scope import Block, Union
-from deltajoin.sql.union import Output, typed
+from deltajoin.sql.union import Output
 
 _LEFT, _RIGHT, _COPIES = "l", "r", "copies"
 
@@ -35,21 +37,18 @@ def counted_rows(
     query: exp.SetOperation, arms: list[Block], outputs: list[Output], name: str
 ) -> tuple[Block, Groups]:
     """The rows of both sides, and their groups with the number of copies that are left."""
-    one, none = exp.Literal.number(1), typed(exp.Null(), "int")
+    one, none = number(1), typed(exp.Null(), "int")
     sides = [Output(_LEFT, one, none, "int"), Output(_RIGHT, none, one, "int")]
     for arm in arms:
         arm.outputs = []
     block = Block(items=[Union(name, arms[0], arms[1], [*outputs, *sides])])
-    keys: list[exp.Expr] = [exp.column(o.name, table=name, quoted=True) for o in outputs]
-    counts = [
-        exp.Anonymous(this="count", expressions=[exp.column(side, table=name, quoted=True)])
-        for side in (_LEFT, _RIGHT)
-    ]
-    copies: exp.Expr = exp.Anonymous(this="least", expressions=counts)
+    keys: list[exp.Expr] = [column(output.name, name) for output in outputs]
+    left, right = (call("count", column(side, name)) for side in (_LEFT, _RIGHT))
+    copies: exp.Expr = call("least", left, right)
     if isinstance(query, exp.Except):
-        copies = exp.paren(exp.Sub(this=counts[0], expression=counts[1]))
+        copies = exp.paren(exp.Sub(this=left, expression=right))
     named = [(o.name, key) for o, key in zip(outputs, keys, strict=True)]
-    having = exp.GT(this=copies.copy(), expression=exp.Literal.number(0))
+    having = exp.GT(this=copies.copy(), expression=number(0))
     return block, Groups(keys, [*named, (_COPIES, copies)], having)
 
 
@@ -57,11 +56,7 @@ def repeated(block: Block, shown: list[tuple[str, exp.Expr]], view: str) -> Gene
     """What makes each counted row as often as it is to be; gives it out under the names shown."""
     (relation,) = block.relations
     block.outputs = [
-        (name, exp.column(f"c{i}", table=relation, quoted=True), origin)
-        for i, (name, origin) in enumerate(shown)
+        (name, column(f"c{i}", relation), origin) for i, (name, origin) in enumerate(shown)
     ]
-    copies = exp.column(_COPIES, table=relation, quoted=True)
-    first = typed(exp.Literal.number(1), "bigint")
-    numbers = exp.Anonymous(this="sequence", expressions=[first, copies])
-    call = exp.Anonymous(this="explode", expressions=[numbers])
-    return make_generation(block, [View(view, call, False, ("copy",))], [])
+    numbers = call("sequence", typed(number(1), "bigint"), column(_COPIES, relation))
+    return make_generation(block, [View(view, call("explode", numbers), False, ("copy",))], [])

@@ -1,23 +1,24 @@
-"""Which aggregates give the same value however their rows are ordered, and of which type.
+"""Which outputs are the same however their rows are ordered, and of which type they are.
 
 Integers and decimals add up exactly; floating-point sums differ in their last digits with the order
-of rows, which Spark doesn't fix. Only what is certain counts as exact (`sql.numbers`).
+of rows, which Spark doesn't fix. Only what is certain counts as exact (`sql.kinds`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 
 from deltajoin.graph import Derived, JoinGraph
 from deltajoin.sql.dialect import parse_expression
 from deltajoin.sql.functions import AGGREGATES, ORDER_DEPENDENT
-from deltajoin.sql.numbers import exact_type
-from deltajoin.sql.union import TypeOf, kind_of
+from deltajoin.sql.kinds import TypeOf, exact_type, kind_of
+from deltajoin.sql.nodes import function_name
 
-#: The same value in any order, whatever the type.
-_ANY_ORDER = frozenset(
+#: The same value in any order, whatever the type; of the order-dependent ones only what an order
+#: fixes is kept.
+_ANY_ORDER = ORDER_DEPENDENT | frozenset(
     """
     any approx_count_distinct bit_and bit_or bit_xor bool_and bool_or count count_if every max min
     some
@@ -25,124 +26,93 @@ _ANY_ORDER = frozenset(
 )
 _SUMS = frozenset({"sum", "avg", "mean"})
 
-Types = Mapping[str, str]
+#: (source, column) -> type, of tables.
+Types = Mapping[tuple[str, str], str]
+#: Column -> its type, "" where it is not certain; True where row order may change the value.
+Outputs = Mapping[str, tuple[str, bool]]
+_UNKNOWN = ("", False)
 
 
-def depends_on_order(node: exp.Expr, types: Types) -> bool:
-    """True unless every aggregate in an expression is the same in any order of rows.
-
-    Args:
-        types: column of the grouped rows -> Spark type; "" or anything else that is no type name
-            where it is not known.
-    """
-    calls = [
-        part
-        for part in node.walk()
-        if isinstance(part, exp.Anonymous) and str(part.this).lower() in AGGREGATES
-    ]
-    return not all(_any_order(call, types) for call in calls)
-
-
-def _any_order(call: exp.Anonymous, types: Types) -> bool:
-    name = str(call.this).lower()
-    if name in _ANY_ORDER or name in ORDER_DEPENDENT:  # kept only where the order is fixed
-        return True
-    if name not in _SUMS or len(call.expressions) != 1:
-        return False
-    argument = call.expressions[0]
-    if isinstance(argument, exp.Distinct):
-        (argument,) = argument.expressions
-    exact = exact_type(argument, _by_name(types))
-    # The average of a bigint adds doubles.
-    return exact is not None and (name == "sum" or exact.is_small or not exact.integral)
-
-
-def made_outputs(
-    graph: JoinGraph, types: Mapping[tuple[str, str], str]
-) -> dict[str, tuple[str, bool]]:
-    """Output -> its type, "" where it is not certain; True where row order may change the value.
-
-    Args:
-        types: (source, column) -> type, of tables.
-    """
-    derived = {below.name: derived_outputs(below, types) for below in graph.derived}
-    below, unsure = _given_out(graph, types, derived), _unsure(graph, derived)
-    if graph.generation is not None:
-        unsure = {o.name for o in graph.generation.outputs if _reads(o.sql, unsure)}
-        below = {o.name: _kind(o.sql, _by_name(below)) for o in graph.generation.outputs}
+def made_outputs(graph: JoinGraph, types: Types) -> Outputs:
+    """What a query gives out."""
+    found = _joined(graph, types)
+    if made := graph.generation:
+        found = _computed(((o.name, o.sql) for o in made.outputs), found)
     if graph.grouping is not None:
-        made = {name: (_made(sql, below), sql) for name, sql in graph.grouping.outputs}
-        return {n: (kind, order or _reads(sql, unsure)) for n, ((kind, order), sql) in made.items()}
-    if graph.windowing is None:
-        return {name: (below.get(name, ""), name in unsure) for name in graph.output_names}
-    unsure |= {
-        name
-        for name, sql in graph.windowing.windows
-        if depends_on_order(parse_expression(sql), below) or _reads(sql, unsure)
-    }
-    below |= {name: _kind(sql, _by_name(below)) for name, sql in graph.windowing.windows}
-    return {
-        o.name: (
-            below.get(o.column or "", "") or _kind(o.sql, _by_name(below)),
-            _reads(o.sql, unsure),
-        )
-        for o in graph.windowing.outputs
-    }
+        return _computed(graph.grouping.outputs, found)
+    if windowing := graph.windowing:
+        found = {**found, **_computed(windowing.windows, found)}
+        return _computed(((o.name, o.sql) for o in windowing.outputs), found)
+    return found
 
 
-def derived_outputs(
-    derived: Derived, types: Mapping[tuple[str, str], str]
-) -> dict[str, tuple[str, bool]]:
-    """The same of a derived source."""
+def derived_outputs(derived: Derived, types: Types) -> Outputs:
+    """What a derived source gives out."""
     if derived.text:
         return {name: (kind, False) for name, kind in derived.types}
     return made_outputs(derived.graph, types)
 
 
-def _given_out(
-    graph: JoinGraph,
-    types: Mapping[tuple[str, str], str],
-    derived: Mapping[str, Mapping[str, tuple[str, bool]]],
-) -> dict[str, str]:
-    """The types of what the joined rows give out."""
+def _joined(graph: JoinGraph, types: Types) -> Outputs:
+    """What the joined rows give out; of a union that computes a column, without a type."""
+    derived = {below.name: derived_outputs(below, types) for below in graph.derived}
 
-    def type_of(column: exp.Column) -> str:
-        source = graph.by_name[column.table].source
-        known = derived[source][column.name][0] if source in derived else None
-        return types.get((source, column.name), "") if known is None else known
+    def of(relation: str, column: str) -> tuple[str, bool]:
+        source = graph.by_name[relation].source
+        return (
+            derived[source][column]
+            if source in derived
+            else (types.get((source, column), ""), False)
+        )
 
-    found = {}
-    for projection in graph.projections:
-        if projection.column is not None or not graph.has_union:
-            found[projection.name] = _kind(projection.sql, type_of)
-    return found
-
-
-def _kind(sql: str, type_of: TypeOf) -> str:
-    kind = kind_of(parse_expression(sql), type_of)
-    return kind if kind != "null" else ""
-
-
-def _by_name(below: Types) -> TypeOf:
-    return lambda column: below.get(column.name, "")
-
-
-def _unsure(graph: JoinGraph, derived: Mapping[str, Mapping[str, tuple[str, bool]]]) -> set[str]:
-    """What the joined rows give out of values that row order may change."""
-    source = {relation.name: relation.source for relation in graph.occurrences}
-    return {
+    unsure = {
         projection.name
         for core in graph.branches
         for projection in graph.outputs(core)
-        if any(derived.get(source[name], {}).get(c, ("", False))[1] for name, c in projection.refs)
+        if any(of(*ref)[1] for ref in projection.refs)
+    }
+    return {
+        p.name: (
+            _kind(parse_expression(p.sql), lambda column: of(column.table, column.name)[0])
+            if p.column is not None or not graph.has_union
+            else "",
+            p.name in unsure,
+        )
+        for p in graph.projections
     }
 
 
-def _reads(sql: str, columns: set[str]) -> bool:
-    return bool(columns) and any(
-        column.name in columns for column in parse_expression(sql).find_all(exp.Column)
-    )
+def _computed(outputs: Iterable[tuple[str, str]], below: Outputs) -> Outputs:
+    """What is computed of the columns below."""
+
+    def kind_below(column: exp.Column) -> str:
+        return below.get(column.name, _UNKNOWN)[0]
+
+    found = {}
+    for name, sql in outputs:
+        node = parse_expression(sql)
+        unsure = any(below.get(c.name, _UNKNOWN)[1] for c in node.find_all(exp.Column))
+        found[name] = (_kind(node, kind_below), unsure or _depends_on_order(node, kind_below))
+    return found
 
 
-def _made(sql: str, below: Types) -> tuple[str, bool]:
-    return _kind(sql, _by_name(below)), depends_on_order(parse_expression(sql), below)
+def _kind(node: exp.Expr, type_of: TypeOf) -> str:
+    return kind_of(node, type_of).replace("null", "")
+
+
+def _depends_on_order(node: exp.Expr, type_of: TypeOf) -> bool:
+    """True unless every aggregate in an expression is the same in any order of rows."""
+    calls = (part for part in node.walk() if function_name(part) in AGGREGATES)
+    return not all(_any_order(call, type_of) for call in calls)
+
+
+def _any_order(call: exp.Expr, type_of: TypeOf) -> bool:
+    name = function_name(call)
+    if name not in _SUMS or len(call.expressions) != 1:
+        return name in _ANY_ORDER
+    argument = call.expressions[0]
+    if isinstance(argument, exp.Distinct):
+        (argument,) = argument.expressions
+    exact = exact_type(argument, type_of)
+    # The average of a bigint adds doubles.
+    return exact is not None and (name == "sum" or exact.is_small or not exact.integral)

@@ -16,6 +16,7 @@ from sqlglot import exp
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import with_columns
 from deltajoin.sql.grouping_sets import has_sets, written_sets
+from deltajoin.sql.nodes import AROUND, function_name, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, downstream
 from deltajoin.sql.scope import Scope
 
@@ -37,9 +38,8 @@ def written_outputs(
                 found.append((name, value))
             continue
         check(node)
-        value = node.this if isinstance(node, exp.Alias) else node
-        value = unaliased(value, aliases, scope, within=True)
-        name = node.alias if isinstance(node, exp.Alias) else own_name(value)
+        value = unaliased(node.unalias(), aliases, scope, within=True)
+        name = own_name(node if isinstance(node, exp.Alias) else value)
         found.append((name, value))
         if isinstance(node, exp.Alias):
             aliases.append((name, value))
@@ -155,28 +155,14 @@ def _is_inside(node: exp.Expr) -> bool:
 
 def is_aggregate(node: exp.Expr) -> bool:
     """True for a call of an aggregate that is not itself over a window."""
-    if not isinstance(node, exp.Anonymous) or str(node.this).lower() not in functions.AGGREGATES:
+    if function_name(node) not in functions.AGGREGATES:
         return False
-    parent = node.parent
-    while isinstance(parent, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)):
-        parent = parent.parent
-    return not isinstance(parent, exp.Window) or parent.this is not _under(node, parent)
+    while isinstance(node.parent, AROUND):
+        node = node.parent
+    return not isinstance(node.parent, exp.Window) or node.parent.this is not node
 
 
 def has_plain_keys(select: exp.Select) -> bool:
     """True for GROUP BY by keys alone: no sets, so that every group has a row."""
     group = select.args.get("group")
     return group is not None and {k for k, value in group.args.items() if value} == {"expressions"}
-
-
-def own_name(node: exp.Expr) -> str:
-    """The name that Spark gives a column without alias; empty where there is none to rely on."""
-    if isinstance(node, exp.Column):
-        return node.name
-    return node.expression.name if isinstance(node, exp.Dot) else ""
-
-
-def _under(node: exp.Expr, above: exp.Expr) -> exp.Expr:
-    while node.parent is not None and node.parent is not above:
-        node = node.parent
-    return node

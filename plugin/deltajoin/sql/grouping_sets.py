@@ -17,6 +17,8 @@ from itertools import product
 
 from sqlglot import exp
 
+from deltajoin.sql.nodes import chosen, number
+
 SET = "set"
 Keys = list[exp.Expr]
 _KINDS = (exp.Rollup, exp.Cube, exp.GroupingSets)
@@ -30,13 +32,12 @@ class Sets:
     members: tuple[frozenset[int], ...]
     column: exp.Column
 
-    def value(self, number: int, key: exp.Expr) -> exp.Expr:
+    def value(self, place: int, key: exp.Expr) -> exp.Expr:
         """A key where its set has it, else NULL."""
-        sets = [i for i, members in enumerate(self.members) if number in members]
+        sets = [i for i, members in enumerate(self.members) if place in members]
         if len(sets) == len(self.members):
             return key
-        numbers = [exp.Literal.number(i) for i in sets]
-        there = exp.In(this=self.column.copy(), expressions=numbers)
+        there = exp.In(this=self.column.copy(), expressions=[*map(number, sets)])
         return exp.case().when(there, key.copy())
 
     def mark(self, keys: list[int], kind: str) -> exp.Expr:
@@ -45,11 +46,7 @@ class Sets:
             sum(1 << i for i, key in enumerate(reversed(keys)) if key not in members)
             for members in self.members
         ]
-        case = exp.Case(this=self.column.copy())
-        for number, value in enumerate(values):
-            then = exp.cast(exp.Literal.number(value), kind)
-            case = case.when(exp.Literal.number(number), then)
-        return exp.paren(case)
+        return exp.paren(chosen(self.column, (exp.cast(number(v), kind) for v in values)))
 
 
 def has_sets(select: exp.Select) -> bool:
@@ -64,28 +61,17 @@ def has_sets(select: exp.Select) -> bool:
 def written_sets(group: exp.Group) -> tuple[Keys, list[Keys]] | None:
     """All keys as they are first written, and the keys of each set; None where they are too many
     or written in a way that is not known."""
-    first: Keys = []
-    parts: list[list[Keys]] = []
+    written = group.expressions
     trailing = [s for name in ("rollup", "cube", "grouping_sets") for s in group.args.get(name, [])]
-    if len(trailing) > 1:
-        return None
     if trailing:
-        first = list(group.expressions)
-        own = type(trailing[0])(expressions=trailing[0].expressions or group.expressions)
-        parts = [list(_sets(own))]
+        keys = list(written)
+        parts = [list(_sets(type(trailing[0])(expressions=trailing[0].expressions or written)))]
     else:
-        parts = [list(_sets(e)) for e in group.expressions]
-        if any(isinstance(e, exp.Tuple) for e in group.expressions):
-            return None
-    sets = [[key for keys in chosen for key in keys] for chosen in product(*parts)]
-    if not 0 < len(sets) <= _MOST:
-        return None
-    return [*first, *(_in_order(group) if not trailing else [])], sets
-
-
-def _in_order(group: exp.Group) -> Iterator[exp.Expr]:
-    for node in group.expressions:
-        yield from _flat(node)
+        keys = [key for node in written for key in _flat(node)]
+        parts = [list(_sets(node)) for node in written]
+    sets = [[key for keys in together for key in keys] for together in product(*parts)]
+    apart = not trailing and any(isinstance(node, exp.Tuple) for node in written)
+    return None if apart or len(trailing) > 1 or not 0 < len(sets) <= _MOST else (keys, sets)
 
 
 def _flat(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -106,7 +92,7 @@ def _sets(node: exp.Expr) -> Iterator[Keys]:
         for size in range(len(units), -1, -1):
             yield [key for unit in units[:size] for key in unit]
     elif isinstance(node, exp.Cube):
-        for chosen in product((True, False), repeat=min(len(units), 7)):
-            yield [k for unit, take in zip(units, chosen, strict=False) if take for k in unit]
+        for taken in product((True, False), repeat=min(len(units), 7)):
+            yield [k for unit, take in zip(units, taken, strict=False) if take for k in unit]
     else:
         yield list(_flat(node))

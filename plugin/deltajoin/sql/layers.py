@@ -14,33 +14,36 @@ another order is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeGuard
 
 from sqlglot import exp
 
 from deltajoin.layers import Generation
-from deltajoin.sql.columns import bound
+from deltajoin.sql.below import Below
+from deltajoin.sql.columns import bound, flattened
+from deltajoin.sql.dialect import exchanged
 from deltajoin.sql.from_clause import given_out, joined
 from deltajoin.sql.generators import Named, View, generator_of, make_generation
 from deltajoin.sql.group import (
     Bind,
     Groups,
     bound_groups,
+    check_grouped,
     check_names,
-    group_rows,
+    distinct_rows,
     is_grouped,
     make_grouping,
+    over_groups,
 )
-from deltajoin.sql.group_keys import own_name
 from deltajoin.sql.grouping_sets import SET, has_sets
-from deltajoin.sql.over_groups import Above
+from deltajoin.sql.nodes import bare_call, column, numbered_rows, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
 from deltajoin.sql.scope import Block, Item, Layered, Scope
 from deltajoin.sql.subqueries import add_where, select_of
-from deltajoin.sql.tables import find_cte
-from deltajoin.sql.windows import call_of, make_windowing, windows_of, with_specs
+from deltajoin.sql.tables import only_query
+from deltajoin.sql.windows import make_windowing, windows_of, with_specs
 
 if TYPE_CHECKING:
     from deltajoin.sql.binder import Binder
@@ -50,30 +53,96 @@ if TYPE_CHECKING:
 class _Rows:
     """A select while its layers are bound; `after` are the filters on windows."""
 
+    binder: Binder
     block: Block
     scope: Scope
     views: list[View] = field(default_factory=list)
     conditions: list[exp.Expr] = field(default_factory=list)
     outputs: list[Named] = field(default_factory=list)
     after: list[exp.Expr] = field(default_factory=list)
+    windowed_below: bool = False
 
     @property
     def windowed(self) -> bool:
         """True when windows have been seen below or in the select itself."""
         return any(windows_of(e) for _, e, _ in self.outputs) or bool(self.after)
 
-    def filter(self, conjuncts: list[exp.Expr]) -> None:
-        """Put filters below the generators where they can be, else above."""
-        self.conditions += [c for c in conjuncts if self.reads_views(c)]
-        self.block.conjuncts += [c for c in conjuncts if not self.reads_views(c)]
-
+    @property
     def generation(self) -> Generation | None:
         """What the generators make of the block's outputs, where there are some."""
-        if not self.views:
-            return None
-        return make_generation(self.block, self.views, self.conditions)
+        return make_generation(self.block, self.views, self.conditions) if self.views else None
 
-    def reads_views(self, node: exp.Expr) -> bool:
+    def filter(self, conjuncts: list[exp.Expr]) -> None:
+        """Put filters below the generators where they can be, else above."""
+        for conjunct in conjuncts:
+            (self.conditions if self._generated(conjunct) else self.block.conjuncts).append(
+                conjunct
+            )
+
+    def where(self, condition: exp.Expr) -> None:
+        """Filter the rows; those of windows below once these are there."""
+        if self.windowed_below:
+            self.after += self.conjuncts(condition)
+            return
+        add_where(self.binder, condition, self.block, self.scope)
+        own, self.block.conjuncts = self.block.conjuncts, []
+        self.filter(own)
+        if any(map(self._generated, self.block.all_conjuncts())):
+            raise _generated("a subquery beside a generated column", condition)
+
+    def conjuncts(self, condition: exp.Expr) -> list[exp.Expr]:
+        """The conjuncts of a filter on windows, bound."""
+        found = flattened(condition)
+        for conjunct in found:
+            _check(conjunct)
+        return [bound(conjunct, self.scope) for conjunct in found]
+
+    def lateral(self, node: exp.Lateral) -> None:
+        """Put a LATERAL VIEW over the rows."""
+        alias = node.args.get("alias") or exp.TableAlias()
+        names = [c.name for c in alias.args.get("columns") or []]
+        if not node.args.get("view") or generator_of(node.this) is None or not names:
+            raise _generated("LATERAL VIEW without names for its columns", node)
+        view = self._view(node.this, bool(node.args.get("outer")), names)
+        columns = {name.lower(): (name, view.column(name)) for name in names}
+        self.scope.items.append(Item(((alias.name.lower(),),) if alias.name else (), columns))
+
+    def project(self, node: exp.Expr, specs: Mapping[str, exp.Window]) -> None:
+        """Add what an entry of the SELECT list gives out."""
+        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
+            self.outputs += [(name, e, node) for name, e in self.scope.expand_star(node)]
+            return
+        if (call := generator_of(node)) is not None:
+            self._project_generator(node, call)
+            return
+        value = with_specs(node.unalias(), specs)
+        _check(value)
+        expression = bound(value, self.scope)
+        name = own_name(node if isinstance(node, exp.Alias) else value)
+        self.outputs.append((name, expression, node))
+        if isinstance(node, exp.Alias):
+            self.scope.aliases[name.lower()] = exp.paren(expression.copy())
+
+    def _project_generator(self, node: exp.Expr, call: exp.Anonymous) -> None:
+        names = [i.name for i in node.expressions] if isinstance(node, exp.Aliases) else []
+        names = [node.alias] if isinstance(node, exp.Alias) else names
+        beside = node.parent.expressions if node.parent else []
+        several = sum(generator_of(e) is not None for e in beside) > 1
+        if not names or several or self.windowed_below or any(windows_of(e) for e in beside):
+            raise _generated(f"{call.this}() beside windows or without a name", node)
+        view = self._view(call, False, names)
+        self.outputs += [(name, view.column(name), node) for name in names]
+
+    def _view(self, call: exp.Expr, outer: bool, names: list[str]) -> View:
+        for argument in call.expressions:
+            check_expression(argument)
+        if len({name.lower() for name in names}) < len(names):
+            raise _generated("a generator with two columns of one name", call)
+        made = bound(call, self.scope)
+        self.views.append(View(self.binder.take_name("view"), made, outer, tuple(names)))
+        return self.views[-1]
+
+    def _generated(self, node: exp.Expr) -> bool:
         """True for an expression over a generator's column."""
         names = {view.relation for view in self.views}
         return any(column.table in names for column in node.find_all(exp.Column))
@@ -101,31 +170,61 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
     """
     select = check_shape(query, layered=True)
     if not is_grouped(select):
-        return _windowed(_Stack(binder).level(select), select)
+        return _windowed(_level(select, binder), select)
     if any(windows_of(e) for e in select.expressions) or select.args.get("qualify"):
         if select.args.get("distinct"):
             return _distinct(select, binder)
         return _windowed(_over_groups(select, binder), select)
-    rows = _Stack(binder).below(select)
+    rows = rows_of(select, binder)
+    groups, _ = _groups(select_of(binder, select, rows.block, rows.scope), rows)
+    grouping = make_grouping(rows.block, groups)
+    return Layered(rows.block, grouping, rows.generation, None)
+
+
+def rows_of(select: exp.Select, binder: Binder) -> _Rows:
+    """FROM, LATERAL VIEW and WHERE of a select."""
+    nested = _nested(select)
+    if nested is None or _stands(nested, select):
+        rows = _Rows(binder, *joined(binder, select))
+    else:
+        rows = _level(check_shape(nested, layered=True), binder)
+        outputs = [(name, e) for name, e, _ in rows.outputs]
+        item = given_out(outputs, select.args["from_"].this)
+        rows.scope, rows.outputs = Scope([item]), []
+    for lateral in select.args.get("laterals") or []:
+        rows.lateral(lateral)
+    if where := select.args.get("where"):
+        rows.where(where.this)
+    return rows
+
+
+def _level(select: exp.Select, binder: Binder) -> _Rows:
+    """A select without groups: what stands below, and its outputs."""
+    rows = rows_of(select, binder)
     select = select_of(binder, select, rows.block, rows.scope)
-    found, _ = _groups(select, rows, binder)
-    grouping = make_grouping(rows.block, found)
-    return Layered(rows.block, grouping, rows.generation(), None)
+    specs = _specs(select)
+    for node in select.expressions:
+        rows.project(node, specs)
+    if qualify := select.args.get("qualify"):
+        rows.after += rows.conjuncts(with_specs(qualify.this, specs))
+    rows.windowed_below = rows.windowed_below or rows.windowed
+    return rows
+
+
+def _specs(select: exp.Select) -> dict[str, exp.Window]:
+    """The named windows of a select."""
+    return {window.name.lower(): window for window in select.args.get("windows") or []}
 
 
 def _groups(
-    select: exp.Select, rows: _Rows, binder: Binder, check: Callable[[exp.Expr], None] | None = None
+    select: exp.Select, rows: _Rows, check: Callable[[exp.Expr], None] = check_grouped
 ) -> tuple[Groups, Bind]:
     """The groups of rows, which stand once for each set of keys, where there are sets."""
-    relation = binder.take_name("sets") if has_sets(select) else ""
-    bind = partial(bound, scope=rows.scope)
-    found, bind_above = bound_groups(select, bind, rows.scope, check, relation)
-    if found.sets is not None:
-        numbers = [exp.Literal.number(i) for i in range(len(found.sets.members))]
-        array = exp.Anonymous(this="array", expressions=numbers)
-        call = exp.Anonymous(this="explode", expressions=[array])
-        rows.views.append(View(relation, call, False, (SET,)))
-    return found, bind_above
+    relation = rows.binder.take_name("sets") if has_sets(select) else ""
+    groups, bind = bound_groups(select, rows.scope, check, relation)
+    if groups.sets is not None:
+        rows.views.append(View(relation, numbered_rows(len(groups.sets.members)), False, (SET,)))
+    return groups, bind
 
 
 def _windowed(rows: _Rows, select: exp.Select) -> Layered:
@@ -137,29 +236,41 @@ def _windowed(rows: _Rows, select: exp.Select) -> Layered:
         windowing, rows.block.outputs = make_windowing(rows.outputs, rows.after, select)
     else:  # windows below that nothing reads
         rows.filter(rows.after)
-    return Layered(rows.block, None, rows.generation(), windowing)
+    return Layered(rows.block, None, rows.generation, windowing)
 
 
 def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
-    """The rows of groups, which stand below as a source, with windows among their outputs."""
-    specs = {w.name.lower(): w for w in select.args.get("windows") or []}
+    """The rows of groups, which stand below as a source, with windows among their outputs.
+
+    SELECT k, rank() OVER (ORDER BY sum(v)) AS r FROM t GROUP BY k
+    ->  groups: g0 = k, a0 = sum(v);  above: g0 AS k, rank() OVER (ORDER BY a0) AS r
+    """
+    specs = _specs(select)
     select.set("expressions", [with_specs(e, specs) for e in select.expressions])
     check = partial(_check, grouped=True)
     relation = binder.take_name("groups")
     inner, put = binder.below(relation)
-    rows = _Stack(inner).below(select)
+    rows = rows_of(select, inner)
     select = select_of(inner, select, rows.block, rows.scope)
-    found, bind = _groups(select, rows, inner, check)
-    above = Above(relation, found)
-    outputs: list[Named] = [(name, above.over(e), e) for name, e in found.outputs]
+    groups, bind = _groups(select, rows, check)
+    below = Below(relation, "a", groups.keys)
+
+    def key(node: exp.Expr) -> exp.Expr | None:
+        return None if isinstance(node, exp.Literal) else below.key(node)
+
+    def above(node: exp.Expr) -> exp.Expr:
+        return over_groups(node, key, below.read)
+
+    outputs: list[Named] = [(name, above(e), e) for name, e in groups.outputs]
     after = []
     if qualify := select.args.get("qualify"):
-        for part in _split(with_specs(qualify.this, specs)):
+        for part in flattened(with_specs(qualify.this, specs)):
             check(part)
-            after.append(above.over(bind(part)))
-    grouping = make_grouping(rows.block, above.groups())
-    block = put(Layered(rows.block, grouping, rows.generation(), None))
-    return _Rows(block, Scope([]), outputs=outputs, after=after)
+            after.append(above(bind(part)))
+    keys = [(f"g{i}", key) for i, key in enumerate(groups.keys)]
+    grouping = make_grouping(rows.block, replace(groups, outputs=[*keys, *below.values]))
+    block = put(Layered(rows.block, grouping, rows.generation, None))
+    return _Rows(binder, block, Scope([]), outputs=outputs, after=after)
 
 
 def _distinct(select: exp.Select, binder: Binder) -> Layered:
@@ -167,32 +278,19 @@ def _distinct(select: exp.Select, binder: Binder) -> Layered:
     relation = binder.take_name("windows")
     inner, put = binder.below(relation)
     if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
-        raise _window("DISTINCT ON", select)
+        raise Unsupported("WINDOW", "DISTINCT ON", select, downstream("the window"))
     select.set("distinct", None)
     made = layered(select, inner)
     assert made.windowing is not None  # noqa: S101 - the caller's promise
-    names = [output.name for output in made.windowing.outputs]
-    columns = [(name, exp.column(name, table=relation, quoted=True)) for name in names]
-    scope = Scope([given_out(list(columns), select)])
+    columns = [(o.name, column(o.name, relation)) for o in made.windowing.outputs]
+    scope = Scope([given_out([*columns], select)])
     block = put(made)
-    every = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
-    grouping = group_rows(every, block, lambda e: bound(e, scope), scope)
-    return Layered(block, grouping, None, None)
+    return Layered(block, distinct_rows(block, scope), None, None)
 
 
 def _nested(select: exp.Select) -> exp.Select | None:
     """The select with layers that alone stands in FROM."""
-    source = select.args.get("from_")
-    if source is None or select.args.get("joins"):
-        return None
-    node = source.this
-    if node.args.get("joins") or node.args.get("pivots"):
-        return None
-    if isinstance(node, exp.Table):
-        cte = find_cte(node)
-        below = cte.this if cte is not None else None
-    else:
-        below = node.this if isinstance(node, exp.Subquery) else None
+    below = only_query(select)
     while isinstance(below, exp.Subquery) and not below.args.get("joins"):
         below = below.this
     if not isinstance(below, exp.Select) or is_grouped(below):
@@ -220,132 +318,15 @@ def _has_windows(select: exp.Select) -> bool:
     return bool(own) or (nested is not None and _has_windows(nested))
 
 
-class _Stack:
-    def __init__(self, binder: Binder) -> None:
-        self._binder = binder
-        self.windowed_below = False
-
-    def level(self, select: exp.Select) -> _Rows:
-        """A select without groups: what stands below, and its outputs."""
-        rows = self.below(select)
-        select = select_of(self._binder, select, rows.block, rows.scope)
-        specs = {w.name.lower(): w for w in select.args.get("windows") or []}
-        for node in select.expressions:
-            self._project(node, rows, specs)
-        qualify = select.args.get("qualify")
-        if qualify is not None:
-            rows.after += self._conjuncts(with_specs(qualify.this, specs), rows.scope)
-        self.windowed_below = self.windowed_below or rows.windowed
-        return rows
-
-    def below(self, select: exp.Select) -> _Rows:
-        """FROM, LATERAL VIEW and WHERE."""
-        nested = _nested(select)
-        if nested is None or _stands(nested, select):
-            rows = _Rows(*joined(self._binder, select))
-        else:
-            rows = self.level(check_shape(nested, layered=True))
-            outputs = [(name, e) for name, e, _ in rows.outputs]
-            item = given_out(outputs, select.args["from_"].this)
-            rows.scope, rows.outputs = Scope([item]), []
-        for lateral in select.args.get("laterals") or []:
-            self._lateral(lateral, rows)
-        if where := select.args.get("where"):
-            self._where(where.this, rows)
-        return rows
-
-    def _where(self, condition: exp.Expr, rows: _Rows) -> None:
-        if self.windowed_below:
-            rows.after += self._conjuncts(condition, rows.scope)
-            return
-        add_where(self._binder, condition, rows.block, rows.scope)
-        own, rows.block.conjuncts = rows.block.conjuncts, []
-        rows.filter(own)
-        if any(rows.reads_views(c) for c in rows.block.all_conjuncts()):
-            raise _generated("a subquery beside a generated column", condition)
-
-    def _conjuncts(self, condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
-        found = _split(condition)
-        for conjunct in found:
-            _check(conjunct)
-        return [bound(conjunct, scope) for conjunct in found]
-
-    def _lateral(self, node: exp.Lateral, rows: _Rows) -> None:
-        call, alias = node.this, node.args.get("alias") or exp.TableAlias()
-        names = [c.name for c in alias.args.get("columns") or []]
-        if not node.args.get("view") or generator_of(call) is None or not names:
-            raise _generated("LATERAL VIEW without names for its columns", node)
-        view = self._view(call, bool(node.args.get("outer")), names, rows)
-        columns = {name.lower(): (name, view.column(name)) for name in names}
-        rows.scope.items.append(Item(((alias.name.lower(),),) if alias.name else (), columns))
-
-    def _view(self, call: exp.Expr, outer: bool, names: list[str], rows: _Rows) -> View:
-        for argument in call.expressions:
-            check_expression(argument)
-        if len({name.lower() for name in names}) < len(names):
-            raise _generated("a generator with two columns of one name", call)
-        made = bound(call, rows.scope)
-        view = View(self._binder.take_name("view"), made, outer, tuple(names))
-        rows.views.append(view)
-        return view
-
-    def _project(self, node: exp.Expr, rows: _Rows, specs: Mapping[str, exp.Window]) -> None:
-        scope = rows.scope
-        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
-            _check_star(node, scope)
-            rows.outputs += [(name, e, node) for name, e in scope.expand_star(node)]
-            return
-        if (call := generator_of(node)) is not None:
-            names = [i.name for i in node.expressions] if isinstance(node, exp.Aliases) else []
-            names = [node.alias] if isinstance(node, exp.Alias) else names
-            parent = node.parent
-            beside = parent.expressions if parent else []
-            several = sum(generator_of(e) is not None for e in beside) > 1
-            windowed = self.windowed_below or any(windows_of(e) for e in beside)
-            if not names or several or windowed:
-                raise _generated(f"{call.this}() beside windows or without a name", node)
-            view = self._view(call, False, names, rows)
-            rows.outputs += [(name, view.column(name), node) for name in names]
-            return
-        value = with_specs(node.this if isinstance(node, exp.Alias) else node, specs)
-        _check(value)
-        expression = bound(value, scope)
-        name = node.alias if isinstance(node, exp.Alias) else own_name(value)
-        rows.outputs.append((name, expression, node))
-        if isinstance(node, exp.Alias):
-            scope.aliases[name.lower()] = exp.paren(expression.copy())
-
-
-def _split(condition: exp.Expr) -> list[exp.Expr]:
-    node = condition.unnest()
-    if isinstance(node, exp.And):
-        return _split(node.this) + _split(node.expression)
-    return [node]
-
-
 def _check(node: exp.Expr, *, grouped: bool = False) -> None:
     """An expression that may hold windows, whose parts are plain, or `grouped`."""
-    holder = exp.Paren(this=node.copy())
-    for window in windows_of(holder):
+    for window in windows_of(node):
         beside = [f.expression for f in window.find_all(exp.Filter)]
-        for part in (*call_of(window).expressions, *beside, *window.iter_expressions()):
+        for part in (*bare_call(window.this).expressions, *beside, *window.iter_expressions()):
             if part is not window.this:
                 check_expression(part, grouped)
-        window.replace(exp.Null())
-    check_expression(holder.this, grouped)
-
-
-def _check_star(star: exp.Star | exp.Column, scope: Scope) -> None:
-    """Refuse `item.*` over a struct, whose fields are not known here."""
-    if isinstance(star, exp.Column) and len(star.parts) == 2:
-        name = star.parts[0].name.lower()
-        taken = any((name,) in item.qualifiers for item in scope.items)
-        if not taken and any(name in item.columns for item in scope.items):
-            raise Unsupported("STAR", f"{name}.* over a struct", star, "List the fields.")
-
-
-def _window(what: str, node: exp.Expr) -> Unsupported:
-    return Unsupported("WINDOW", what, node, downstream("the window"))
+    rest = exchanged(node, lambda part: exp.Null() if isinstance(part, exp.Window) else None)
+    check_expression(rest, grouped)
 
 
 def _generated(what: str, node: exp.Expr) -> Unsupported:

@@ -12,6 +12,8 @@ import re
 
 from sqlglot import exp
 
+from deltajoin.sql.nodes import function_name, results
+
 _MOMENT = re.compile(
     r"\s*(now|today|tomorrow|yesterday)"
     r"(\s+([a-z]+/[a-z_/+-]+|[a-z]{1,4}|(utc|gmt|ut)?[+-]\d[\d:]*))?\s*",
@@ -38,18 +40,11 @@ def names_a_moment(literal: exp.Literal) -> bool:
     if parent is None or isinstance(parent, (exp.Select, *_PATTERNS)):
         return False
     if isinstance(parent, (exp.If, exp.Case)):
-        return parent.this is node or not all(map(_is_text, _results(parent)))
+        case = parent.parent if isinstance(parent.parent, exp.Case) else parent
+        return parent.this is node or not all(map(_is_text, results(case)))
     if isinstance(parent, (exp.Cast, exp.Anonymous)):
         return not _is_text(parent)
     return not all(_is_text(other) for other in parent.iter_expressions())
-
-
-def _results(choice: exp.Expr) -> list[exp.Expr]:
-    """The values that an IF or a CASE chooses from; a branch of a CASE stands for all of it."""
-    case = choice.parent if isinstance(choice.parent, exp.Case) else choice
-    found = [branch.args["true"] for branch in case.args.get("ifs") or [case]]
-    last = case.args.get("default") or case.args.get("false")
-    return [*found, last] if last is not None else found
 
 
 def _is_text(node: exp.Expr) -> bool:
@@ -57,6 +52,5 @@ def _is_text(node: exp.Expr) -> bool:
         return _is_text(node.this)
     if isinstance(node, exp.Cast):
         return bool(node.to.is_type("text", "varchar", "char"))
-    if isinstance(node, exp.Anonymous):
-        return str(node.this).lower() in _TEXT_CALLS
-    return isinstance(node, exp.Null) or (isinstance(node, exp.Literal) and node.is_string)
+    literal = isinstance(node, exp.Literal) and node.is_string
+    return literal or isinstance(node, exp.Null) or function_name(node) in _TEXT_CALLS

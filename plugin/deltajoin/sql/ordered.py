@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from deltajoin.sql import functions
+from deltajoin.sql.nodes import function_name
 
 _BAGS = ("collect_list", "array_agg", "collect_set")
 _TEXTS = ("listagg", "string_agg")
@@ -40,15 +41,12 @@ class Ordered:
 
 def ordered_calls(node: exp.Expr) -> Iterator[Ordered]:
     """The aggregates of an expression whose value rows that tie could change."""
-    for call in node.find_all(exp.Anonymous):
-        found = order_of(call)
-        if found is not None:
-            yield found
+    yield from filter(None, map(order_of, node.find_all(exp.Anonymous)))
 
 
 def order_of(call: exp.Anonymous) -> Ordered | None:
     """The order of an aggregate that depends on one; None for another, or where nothing is said."""
-    name, arguments = str(call.this).lower(), call.expressions
+    name, arguments = function_name(call), call.expressions
     if not arguments or name not in functions.ORDER_DEPENDENT:
         return None
     values = _fields(arguments[0])
@@ -70,35 +68,26 @@ def _of_array(call: exp.Anonymous, values: tuple[exp.Expr, ...]) -> Ordered | No
     parent = node.parent
     while parent is not None and _keeps_elements(parent):
         node, parent = parent, parent.parent
-    if parent is None or _argument(parent) is not node:
+    if not isinstance(parent, exp.Anonymous) or next(iter(parent.expressions), None) is not node:
         return None
-    if _name(parent) in _COUNTED:
+    if function_name(parent) in _COUNTED:
         return Ordered(call, (), ())
     lambdas = any(isinstance(e, exp.Lambda) for e in parent.expressions)
-    return Ordered(call, values, values) if _name(parent) in _SORTED and not lambdas else None
+    return (
+        Ordered(call, values, values) if function_name(parent) in _SORTED and not lambdas else None
+    )
 
 
 def _keeps_elements(node: exp.Expr) -> bool:
-    return isinstance(node, (exp.Filter, exp.Paren)) or _name(node) in _ELEMENTS
-
-
-def _name(node: exp.Expr | None) -> str:
-    return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
-
-
-def _argument(node: exp.Expr) -> exp.Expr | None:
-    """The first argument of a call."""
-    return node.expressions[0] if isinstance(node, exp.Anonymous) and node.expressions else None
+    return isinstance(node, (exp.Filter, exp.Paren)) or function_name(node) in _ELEMENTS
 
 
 def _fields(node: exp.Expr) -> tuple[exp.Expr, ...]:
     """The fields of a struct, at any depth, or the expression itself."""
     while isinstance(node, (exp.Paren, exp.Alias)):
         node = node.this
-    if isinstance(node, exp.Distinct):
-        return tuple(field for part in node.expressions for field in _fields(part))
-    if _name(node) == "struct":
-        return tuple(field for part in node.expressions for field in _fields(part))
-    if _name(node) == "named_struct":
-        return tuple(field for part in node.expressions[1::2] for field in _fields(part))
-    return (node,)
+    name = function_name(node)
+    if name not in ("struct", "named_struct") and not isinstance(node, exp.Distinct):
+        return (node,)
+    parts = node.expressions[1::2] if name == "named_struct" else node.expressions
+    return tuple(field for part in parts for field in _fields(part))

@@ -15,20 +15,20 @@ those beside it. Caller: makes a source of the result, and binds the names that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import chain
 
 from sqlglot import exp
 
 from deltajoin.sql.aggregates import aggregate_calls
 from deltajoin.sql.columns import bound
-from deltajoin.sql.dialect import closed, text
+from deltajoin.sql.dialect import closed, exchanged, text
 from deltajoin.sql.generators import Named, View
 from deltajoin.sql.group import Groups, check_grouped, counted
+from deltajoin.sql.kinds import INTEGERS, TypeOf, common_kind, kind_of, typed
+from deltajoin.sql.nodes import call, chosen, function_name, is_null, number, numbered_rows
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.scalars import NULL_OF_NO_ROWS
 from deltajoin.sql.scope import Item, Scope
-from deltajoin.sql.union import INTEGERS, TypeOf, common_kind, kind_of, typed
 
 _PLAIN = frozenset(("string", "boolean", "date", "timestamp", "timestamp_ntz", *INTEGERS))
 _NUMBERS = frozenset(("float", "double", "boolean", *INTEGERS))
@@ -44,14 +44,6 @@ _LISTS = frozenset("array_agg array_sort collect_list collect_set sort_array".sp
 _NUMBER = "number"
 
 
-@dataclass(frozen=True)
-class _Value:
-    """A value of FOR: the name of its columns, and the condition on a row."""
-
-    name: str
-    condition: exp.Expr
-
-
 def pivoted(pivot: exp.Pivot, scope: Scope, type_of: TypeOf) -> tuple[int, Groups]:
     """How many columns stay, and the groups that a PIVOT over the items of a scope makes.
 
@@ -63,21 +55,21 @@ def pivoted(pivot: exp.Pivot, scope: Scope, type_of: TypeOf) -> tuple[int, Group
     columns = _parts(field.this)
     if any(not isinstance(c, exp.Column) or len(c.parts) > 1 for c in columns):
         raise _stop("FOR of what is no column's name", field, "Compute it in a subquery.")
-    keys = _left(scope, [c for node in (field.this, *pivot.expressions) for c in _columns(node)])
+    read = (node.find_all(exp.Column) for node in (field.this, *pivot.expressions))
+    keys = _other_columns(scope, [*chain.from_iterable(read)])
     values = [_value(node, columns, scope, type_of) for node in field.expressions]
     aggregates = [(_alias(node), _aggregate(node, scope)) for node in pivot.expressions]
     several = len(aggregates) > 1
     if several and not all(name for name, _ in aggregates):
         raise _stop("aggregates without a name", pivot, "Name each: sum(x) AS s.")
-    whole = _of_no_rows([node for _, node in aggregates], pivot, type_of)
+    null_without_rows = _null_without_rows([node for _, node in aggregates], pivot, type_of)
     made = [
-        (f"{value.name}_{name}" if several else value.name, _where(node, value.condition, whole))
-        for value in values
+        (f"{value}_{name}" if several else value, _filtered(node, condition, null_without_rows))
+        for value, condition in values
         for name, node in aggregates
     ]
     _check_names([name for name, _ in (*keys, *made)], pivot)
-    conditions = {text(value.condition) for value in values}
-    if len(conditions) < len(values):
+    if len({text(condition) for _, condition in values}) < len(values):
         raise _stop("a value that is named twice", field, "Name it once.")
     return len(keys), Groups([value for _, value in keys], [*keys, *made], None)
 
@@ -95,27 +87,25 @@ def unpivoted(
     """
     field = _field(pivot)
     sources = [(_column_name(node), _parts(node)) for node in field.expressions]
-    read = [c for node in field.expressions for c in _columns(node)]
-    if any(_whole(c, scope) is not c and len(c.parts) > 1 for c in read):
+    read = [c for node in field.expressions for c in node.find_all(exp.Column)]
+    if any(_whole_column(c, scope) is not c and len(c.parts) > 1 for c in read):
         raise _stop("UNPIVOT of a field", field, "Make it a column in a subquery.")
-    left = _left(scope, read)
+    left = _other_columns(scope, read)
     (wanted,) = pivot.expressions
     names = [part.name for part in _parts(wanted)]
     if any(len(columns) != len(names) for _, columns in sources):
         raise _stop("columns that are not as many as their names", pivot, "Name as many.")
-    array = exp.Anonymous(this="array", expressions=[_number(i) for i in range(len(sources))])
-    call = exp.Anonymous(this="explode", expressions=[array])
-    view = View(relation, call, False, (_NUMBER,))
+    view = View(relation, numbered_rows(len(sources)), False, (_NUMBER,))
     pick = view.column(_NUMBER)
     strings = [exp.Literal.string(name) for name, _ in sources]
     values = [
-        _chosen(pick, _alike([bound(columns[i], scope) for _, columns in sources], pivot, type_of))
+        chosen(pick, _alike([bound(columns[i], scope) for _, columns in sources], pivot, type_of))
         for i in range(len(names))
     ]
-    made = [*left, (field.this.name, _chosen(pick, strings)), *zip(names, values, strict=True)]
+    made = [*left, (field.this.name, chosen(pick, strings)), *zip(names, values, strict=True)]
     _check_names([name for name, _ in made], pivot)
     outputs: list[Named] = [(name, value, pivot) for name, value in made]
-    nulls = [exp.Is(this=exp.paren(value.copy()), expression=exp.Null()) for value in values]
+    nulls = [is_null(exp.paren(value)) for value in values]
     there = exp.Not(this=exp.paren(exp.and_(*nulls, wrap=False)))
     return len(left), outputs, view, [] if pivot.args.get("include_nulls") else [there]
 
@@ -151,17 +141,13 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
-def _columns(node: exp.Expr) -> Iterator[exp.Column]:
-    yield from node.find_all(exp.Column)
-
-
-def _left(scope: Scope, read: list[exp.Column]) -> list[tuple[str, exp.Expr]]:
+def _other_columns(scope: Scope, read: list[exp.Column]) -> list[tuple[str, exp.Expr]]:
     """The columns of a scope but for those that are read."""
-    names = {text(name): name for column in read for name in [_whole(column, scope)]}
+    names = {text(name): name for column in read for name in [_whole_column(column, scope)]}
     return scope.expand_star(exp.Star(except_=list(names.values())))
 
 
-def _whole(column: exp.Column, scope: Scope) -> exp.Column:
+def _whole_column(column: exp.Column, scope: Scope) -> exp.Column:
     """The column that a name means, also where it means a field of it."""
     scope.resolve(column)
     first = column.parts[0].name.lower()
@@ -169,7 +155,10 @@ def _whole(column: exp.Column, scope: Scope) -> exp.Column:
     return column if qualifier else exp.column(column.parts[0].copy())
 
 
-def _value(node: exp.Expr, columns: list[exp.Expr], scope: Scope, type_of: TypeOf) -> _Value:
+def _value(
+    node: exp.Expr, columns: list[exp.Expr], scope: Scope, type_of: TypeOf
+) -> tuple[str, exp.Expr]:
+    """A value of FOR: the name of its columns, and the condition on a row."""
     parts = _parts(node)
     if len(parts) != len(columns):
         raise _stop("values that are not as many as the columns", node, "Write as many.")
@@ -177,8 +166,8 @@ def _value(node: exp.Expr, columns: list[exp.Expr], scope: Scope, type_of: TypeO
         _test(bound(column, scope), value, type_of)
         for column, value in zip(columns, parts, strict=True)
     ]
-    name = _alias(node) or _shown(parts)
-    return _Value(name, exp.and_(*tests).unnest() if len(tests) > 1 else tests[0])
+    condition = exp.and_(*tests).unnest() if len(tests) > 1 else tests[0]
+    return _alias(node) or _shown(parts), condition
 
 
 def _test(column: exp.Expr, value: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -188,7 +177,7 @@ def _test(column: exp.Expr, value: exp.Expr, type_of: TypeOf) -> exp.Expr:
         what = f"the column {text(column)}, whose type is {kind or 'not known'},"
         raise _stop(what, value, "CAST the column in a subquery.")
     if own == "null":
-        return exp.paren(exp.Is(this=closed(column), expression=exp.Null()))
+        return exp.paren(is_null(closed(column)))
     digits = value.this if isinstance(value, exp.Neg) else value
     literal = isinstance(digits, exp.Cast) and isinstance(digits.this, exp.Literal)
     if not literal and not isinstance(digits, (exp.Literal, exp.Boolean)):
@@ -197,8 +186,8 @@ def _test(column: exp.Expr, value: exp.Expr, type_of: TypeOf) -> exp.Expr:
     numbers = own in INTEGERS and (kind in INTEGERS or kind.startswith("decimal("))
     if own != kind and not moment and not numbers:
         raise _stop(f"the value {text(value)} for a {kind}", value, "Write it in that type.")
-    wanted = value.copy() if own == kind else typed(value, kind)
-    return exp.paren(exp.NullSafeEQ(this=closed(column), expression=closed(wanted)))
+    wanted = closed(typed(value, kind, own))
+    return exp.paren(exp.NullSafeEQ(this=closed(column), expression=wanted))
 
 
 def _alias(node: exp.Expr) -> str:
@@ -229,23 +218,22 @@ def _column_name(node: exp.Expr) -> str:
 
 
 def _aggregate(node: exp.Expr, scope: Scope) -> exp.Expr:
-    value = node.this if isinstance(node, exp.Alias) else node
-    check_grouped(value)
-    found = bound(counted(value), scope)
+    check_grouped(node.unalias())
+    found = bound(counted(node.unalias()), scope)
     known = _COUNTS | _OF_ARGUMENT | _LISTS | NULL_OF_NO_ROWS
-    for call in aggregate_calls(found):
-        inner = call.node.this if isinstance(call.node, exp.Filter) else call.node
-        if not isinstance(inner, exp.Anonymous) or str(inner.this).lower() not in known:
+    for written in aggregate_calls(found):
+        inner = written.node.this if isinstance(written.node, exp.Filter) else written.node
+        if function_name(inner) not in known:
             raise _stop(f"PIVOT of {text(inner)}", node, "Write sum(CASE ...) by group.")
     return found
 
 
-def _of_no_rows(aggregates: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -> bool:
+def _null_without_rows(aggregates: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -> bool:
     """True where a value without rows gives NULL, False where it gives what aggregates of no rows
     give; either where that is the same."""
     if all(_is_null_of_no_rows(node) for node in aggregates):
         return False
-    numbers = [_is_number(node, type_of) for node in aggregates]
+    numbers = [_gives_number(node, type_of) for node in aggregates]
     if False in numbers:
         return False
     if None in numbers:
@@ -256,26 +244,25 @@ def _of_no_rows(aggregates: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -
 
 
 def _is_null_of_no_rows(node: exp.Expr) -> bool:
-    call = node.this if isinstance(node, exp.Filter) else node
-    return isinstance(call, exp.Anonymous) and str(call.this).lower() in NULL_OF_NO_ROWS
+    return function_name(node.this if isinstance(node, exp.Filter) else node) in NULL_OF_NO_ROWS
 
 
-def _is_number(node: exp.Expr, type_of: TypeOf) -> bool | None:
+def _gives_number(node: exp.Expr, type_of: TypeOf) -> bool | None:
     """Whether an aggregate gives a number or a boolean; None where that is not certain."""
-    call = node.this if isinstance(node, exp.Filter) else node
-    name = str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    name = function_name(inner)
     if name in ("coalesce", "ifnull", "nvl", "nullif"):
-        found = {_is_number(part, type_of) for part in call.expressions}
+        found = {_gives_number(part, type_of) for part in inner.expressions}
         return True if found == {True} else None
     if name in _COUNTS:
         return True
     if name in _LISTS:
         return False
-    if isinstance(call, exp.Literal):
-        return not call.is_string
-    if name not in _OF_ARGUMENT or len(call.expressions) != 1:
+    if isinstance(inner, exp.Literal):
+        return not inner.is_string
+    if name not in _OF_ARGUMENT or len(inner.expressions) != 1:
         return None
-    argument = call.expressions[0]
+    argument = inner.expressions[0]
     (argument,) = argument.expressions if isinstance(argument, exp.Distinct) else (argument,)
     kind = kind_of(argument, type_of)
     if kind in _NUMBERS or kind.startswith("decimal("):
@@ -283,23 +270,24 @@ def _is_number(node: exp.Expr, type_of: TypeOf) -> bool | None:
     return False if kind and kind != "null" and name in ("max", "min") else None
 
 
-def _where(node: exp.Expr, condition: exp.Expr, whole: bool) -> exp.Expr:
-    """The aggregates of the rows that meet a condition; with `whole` NULL where there are none."""
-    holder = exp.Paren(this=node.copy())
-    for call in list(aggregate_calls(holder.this)):
-        filtered = call.node
-        parts = [condition.copy()]
-        if isinstance(filtered, exp.Filter):
-            parts.append(exp.paren(filtered.expression.this.copy()))
-            filtered = filtered.this
-        where = exp.Where(this=exp.and_(*parts).unnest() if len(parts) > 1 else parts[0].unnest())
-        call.node.replace(exp.Filter(this=filtered.copy(), expression=where))
-    made: exp.Expr = holder.this
-    if not whole or _is_null_of_no_rows(node):
+def _filtered(node: exp.Expr, condition: exp.Expr, null_without_rows: bool) -> exp.Expr:
+    """The aggregates of the rows that meet a condition; where there are none NULL, if asked for."""
+
+    def filtered(part: exp.Expr) -> exp.Expr | None:
+        first = next(aggregate_calls(part), None)
+        if first is None or first.node is not part:
+            return None
+        where = condition.unnest()
+        if isinstance(part, exp.Filter):
+            where, part = exp.and_(condition, exp.paren(part.expression.this)), part.this
+        return exp.Filter(this=part.copy(), expression=exp.Where(this=where.copy()))
+
+    made = exchanged(node, filtered)
+    if not null_without_rows or _is_null_of_no_rows(node):
         return made
-    count = exp.Anonymous(this="count", expressions=[_number(1)])
-    rows = exp.Filter(this=count, expression=exp.Where(this=condition.copy().unnest()))
-    return exp.paren(exp.case().when(exp.GT(this=rows, expression=_number(0)), made))
+    where = exp.Where(this=condition.copy().unnest())
+    rows = exp.Filter(this=call("count", number(1)), expression=where)
+    return exp.paren(exp.case().when(exp.GT(this=rows, expression=number(0)), made))
 
 
 def _alike(values: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -> list[exp.Expr]:
@@ -313,19 +301,7 @@ def _alike(values: list[exp.Expr], pivot: exp.Pivot, type_of: TypeOf) -> list[ex
     if not kind:
         shown = ", ".join(dict.fromkeys(k or "unknown" for k in kinds))
         raise _stop(f"UNPIVOT of columns of the types {shown}", pivot, "CAST them to one type.")
-    return [v if k == kind else typed(v, kind) for v, k in zip(values, kinds, strict=True)]
-
-
-def _chosen(pick: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
-    """One of some values, by its number."""
-    case = exp.Case(this=pick.copy())
-    for number, value in enumerate(values):
-        case = case.when(_number(number), closed(value))
-    return case
-
-
-def _number(value: int) -> exp.Expr:
-    return exp.Literal.number(value)
+    return [typed(value, kind, own) for value, own in zip(values, kinds, strict=True)]
 
 
 def _check_names(names: list[str], pivot: exp.Pivot) -> None:

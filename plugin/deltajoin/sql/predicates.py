@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from deltajoin.graph import ColumnRef, Predicate, refs_of
+from deltajoin.graph import ColumnRef, Predicate, Projection, refs_of
 from deltajoin.sql.dialect import closed, exchanged, parsed, text, with_columns
 
 Values = Mapping[ColumnRef, exp.Expr]
@@ -28,6 +28,12 @@ def predicate_of(node: exp.Expr) -> Predicate:
     kind = ("constant", "filter", "residual")[min(len(touched), 2)]
     wrapped = exp.paren(node) if isinstance(node, exp.Or) else node
     return Predicate(text(wrapped), kind, refs)
+
+
+def projection_of(name: str, node: exp.Expr) -> Projection:
+    """A bound expression as an output column."""
+    column = (node.table, node.name) if isinstance(node, exp.Column) else None
+    return Projection(name, text(node), refs_in(node), column)
 
 
 def refs_in(node: exp.Expr) -> tuple[ColumnRef, ...]:

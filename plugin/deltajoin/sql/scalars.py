@@ -16,19 +16,18 @@ changes of two tables meet. Caller: `sql.bind`, which joins the sources.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql import functions
 from deltajoin.sql.columns import flattened
-from deltajoin.sql.dialect import closed
-from deltajoin.sql.group import Bind, is_grouped
+from deltajoin.sql.group import is_grouped
 from deltajoin.sql.group_keys import has_plain_keys, is_aggregate
+from deltajoin.sql.kinds import INTEGERS, TypeOf, kind_of, typed
+from deltajoin.sql.nodes import bare_call, call, function_name, number
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
-from deltajoin.sql.union import INTEGERS, TypeOf, kind_of, typed
+from deltajoin.sql.ungroupable import gives_ungroupable
 
 #: Gives the value of a subquery; told whether it stands above groups of the SELECT around it.
 Value = Callable[[exp.Subquery, bool], exp.Expr]
@@ -40,8 +39,6 @@ NULL_OF_NO_ROWS = frozenset(
     try_avg try_sum var_pop var_samp variance
     """.split()
 )
-
-
 #: What more may be said in a SELECT whose rows are counted.
 _PLAIN = frozenset({"expressions", "from_", "joins", "where", "with_"})
 _MORE = "[SCALAR_SUBQUERY_TOO_MANY_ROWS] A subquery used as an expression gives more than one row"
@@ -54,24 +51,13 @@ def make_single(query: exp.Query) -> bool:
         return False
     (node,) = query.expressions
     said = {name for name, value in query.args.items() if value}
-    if said - _PLAIN or node.is_star or any(map(_makes_map, node.walk())):
+    if said - _PLAIN or node.is_star or gives_ungroupable(node.unalias().copy()):
         return False
-    count, most = (
-        exp.Anonymous(this=name, expressions=[argument])
-        for name, argument in (("count", exp.Literal.number(1)), ("max", node.unalias()))
-    )
-    stop = exp.Anonymous(this="raise_error", expressions=[exp.Literal.string(_MORE)])
-    value = exp.case().when(exp.GT(this=count, expression=exp.Literal.number(1)), stop).else_(most)
+    several = exp.GT(this=call("count", number(1)), expression=number(1))
+    stop = call("raise_error", exp.Literal.string(_MORE))
+    value = exp.case().when(several, stop).else_(call("max", node.unalias()))
     query.set("expressions", [exp.alias_(value, node.alias_or_name or "value", quoted=True)])
     return True
-
-
-def _makes_map(node: exp.Expr) -> bool:
-    """True for what may be a map, which has no greatest."""
-    if isinstance(node, (exp.Cast, exp.TryCast)):
-        return "MAP" in node.to.sql().upper()
-    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
-    return "map" in name or name in ("from_json", "from_xml", "transform_keys", "transform_values")
 
 
 def by_whole_key(query: exp.Query, columns: Collection[str], key: Collection[str]) -> bool:
@@ -140,7 +126,7 @@ def select_without_scalars(select: exp.Select, value: Value) -> exp.Select:
             raise Unsupported("SUBQUERY", what, subquery, remedy)
         column = value(subquery, above)
         if above:
-            column = exp.Anonymous(this="max", expressions=[column])
+            column = call("max", column)
         place.replace(exp.Paren(this=column))
     return made
 
@@ -153,38 +139,21 @@ def _parts(select: exp.Select) -> list[exp.Expr]:
 def _is_aggregated(node: exp.Expr) -> bool:
     above = node.parent
     while above is not None and not isinstance(above, exp.Select):
-        if isinstance(above, exp.Filter) or (
-            isinstance(above, exp.Anonymous) and str(above.this).lower() in functions.AGGREGATES
-        ):
+        if isinstance(above, exp.Filter) or function_name(above) in functions.AGGREGATES:
             return True
         above = above.parent
     return False
 
 
-@dataclass(frozen=True)
-class Correlation:
-    """How a total depends on the rows around it.
-
-    `pairs` are (inside, outside) of equalities, each with its kind; `around` are conditions that
-    speak of outside alone.
-    """
-
-    pairs: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]]
-    around: list[exp.Expr]
-
-    def conditions(self, inside: list[exp.Expr]) -> list[exp.Expr]:
-        """The conjuncts of the join with the groups, whose keys are called so."""
-        found = [
-            kind(this=outside.copy(), expression=mine)
-            for mine, (_, outside, kind) in zip(inside, self.pairs, strict=True)
-        ]
-        return [*found, *self.around]
+#: An equality that correlates: its sides inside and outside, and its kind.
+Pair = tuple[exp.Expr, exp.Expr, type[exp.Expr]]
 
 
 def correlation(
     conjuncts: list[exp.Expr], below: frozenset[str], kinds: tuple[TypeOf, TypeOf]
-) -> Correlation | None:
-    """What conjuncts over relations of both sides say; None where groups can't answer them.
+) -> tuple[list[Pair], list[exp.Expr]] | None:
+    """What conjuncts over relations of both sides say: equalities, and conditions that speak of
+    outside alone; None where groups can't answer them.
 
     Both sides of an equality must have one type: values that are equal only once they are cast may
     stand in several groups.
@@ -193,24 +162,19 @@ def correlation(
         below: the relations inside.
         kinds: the types of columns inside and outside.
     """
-    pairs: list[tuple[exp.Expr, exp.Expr, type[exp.Expr]]] = []
-    around = []
-    for conjunct in conjuncts:
-        if not relations_in(conjunct) & below:
-            around.append(conjunct)
-            continue
-        node = conjunct.unnest()
+    around = [conjunct for conjunct in conjuncts if not relations_in(conjunct) & below]
+    pairs: list[Pair] = []
+    for node in (c.unnest() for c in conjuncts if relations_in(c) & below):
         if not isinstance(node, (exp.EQ, exp.NullSafeEQ)):
             return None
-        sides = [node.this, node.expression]
-        sides.sort(key=lambda side: not relations_in(side) & below)
-        inside, outside = sides
-        types = [kind_of(side, kind) for side, kind in zip(sides, kinds, strict=True)]
-        alike = are_alike(*types)
+        inside, outside = sides = sorted(
+            (node.this, node.expression), key=lambda side: not relations_in(side) & below
+        )
+        alike = are_alike(*(kind_of(side, kind) for side, kind in zip(sides, kinds, strict=True)))
         if not relations_in(inside) <= below or relations_in(outside) & below or not alike:
             return None
         pairs.append((inside, outside, type(node)))
-    return Correlation(pairs, around)
+    return pairs, around
 
 
 def are_alike(one: str, other: str) -> bool:
@@ -225,49 +189,25 @@ def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
         Unsupported: SUBQUERY for one of which it isn't known here what it gives without rows.
     """
     found: list[exp.Expr] = []
-    for call in node.find_all(exp.Anonymous):
-        if not is_aggregate(call):
-            continue
-        name = str(call.this).lower()
-        outer = call.parent if isinstance(call.parent, exp.Filter) else call
-        if name not in _ZERO | NULL_OF_NO_ROWS or isinstance(
-            outer.parent, (exp.WithinGroup, exp.Window)
-        ):
+    for part in filter(is_aggregate, node.find_all(exp.Anonymous)):
+        name = function_name(part)
+        outer = part.parent if isinstance(part.parent, exp.Filter) else part
+        around = isinstance(outer.parent, (exp.WithinGroup, exp.Window))
+        if around or name not in _ZERO | NULL_OF_NO_ROWS:
             remedy = "Group in a subquery of FROM and join it."
-            raise Unsupported("SUBQUERY", f"a correlated {name}()", call, remedy)
+            raise Unsupported("SUBQUERY", f"a correlated {name}()", part, remedy)
         found.append(outer)
     return found
 
 
-def without_rows(call: exp.Expr, column: exp.Expr) -> exp.Expr:
+def without_rows(aggregate: exp.Expr, column: exp.Expr) -> exp.Expr:
     """An aggregate that is joined as a column, where no row was found: NULL, but 0 of a count."""
-    name = str((call.this if isinstance(call, exp.Filter) else call).this).lower()
-    if name in NULL_OF_NO_ROWS:
+    if function_name(bare_call(aggregate)) in NULL_OF_NO_ROWS:
         return column
-    zero = typed(exp.Literal.number(0), "bigint")
-    return exp.Anonymous(this="coalesce", expressions=[column, zero])
+    return call("coalesce", column, typed(number(0), "bigint"))
 
 
 def is_total(select: exp.Select) -> bool:
     """True for a SELECT of one value over all its rows."""
     said = any(select.args.get(name) for name in ("group", "having", "distinct"))
     return len(select.expressions) == 1 and not said and is_grouped(select)
-
-
-def value_of(
-    output: exp.Expr, calls: list[exp.Expr], values: list[exp.Expr], bind: Bind
-) -> exp.Expr:
-    """An output with a value for each of its aggregates; other columns are those around."""
-    holder = exp.Paren(this=output.copy())
-    places = aggregates_in(holder.this)
-    assert len(places) == len(calls)  # noqa: S101 - a copy
-    names = {f"{RESERVED_PREFIX}{i}": value for i, value in enumerate(values)}
-    for place, name in zip(places, names, strict=True):
-        place.replace(exp.Literal.string(name))
-    whole = holder.this.this if isinstance(holder.this, exp.Alias) else holder.this
-    made = exp.Paren(this=bind(whole))
-    for literal in list(made.find_all(exp.Literal)):
-        if literal.is_string and literal.this in names:
-            literal.replace(closed(names[literal.this]))
-    found: exp.Expr = made.this
-    return found

@@ -21,9 +21,9 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Core, Grouping, JoinGraph, Projection, Stamp
-from deltajoin.layers import INPUT
+from deltajoin.layers import INPUT, Generation, Windowing
 from deltajoin.sql import functions
-from deltajoin.sql.clock import clock_calls, is_daily, moves
+from deltajoin.sql.clock import clock_calls, clock_read, moves, reads_clock
 from deltajoin.sql.dialect import (
     parse,
     parse_expression,
@@ -34,9 +34,10 @@ from deltajoin.sql.dialect import (
     with_columns,
 )
 from deltajoin.sql.grouping_sets import has_sets
+from deltajoin.sql.nodes import function_name
 from deltajoin.sql.refuse import Unsupported
-from deltajoin.sql.spans import span_of
-from deltajoin.sql.tables import find_cte
+from deltajoin.sql.spans import edited, span_of
+from deltajoin.sql.tables import find_cte, only_query
 
 Constants = Mapping[str, str]
 _NEVER = (exp.Column, exp.Query, exp.Window, exp.Star, exp.Exists, exp.Placeholder, exp.Parameter)
@@ -53,7 +54,7 @@ def is_constant(node: exp.Expr) -> bool:
     known = functions.SCALARS | functions.CLOCK | functions.RUN
     return all(
         not isinstance(part, _NEVER)
-        and (not isinstance(part, exp.Anonymous) or str(part.this).lower() in known)
+        and (not isinstance(part, exp.Anonymous) or function_name(part) in known)
         for part in node.walk()
     )
 
@@ -68,9 +69,9 @@ def without_stamps(graph: JoinGraph, declared: Collection[str] = ()) -> JoinGrap
         Unsupported: CLOCK where no other output, or no other group key, is left.
     """
     rows = _joined(graph)
-    below = _over(_made(graph), rows) if graph.generation else rows
-    layered = graph.grouping or graph.windowing
-    outputs = _over(_outputs(graph), below) if layered else below
+    below = outputs = rows
+    for layer in graph.layers:
+        below, outputs = outputs, _constants(layer, outputs)
     stamps = tuple(
         Stamp(name, outputs[name], place)
         for place, name in enumerate(graph.output_names)
@@ -106,7 +107,7 @@ def check_clock(graph: JoinGraph, query: exp.Query) -> None:
             found = next((n for n in parse_expression(sql).walk() if moves(n)), None)
             if found is None:
                 continue
-            if next(clock_calls(found), None) is None:
+            if not reads_clock(found):
                 what = f"{sql}, which gives another result at each run,"
                 raise Unsupported("NON_DETERMINISTIC", what, _line(query), _REMEDY)
             what = "the clock inside a row"
@@ -149,20 +150,21 @@ def _stamps_of(query: exp.Expr, declared: Collection[str]) -> list[tuple[str, in
     select = _innermost(query)
     if isinstance(select, exp.SetOperation):
         left, right = (_stamps_of(arm, declared) for arm in (select.this, select.expression))
-        same = {(position, spelled(text(value))) for _, position, value in left} & {
-            (position, spelled(text(value))) for _, position, value in right
-        }
-        both = (*left, *((name, position, value) for name, position, value in right))
-        return [one for one in both if (one[1], spelled(text(one[2]))) in same]
+        same = set(map(_place_and_words, left)) & set(map(_place_and_words, right))
+        return [stamp for stamp in (*left, *right) if _place_and_words(stamp) in same]
     found = []
     outputs = select.expressions if isinstance(select, exp.Select) else []
     for position, node in enumerate(outputs):
-        value = node.this if isinstance(node, exp.Alias) else node
-        bare = isinstance(value, exp.Column) and next(clock_calls(value), None) is not None
+        value = node.unalias()
+        bare = isinstance(value, exp.Column) and reads_clock(value)
         moving = node.alias_or_name.lower() in declared or bare or moves(value)
         if moving and (bare or is_constant(value)):
             found.append((node.alias_or_name.lower(), position, value))
     return found
+
+
+def _place_and_words(stamp: tuple[str, int, exp.Expr]) -> tuple[int, str]:
+    return stamp[1], spelled(text(stamp[2]))
 
 
 def stamp_columns(query: exp.Query, declared: Collection[str] = ()) -> dict[str, str]:
@@ -195,20 +197,13 @@ def clock_of_rows(sql: str, declared: Collection[str] = ()) -> tuple[str, bool]:
     query = parse(sql)
     stamped = {id(n) for stamp in stamp_outputs(query, declared) for n in stamp.walk()}
     calls = list(clock_calls(query))
-    deciding = [is_daily(call) for call in calls if id(call) not in stamped]
-    kind = "" if not deciding else "day" if all(deciding) else "instant"
-    return kind, bool(calls)
+    return clock_read(call for call in calls if id(call) not in stamped), bool(calls)
 
 
-def masked_text(sql: str, declared: Collection[str]) -> str:
-    """A text with the literals of its stamps masked: what stays the same from run to run."""
-    edits = []
-    for stamp in stamp_outputs(parse(sql), declared):
-        if span := span_of(stamp):
-            edits.append((span.start, span.end, masked(sql[span.start : span.end])))
-    for start, end, value in sorted(edits, reverse=True):
-        sql = sql[:start] + value + sql[end:]
-    return sql
+def spelled_without(sql: str, declared: Collection[str]) -> str:
+    """What tells a text that is rebuilt from others: its words, but for its stamps' literals."""
+    spans = filter(None, map(span_of, stamp_outputs(parse(sql), declared)))
+    return spelled(edited(sql, ((s.start, s.end, masked(sql[s.start : s.end])) for s in spans)))
 
 
 def masked(sql: str) -> str:
@@ -227,25 +222,22 @@ def _innermost(query: exp.Expr) -> exp.Expr:
     """The query below those that give out all columns of it, and nothing else."""
     while True:
         query = unwrapped(query) if isinstance(query, exp.Query) else query
-        source = query.args.get("from_") if isinstance(query, exp.Select) else None
-        if source is None or not _passes_on(query):
+        if not isinstance(query, exp.Select) or not _passes_on(query):
             return query
-        node = source.this
-        if node.args.get("joins") or node.args.get("pivots"):
-            return query
-        cte = find_cte(node) if isinstance(node, exp.Table) else None
-        below = cte.this if cte is not None else node.this
-        if not isinstance(below, exp.Query) or (cte is not None and _is_read_again(node, cte)):
+        below = only_query(query)
+        if not isinstance(below, exp.Query) or _is_read_again(query.args["from_"].this):
             return query
         query = below
 
 
-def _is_read_again(table: exp.Expr, cte: exp.CTE) -> bool:
-    others = table.root().find_all(exp.Table)
+def _is_read_again(table: exp.Expr) -> bool:
+    """True for one of several readings of a CTE."""
+    cte = find_cte(table) if isinstance(table, exp.Table) else None
+    others = table.root().find_all(exp.Table) if cte is not None else ()
     return any(other is not table and find_cte(other) is cte for other in others)
 
 
-def _passes_on(select: exp.Expr) -> bool:
+def _passes_on(select: exp.Select) -> bool:
     """True for `SELECT * FROM x`, cut off at most."""
     known = {"kind", "expressions", "from_", "with_", "limit"}
     if {name for name, value in select.args.items() if value} - known:
@@ -260,36 +252,19 @@ def _passes_on(select: exp.Expr) -> bool:
 def _joined(graph: JoinGraph) -> dict[str, str]:
     """The constants among the joined rows' columns, alike in all branches."""
     found: dict[str, str] = {}
-    for projection in graph.projections:
-        values = {_by_name(graph.outputs(core))[projection.name].sql for core in graph.branches}
+    for i, projection in enumerate(graph.projections):
+        values = {graph.outputs(core)[i].sql for core in graph.branches}
         sql = projection.sql
         if values == {sql} and not projection.refs and is_constant(parse_expression(sql)):
             found[projection.name] = sql
     return found
 
 
-def _by_name(projections: Iterable[Projection]) -> dict[str, Projection]:
-    return {projection.name: projection for projection in projections}
-
-
-def _made(graph: JoinGraph) -> list[tuple[str, str]]:
-    return [(o.name, o.sql) for o in graph.generation.outputs] if graph.generation else []
-
-
-def _outputs(graph: JoinGraph) -> list[tuple[str, str]]:
-    if graph.grouping is not None:
-        return list(graph.grouping.outputs)
-    return [(o.name, o.sql) for o in graph.windowing.outputs] if graph.windowing else []
-
-
-def _over(outputs: list[tuple[str, str]], below: Constants) -> dict[str, str]:
-    """The constants among outputs, with those of the level below written out."""
-    found = {}
-    for name, sql in outputs:
-        value = _written_out(sql, below)
-        if is_constant(value):
-            found[name] = text(value)
-    return found
+def _constants(layer: Generation | Grouping | Windowing, below: Constants) -> dict[str, str]:
+    """The constants among a layer's outputs, with those of the level below written out."""
+    made = (o if isinstance(o, tuple) else (o.name, o.sql) for o in layer.outputs)
+    values = ((name, _written_out(sql, below)) for name, sql in made)
+    return {name: text(value) for name, value in values if is_constant(value)}
 
 
 def _written_out(sql: str, below: Constants) -> exp.Expr:
@@ -305,13 +280,13 @@ def _without_outputs(
 ) -> JoinGraph:
     if graph.grouping is not None:
         return replace(graph, grouping=_ungrouped(graph.grouping, gone, below, moved))
-    if made := graph.windowing:
-        kept = tuple(o for o in made.outputs if o.name not in gone)
-        return replace(graph, windowing=replace(made, outputs=kept))
-    if generated := graph.generation:
-        kept = tuple(o for o in generated.outputs if o.name not in gone)
-        return replace(graph, generation=replace(generated, outputs=kept))
-    return _without_columns(graph, gone)
+    layer = graph.windowing or graph.generation
+    if layer is None:
+        return _without_columns(graph, gone)
+    made = replace(layer, outputs=tuple(o for o in layer.outputs if o.name not in gone))
+    if isinstance(made, Windowing):
+        return replace(graph, windowing=made)
+    return replace(graph, generation=made)
 
 
 def _ungrouped(grouping: Grouping, gone: set[str], below: Constants, moved: set[str]) -> Grouping:
@@ -347,46 +322,16 @@ def _without_columns(graph: JoinGraph, gone: set[str]) -> JoinGraph:
 
 def _pruned(graph: JoinGraph, spare: set[str]) -> JoinGraph:
     """The graph without columns of the joined rows that were for stamps alone."""
-    if graph.generation is not None and (graph.grouping or graph.windowing):
-        read = _read(_above(graph))
+    if graph.generation is not None and len(graph.layers) > 1:
+        read = _read(graph.layers[1].texts)
         kept = tuple(o for o in graph.generation.outputs if o.column not in spare or o.name in read)
         graph = replace(graph, generation=replace(graph.generation, outputs=kept))
-    if graph.generation is not None or graph.grouping or graph.windowing:
-        graph = _without_columns(graph, spare - _read(_layer(graph)))
-    return graph
+    return _without_columns(graph, spare - _read(graph.layers[0].texts)) if graph.layers else graph
 
 
 def _read(texts: Iterable[str]) -> set[str]:
-    return {
-        column.name
-        for sql in texts
-        for column in parse_expression(sql).find_all(exp.Column)
-        if column.table == INPUT
-    }
-
-
-def _layer(graph: JoinGraph) -> Iterator[str]:
-    """The texts that read the joined rows."""
-    if made := graph.generation:
-        yield from (o.sql for o in made.outputs)
-        yield from (generator.call for generator in made.generators)
-        yield from made.conditions
-    else:
-        yield from _above(graph)
-
-
-def _above(graph: JoinGraph) -> Iterator[str]:
-    """The texts of groups or windows."""
-    if grouping := graph.grouping:
-        yield from (sql for _, sql in grouping.outputs)
-        yield from (f"`{INPUT}`.`{key}`" for key in grouping.keys)
-        yield from [grouping.having] if grouping.having else []
-    if made := graph.windowing:
-        yield from (o.sql for o in made.outputs)
-        yield from (sql for _, sql in made.windows)
-        yield from (order.peers for order in made.orders)
-        yield from (f"`{INPUT}`.`{key}`" for key in made.keys)
-        yield from made.conditions
+    columns = (c for sql in texts for c in parse_expression(sql).find_all(exp.Column))
+    return {column.name for column in columns if column.table == INPUT}
 
 
 def _texts(graph: JoinGraph) -> Iterator[str]:
@@ -396,7 +341,7 @@ def _texts(graph: JoinGraph) -> Iterator[str]:
         found |= dict.fromkeys(p.sql for p in core.all_predicates())
         found |= dict.fromkeys(p.sql for p in graph.outputs(core))
     found |= dict.fromkeys(p.sql for p in graph.predicates)
-    found |= dict.fromkeys([*_layer(graph), *_above(graph)])
+    found |= dict.fromkeys(sql for layer in graph.layers for sql in layer.texts)
     found |= dict.fromkeys(f"({derived.text})" for derived in graph.derived if derived.text)
     yield from (sql for sql in found if "(" in sql)
 
@@ -407,8 +352,3 @@ def _line(query: exp.Query) -> exp.Expr | None:
         if moves(node) and node is not query and not node.find(exp.Query):
             return node if place(node) else node.parent
     return next((c for c in clock_calls(query) if place(c)), query)
-
-
-def spelled_without(sql: str, declared: Collection[str]) -> str:
-    """What tells a text that is rebuilt from others: its words, but for its stamps' literals."""
-    return spelled(masked_text(sql, declared))

@@ -13,46 +13,29 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.graph import Derived
 from deltajoin.names import RESERVED_PREFIX
-from deltajoin.sql.columns import (
-    bound,
-    conjuncts_of,
-    flattened,
-)
-from deltajoin.sql.correlated import parted
-from deltajoin.sql.dialect import closed, unwrapped
-from deltajoin.sql.group import (
-    Groups,
-    counted,
-    make_grouping,
-    name_outputs,
-)
+from deltajoin.sql.below import spelling
+from deltajoin.sql.columns import bound, conjuncts_of, flattened
+from deltajoin.sql.dialect import closed, exchanged, unwrapped
+from deltajoin.sql.group import Groups, counted, make_grouping, name_outputs
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.predicates import relations_in
-from deltajoin.sql.refuse import (
-    Unsupported,
-    check_expression,
-    check_shape,
-)
+from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
 from deltajoin.sql.scalars import (
     Value,
     aggregates_in,
-    are_alike,
     by_whole_key,
     correlation,
     is_total,
     make_single,
     select_without_scalars,
-    value_of,
     without_rows,
     without_scalars,
 )
 from deltajoin.sql.scope import Block, Layered, Outer, Scope
 from deltajoin.sql.tables import find_cte, table_key
 from deltajoin.sql.time_windows import with_time_windows
-from deltajoin.sql.union import kind_of
 
 if TYPE_CHECKING:
     from deltajoin.sql.binder import Binder
@@ -96,10 +79,8 @@ def _subquery(
     assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
     name_outputs(query)
     inner = binder.block(query, outer=scope, distinct=True)  # a match is a match
-    below = frozenset(inner.relations)
-    on = [c for c in inner.conjuncts if not relations_in(c) <= below]
-    inner.conjuncts = [c for c in inner.conjuncts if relations_in(c) <= below]
-    if not all(relations_in(c) <= below for c in inner.all_conjuncts()):
+    on = _taken_out(inner)
+    if not _is_closed(inner, frozenset(inner.relations)):
         raise Unsupported("SUBQUERY", "a correlated join", query, "Correlate in WHERE.")
     if member is not None:
         check_expression(member)
@@ -112,50 +93,26 @@ def _subquery(
             on.append(not_in_match(one, other))
         else:
             on.append(exp.EQ(this=one, expression=other))
+    _attach(block, kind, inner, on)
+
+
+def _attach(block: Block, kind: str, inner: Block, on: list[exp.Expr]) -> None:
+    """Join another block to all that a block has so far."""
     inner.outputs = []
     block.items = [Outer(kind, Block(block.items, block.conjuncts), inner, on)]
     block.conjuncts = []
 
 
-def correlated_source(binder: Binder, select: exp.Query, name: str, outer: Scope) -> Block | None:
-    """A correlated subquery as a source, under the conditions that correlate it."""
-    if not isinstance(select, exp.Select):
-        return None
-    made = parted(select, lambda column: _is_inside(binder, select, column))
-    if made is None:
-        return None
-    try:
-        graph = binder.inner().graph(made.select)
-    except DeltaJoinError as error:
-        if error.code != "UNKNOWN_COLUMN":
-            raise
-        return None
-    block = binder.over(Derived(binder.sources.names.take(name), graph), name, select)
-    given = {output: value for output, value, _ in block.outputs}
-    scope = Scope(aliases={n: closed(given[n]) for n in made.names}, outer=outer)
-    for column, value in made.equal:
-        sides = given[column], bound(value, outer)
-        if not are_alike(*(kind_of(side, binder.type_of) for side in sides)):
-            return None
-    block.conjuncts = [bound(condition, scope) for condition in made.conditions]
-    block.outputs = [output for output in block.outputs if output[0] not in made.names]
-    return block
+def _taken_out(inner: Block) -> list[exp.Expr]:
+    """The conjuncts of a block that speak of relations around it; they leave it."""
+    below, conjuncts = frozenset(inner.relations), inner.conjuncts
+    inner.conjuncts = [c for c in conjuncts if relations_in(c) <= below]
+    return [c for c in conjuncts if not relations_in(c) <= below]
 
 
-def _is_inside(binder: Binder, select: exp.Select, column: exp.Column) -> bool:
-    """True where a SELECT has such a column itself, and doesn't take it from around it."""
-    alone = select.copy()
-    alone.parent = select.parent
-    for clause in ("where", "group", "having", "order"):
-        alone.set(clause, None)
-    alone.set("expressions", [exp.alias_(column.copy(), "c")])
-    try:
-        binder.alone().graph(alone)
-    except DeltaJoinError as error:
-        if error.code != "UNKNOWN_COLUMN":
-            raise
-        return False
-    return True
+def _is_closed(inner: Block, below: frozenset[str]) -> bool:
+    """True for a block without conditions on other relations."""
+    return all(relations_in(c) <= below for c in inner.all_conjuncts())
 
 
 def _plain_conjuncts(where: exp.Expr | None, scope: Scope) -> list[exp.Expr]:
@@ -217,9 +174,7 @@ def _scalar(binder: Binder, query: exp.Query, block: Block, scope: Scope | None)
         return value
     if not is_null_without(value, frozenset(inner.relations)):
         raise Unsupported("SUBQUERY", "a computed scalar subquery", query, remedy)
-    inner.outputs = []
-    block.items = [Outer("left", Block(block.items, block.conjuncts), inner, [])]
-    block.conjuncts = []
+    _attach(block, "left", inner, [])
     return value
 
 
@@ -241,30 +196,38 @@ def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) ->
     inner.names = binder.names  # both speak of each other's relations
     rows, inside = inner.rows(select, scope)
     below = frozenset(rows.relations)
-    beside = [c for c in rows.conjuncts if not relations_in(c) <= below]
-    rows.conjuncts = [c for c in rows.conjuncts if relations_in(c) <= below]
-    found = correlation(beside, below, (inner.type_of, binder.type_of))
+    found = correlation(_taken_out(rows), below, (inner.type_of, binder.type_of))
     select = select_of(inner, select, rows, inside)
     select = with_time_windows(select, rows, inside, inner.type_of).select
     (output,) = select.expressions
-    calls = aggregates_in(output)
-    if found is None or not all(relations_in(c) <= below for c in rows.all_conjuncts()):
+    aggregates_in(output)  # with the lines of errors
+    if found is None or not _is_closed(rows, below):
         return None
-    keys = [key for key, _, _ in found.pairs]
-    made = [(f"a{i}", bound(counted(call), inside)) for i, call in enumerate(calls)]
-    made += [(f"k{i}", key.copy()) for i, key in enumerate(keys)]
-    grouping = make_grouping(rows, Groups(keys, made, None))
+    output = bound(counted(output.unalias()), inside)
+    calls = aggregates_in(output)
+    pairs, on = found
+    made = [(f"a{i}", call.copy()) for i, call in enumerate(calls)]
+    made += [(f"k{i}", key.copy()) for i, (key, _, _) in enumerate(pairs)]
+    grouping = make_grouping(rows, Groups([key for key, _, _ in pairs], made, None))
     if any(not relations_in(value) <= frozenset(rows.relations) for _, value, _ in rows.outputs):
         return None
     made_groups = inner.source(Layered(rows, grouping, None, None), "scalar")
     groups = binder.over(made_groups, "scalar", query)
     joined = {name: value for name, value, _ in groups.outputs}
-    on = found.conditions([joined[f"k{i}"] for i in range(len(keys))])
-    groups.outputs = []
-    block.items = [Outer("left", Block(block.items, block.conjuncts), groups, on)]
-    block.conjuncts = []
-    values = [without_rows(call, joined[f"a{i}"]) for i, call in enumerate(calls)]
-    value = value_of(output, calls, values, lambda node: bound(node, inside))
+    equal = (
+        kind(this=outside.copy(), expression=joined[f"k{i}"])
+        for i, (_, outside, kind) in enumerate(pairs)
+    )
+    _attach(block, "left", groups, [*equal, *on])
+    values = {
+        spelling(call): closed(without_rows(call, joined[f"a{i}"])) for i, call in enumerate(calls)
+    }
+
+    def value_of(part: exp.Expr) -> exp.Expr | None:
+        known = values.get(spelling(part))
+        return known.copy() if known is not None else None
+
+    value = exchanged(output, value_of)
     return None if relations_in(value) & below else value
 
 

@@ -31,6 +31,27 @@ def find_cte(table: exp.Table) -> exp.CTE | None:
     return None
 
 
+def only_query(select: exp.Select) -> exp.Expr | None:
+    """The query that alone stands in FROM, in brackets or by the name of its CTE."""
+    source = select.args.get("from_")
+    node = source.this if source is not None and not select.args.get("joins") else None
+    if node is None or node.args.get("joins") or node.args.get("pivots"):
+        return None
+    if isinstance(node, exp.Table):
+        cte = find_cte(node)
+        return cte.this if cte is not None else None
+    return node.this if isinstance(node, exp.Subquery) else None
+
+
+def _inside(node: exp.Expr, ancestor: exp.Expr) -> bool:
+    current: exp.Expr | None = node
+    while current is not None:
+        if current is ancestor:
+            return True
+        current = current.parent
+    return False
+
+
 def real_tables(query: exp.Query) -> list[exp.Table]:
     """The references to tables, not to CTEs, anywhere in a query."""
     return [

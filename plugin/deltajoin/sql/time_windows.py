@@ -21,14 +21,17 @@ from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql.columns import bound
 from deltajoin.sql.dialect import closed, spelled, text
 from deltajoin.sql.generators import View
+from deltajoin.sql.group import own_nodes
+from deltajoin.sql.kinds import TypeOf, kind_of, typed
+from deltajoin.sql.nodes import call, function_name, is_null, number, numbered_rows, own_name
 from deltajoin.sql.refuse import Unsupported, downstream
 from deltajoin.sql.scope import Block, Scope
-from deltajoin.sql.union import TypeOf, kind_of, typed
 
 _WINDOW, _START, _END = "window", "start", "end"
-_UNITS = {"microsecond": 1, "millisecond": 1_000, "second": 1_000_000}
-_UNITS |= {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
-_UNITS |= {"week": 604_800_000_000}
+_UNITS = {
+    "microsecond": 1, "millisecond": 1_000, "second": 1_000_000, "minute": 60_000_000,
+    "hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000,
+}  # fmt: skip
 _MOST = 64
 
 
@@ -52,25 +55,26 @@ class _Window:
 
     def since(self) -> exp.Expr:
         """The time from the start of the last window that a row is in."""
-        micros = _call("unix_micros", self.at.copy())
+        micros: exp.Expr = call("unix_micros", self.at.copy())
         if self.offset:
-            micros = exp.Sub(this=micros, expression=_number(self.offset))
-        return _call("pmod", micros, _number(self.slide))
+            micros = exp.Sub(this=micros, expression=number(self.offset))
+        return call("pmod", micros, number(self.slide))
 
     def start(self, back: exp.Expr | None) -> exp.Expr:
-        micros: exp.Expr = exp.Sub(
-            this=_call("unix_micros", self.at.copy()), expression=self.since()
-        )
+        """The start of the window that is so many slides before the last one."""
+        micros = exp.Sub(this=call("unix_micros", self.at.copy()), expression=self.since())
         if back is not None:
             micros = exp.Sub(this=micros, expression=self.slides(back))
-        return _call("timestamp_micros", micros)
+        return call("timestamp_micros", micros)
 
     def end(self, start: exp.Expr) -> exp.Expr:
-        micros = exp.Add(this=_call("unix_micros", start), expression=_number(self.length))
-        return _call("timestamp_micros", micros)
+        """The end of the window with this start."""
+        micros = exp.Add(this=call("unix_micros", start), expression=number(self.length))
+        return call("timestamp_micros", micros)
 
     def slides(self, back: exp.Expr) -> exp.Expr:
-        return exp.Mul(this=_number(self.slide), expression=back.copy())
+        """So many slides, as time."""
+        return exp.Mul(this=number(self.slide), expression=back.copy())
 
 
 def with_time_windows(
@@ -89,40 +93,37 @@ def with_time_windows(
     Raises:
         Unsupported: GENERATOR.
     """
-    calls = list(_calls(select))
+    calls = [node for node in _nodes(select) if _is_window(node)]
     if not calls:
         return TimeWindows(select)
     if len({spelled(text(call)) for call in calls}) > 1 or select.args.get("distinct"):
         raise _stop("window() of several lengths, or with DISTINCT,", calls[0])
     _check_names(select, calls[0], scope)
     found = _window(calls[0], scope, type_of)
-    missing = exp.Is(this=closed(bound(found.at, scope)), expression=exp.Null())
-    block.conjuncts.append(exp.Not(this=missing))
+    block.conjuncts.append(exp.Not(this=is_null(closed(bound(found.at, scope)))))
     count = -(-found.length // found.slide)
     if count == 1:
         return TimeWindows(_replaced(select, found, None))
     if take_name is None or count > _MOST:
         raise _stop("a sliding window without groups, or of so many slides,", calls[0])
     name = take_name(f"{RESERVED_PREFIX}window")
-    array = _call("array", *(_number(i) for i in range(count)))
-    view = View(name, _call("explode", array), False, ("number",))
+    view = View(name, numbered_rows(count), False, ("number",))
     scope.aliases[name] = view.column("number")
-    number = exp.column(name, quoted=True)
-    inside = exp.Add(this=found.since(), expression=found.slides(number))
-    condition = bound(exp.LT(this=inside, expression=_number(found.length)), scope)
+    back = exp.column(name, quoted=True)
+    inside = exp.Add(this=found.since(), expression=found.slides(back))
+    condition = bound(exp.LT(this=inside, expression=number(found.length)), scope)
     conditions = (condition,) if found.length % found.slide else ()
-    return TimeWindows(_replaced(select, found, number), (view,), conditions)
+    return TimeWindows(_replaced(select, found, back), (view,), conditions)
 
 
-def _calls(select: exp.Select) -> Iterator[exp.Anonymous]:
+def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
+    """Where a window may be called or named."""
     clauses = (select.args.get(name) for name in ("group", "having"))
     for part in (*select.expressions, *(clause for clause in clauses if clause is not None)):
-        for node in part.walk(prune=lambda node: isinstance(node, exp.Query)):
-            if isinstance(node, exp.Anonymous) and str(node.this).lower() == _WINDOW:
-                yield node
+        yield from own_nodes(part)
 
 
-def _check_names(select: exp.Select, call: exp.Anonymous, scope: Scope) -> None:
+def _check_names(select: exp.Select, call: exp.Expr, scope: Scope) -> None:
     """A column, a table or an alias of such a name could be meant."""
     known = {name for item in scope.items for name in item.columns} | set(scope.merged)
     known |= {part for item in scope.items for names in item.qualifiers for part in names}
@@ -135,7 +136,7 @@ def _check_names(select: exp.Select, call: exp.Anonymous, scope: Scope) -> None:
         raise _stop("window() beside * or GROUP BY ALL", call)
 
 
-def _window(call: exp.Anonymous, scope: Scope, type_of: TypeOf) -> _Window:
+def _window(call: exp.Expr, scope: Scope, type_of: TypeOf) -> _Window:
     at, *times = call.expressions
     kind = kind_of(bound(at, scope), type_of)
     if kind not in ("timestamp", "date"):
@@ -161,28 +162,25 @@ def _micros(node: exp.Expr) -> int | None:
     return sum(int(n) * _UNITS[unit] for (n, _), unit in zip(parts, units, strict=True))
 
 
-def _replaced(select: exp.Select, window: _Window, number: exp.Expr | None) -> exp.Select:
+def _replaced(select: exp.Select, window: _Window, back: exp.Expr | None) -> exp.Select:
     """The select with the window's parts in the places where it has them."""
-    start = window.start(number)
+    start = window.start(back)
     end = window.end(start.copy())
     pair = (exp.Literal.string(_START), start, exp.Literal.string(_END), end)
-    whole = _call("named_struct", *(node.copy() for node in pair))
+    whole = call("named_struct", *(node.copy() for node in pair))
     made = select.copy()
     _replace_keys(made, start)
     for node in made.expressions:
-        if isinstance(node, exp.Column) and _field(node) is not None or _is_window(node):
-            name = node.name if isinstance(node, exp.Column) else _WINDOW
-            node.replace(exp.alias_(node.copy(), name, quoted=True))
-    places = [*_calls(made), *_named(made)]
-    for node in places:
-        field = _field(node)
-        place = node
+        if _field(node) is not None or _is_window(node):
+            node.replace(exp.alias_(node.copy(), own_name(node) or _WINDOW, quoted=True))
+    calls = [node for node in _nodes(made) if _is_window(node)]
+    for node in [*calls, *(node for node in _nodes(made) if _field(node) is not None)]:
+        field, place = _field(node), node
         if field is None and isinstance(node.parent, exp.Dot) and node.parent.this is node:
             place, field = node.parent, node.parent.expression.name.lower()
         if field not in (None, _START, _END, _WINDOW):
             raise _stop(f"{text(place)}, which is no part of a window,", node)
-        value = {_START: start, _END: end}.get(field or _WINDOW, whole)
-        place.replace(value.copy())
+        place.replace({_START: start, _END: end}.get(field or _WINDOW, whole).copy())
     return made
 
 
@@ -191,21 +189,14 @@ def _replace_keys(select: exp.Select, start: exp.Expr) -> None:
     group = select.args.get("group")
     whole = {
         key
-        for number, node in enumerate(select.expressions, 1)
+        for i, node in enumerate(select.expressions, 1)
         if _is_window(node.unalias())
-        for key in (str(number), node.alias.lower())
+        for key in (str(i), node.alias.lower())
     }
     for key in list(group.expressions) if group else []:
         bare = isinstance(key, exp.Literal) or (isinstance(key, exp.Column) and not key.table)
         if _is_window(key) or (bare and key.name.lower() in whole):
             key.replace(start.copy())
-
-
-def _named(select: exp.Select) -> list[exp.Column]:
-    """`window`, `window.start` and the like, the columns that Spark adds."""
-    clauses = (select.args.get(name) for name in ("group", "having"))
-    parts = (*select.expressions, *(clause for clause in clauses if clause is not None))
-    return [c for part in parts for c in part.find_all(exp.Column) if _field(c) is not None]
 
 
 def _field(node: exp.Expr) -> str | None:
@@ -216,15 +207,7 @@ def _field(node: exp.Expr) -> str | None:
 
 
 def _is_window(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() == _WINDOW
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=list(arguments))
-
-
-def _number(value: int) -> exp.Expr:
-    return exp.Literal.number(value)
+    return function_name(node) == _WINDOW
 
 
 def _stop(what: str, node: exp.Expr) -> Unsupported:

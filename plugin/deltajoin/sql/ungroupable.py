@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from deltajoin.sql.nodes import function_name
+
 _MAPS = frozenset(
     """
     map map_concat map_filter map_from_arrays map_from_entries map_zip_with str_to_map
@@ -55,13 +57,12 @@ def gives_ungroupable(node: exp.Expr) -> bool:
 def _is_made(node: exp.Expr) -> bool:
     if isinstance(node, exp.Cast):
         return any(_is_kind(kind) for kind in node.to.find_all(exp.DataType))
-    if isinstance(node, exp.Anonymous) and _name(node) in _READERS:
+    name = function_name(node)
+    if name in _READERS:
         return not _reads_plain(node)
-    if isinstance(node, exp.Anonymous) and _name(node) in _PARSERS:
+    if name in _PARSERS:
         return any(_names(node, word) for word in _WORDS)
-    return isinstance(node, (exp.Collate, exp.JSONExtract)) or (
-        isinstance(node, exp.Anonymous) and _name(node) in _MAKERS
-    )
+    return name in _MAKERS or isinstance(node, (exp.Collate, exp.JSONExtract))
 
 
 def _is_kind(kind: exp.DataType) -> bool:
@@ -74,44 +75,34 @@ def _is_taken(node: exp.Expr) -> bool:
     while (parent := node.parent) is not None:
         if is_map and _is_map(parent):
             return False
-        if is_map and _takes_map(parent, node):
+        name = function_name(parent)
+        if is_map and (
+            name in _OF_MAPS or (isinstance(parent, exp.Bracket) and parent.this is node)
+        ):
             return True
         if isinstance(parent, exp.Cast) and not _is_made(parent):
             return True
-        if isinstance(parent, (exp.Is, exp.Predicate)):
+        if isinstance(parent, (exp.Is, exp.Predicate)) or name in _TAKERS:
             return True
-        if isinstance(parent, exp.Anonymous) and (
-            _name(parent) in _TAKERS or (_name(parent) in _READERS and _reads_plain(parent))
-        ):
+        if name in _READERS and _reads_plain(parent):
             return True
         node = parent
     return False
 
 
 def _is_map(node: exp.Expr) -> bool:
-    if not isinstance(node, exp.Anonymous):
-        return False
-    return _name(node) in _MAPS or (_name(node) in _PARSERS and _names(node, "map<"))
+    name = function_name(node)
+    return name in _MAPS or (name in _PARSERS and _names(node, "map<"))
 
 
-def _names(call: exp.Anonymous, word: str) -> bool:
+def _names(call: exp.Expr, word: str) -> bool:
     """True where a text among the arguments names such a type."""
     texts = (part for part in call.expressions if isinstance(part, exp.Literal) and part.is_string)
     return any(word in str(text.this).lower() for text in texts)
 
 
-def _takes_map(parent: exp.Expr, node: exp.Expr) -> bool:
-    if isinstance(parent, exp.Bracket):
-        return parent.this is node
-    return isinstance(parent, exp.Anonymous) and _name(parent) in _OF_MAPS
-
-
-def _reads_plain(call: exp.Anonymous) -> bool:
+def _reads_plain(call: exp.Expr) -> bool:
     kind = call.expressions[2] if len(call.expressions) > 2 else None
     if not isinstance(kind, exp.Literal) or not kind.is_string:
         return False
     return not any(word in str(kind.this).lower() for word in _WORDS)
-
-
-def _name(call: exp.Anonymous) -> str:
-    return str(call.this).lower()

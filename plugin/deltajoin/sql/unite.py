@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from deltajoin.graph import Block, ColumnRef, Core, Join, Predicate, Projection
+from deltajoin.graph import Block, ColumnRef, Core, Join, Projection
 from deltajoin.sql.dialect import parse_expression, text
-from deltajoin.sql.predicates import filled, refs_in
+from deltajoin.sql.kinds import typed
+from deltajoin.sql.predicates import filled, projection_of, refs_in
 from deltajoin.sql.refuse import Unsupported
-from deltajoin.sql.union import typed
 
 
 def with_outputs(
@@ -50,27 +50,17 @@ def _projection(
             "CAST the column to one type in each SELECT of the union.",
         )
     node = filled(text(node), {ref: _nothing(kinds[ref]) for ref in missing})
-    column = (node.table, node.name) if isinstance(node, exp.Column) else None
-    return Projection(projection.name, text(node), refs_in(node), column)
+    return projection_of(projection.name, node)
 
 
 def _nothing(kind: str) -> exp.Expr:
     return exp.Null() if kind == "null" else typed(exp.Null(), kind)
 
 
-def read(core: Core) -> Iterator[ColumnRef]:
-    """All columns that a core's predicates and outputs read."""
-    yield from (ref for p in core.predicates for ref in p.refs)
-    yield from (ref for p in core.projections for ref in p.refs)
-    for attachment in core.attachments:
-        yield from (ref for p in attachment.on for ref in p.refs)
-        yield from read(attachment.core)
-
-
 def without_unions(block: Block) -> Block:
     """The block for those who ask what is joined: without what only a union's columns say."""
     names = frozenset(_unions(block))
-    return _without(block, names) if names else block
+    return block.only(lambda predicate: not predicate.relations & names) if names else block
 
 
 def _unions(block: Block) -> Iterator[str]:
@@ -78,22 +68,3 @@ def _unions(block: Block) -> Iterator[str]:
         if isinstance(item, Join):
             yield from (*_unions(item.left), *_unions(item.right))
             yield from (item.name,) if item.name else ()
-
-
-def _without(block: Block, names: frozenset[str]) -> Block:
-    items = tuple(
-        item
-        if isinstance(item, str)
-        else Join(
-            item.kind,
-            _without(item.left, names),
-            _without(item.right, names),
-            _free(item.on, names),
-        )
-        for item in block.items
-    )
-    return Block(items, _free(block.predicates, names))
-
-
-def _free(predicates: tuple[Predicate, ...], names: frozenset[str]) -> tuple[Predicate, ...]:
-    return tuple(p for p in predicates if not p.relations & names)

@@ -8,18 +8,21 @@ of ties is noted with that order, which must identify a row (`delta.ties`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlglot import exp
 
-from deltajoin.layers import Order, Output, Windowing
+from deltajoin.layers import INPUT, Order, Output, Windowing
 from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql import functions
+from deltajoin.sql.below import Below, input_column, spelling
 from deltajoin.sql.dialect import exchanged, text
-from deltajoin.sql.group import input_column, plain
+from deltajoin.sql.nodes import bare_call, call, function_name, number
 from deltajoin.sql.refuse import Unsupported, downstream
 
 Named = tuple[str, exp.Expr, exp.Expr]
+#: Makes an expression over the rows below.
+Over = Callable[[exp.Expr], exp.Expr]
 _REMEDY = downstream("the window")
 
 
@@ -32,36 +35,29 @@ def windows_of(node: exp.Expr) -> list[exp.Window]:
     return [window for part in node.iter_expressions() for window in windows_of(part)]
 
 
-def call_of(window: exp.Window) -> exp.Expr:
-    """The function call of a window, without FILTER and IGNORE NULLS."""
-    call = window.this
-    while isinstance(call, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)):
-        call = call.this
-    found: exp.Expr = call
-    return found
-
-
 def with_specs(node: exp.Expr, specs: Mapping[str, exp.Window]) -> exp.Expr:
     """The expression with named windows written out and `count(*)` over one as `count(1)`."""
-    holder = exp.Paren(this=node.copy())
-    for window in windows_of(holder):
-        spec, seen = window, set[str]()
+
+    def written_out(part: exp.Expr) -> exp.Expr | None:
+        if not isinstance(part, exp.Window):
+            return None
+        window, spec, seen = part.copy(), part, set[str]()
         while name := spec.text("alias").lower():
             if name in seen or name not in specs or any(map(spec.args.get, _SPEC)):
-                raise Unsupported("WINDOW", f"the window {name}", window, _REMEDY)
+                raise Unsupported("WINDOW", f"the window {name}", part, _REMEDY)
             seen.add(name)
             spec = specs[name]
-        if spec is not window:
+        if seen:
             window.set("alias", None)
-            for part in _SPEC:
-                value = spec.args.get(part)
-                copied = [v.copy() for v in value] if isinstance(value, list) else value
-                window.set(part, copied.copy() if isinstance(copied, exp.Expr) else copied)
-        call = call_of(window)
+            for clause, value in spec.copy().args.items():
+                if clause in _SPEC:
+                    window.set(clause, value)
+        call = bare_call(window.this)
         if any(isinstance(e, exp.Star) for e in call.expressions):
-            call.set("expressions", [exp.Literal.number(1)])
-    found: exp.Expr = holder.this
-    return found
+            call.set("expressions", [number(1)])
+        return window
+
+    return exchanged(node, written_out)
 
 
 _SPEC = ("partition_by", "order", "spec")
@@ -85,31 +81,44 @@ def make_windowing(
             _check(window, origin)
             calls.setdefault(text(window), window)
     keys = _keys(list(calls.values()), outputs, select)
-    maker = _Maker(keys, calls)
-    made = tuple(_output(name, maker.over(node, made=True)) for name, node, _ in outputs)
-    hidden = {f"g{i}": f"{RESERVED_PREFIX}key_{i}" for i in range(len(keys))}
-    shown = hidden | {o.column: o.name for o in reversed(made) if o.column}
-    conditions = [maker.over(e, made=True) for e in after]
-    windowing = Windowing(
-        keys=tuple(f"g{i}" for i in range(len(keys))),
-        key_outputs=tuple(shown[f"g{i}"] for i in range(len(keys))),
-        windows=tuple((f"w{i}", text(maker.over(w))) for i, w in enumerate(calls.values())),
-        orders=_orders(calls.values(), maker),
-        outputs=made,
-        conditions=tuple(text(exp.paren(c)) for c in conditions),
-        first_of=_first_of(after, maker, shown),
+    below = Below(INPUT, keys=keys)
+    numbers = {call: f"w{i}" for i, call in enumerate(calls)}
+
+    def over(node: exp.Expr, *, windows: bool = False) -> exp.Expr:
+        """The expression over the rows below, or over these and the `windows` of them."""
+
+        def read(part: exp.Expr) -> exp.Expr | None:
+            if windows and isinstance(part, exp.Window):
+                return input_column(numbers[text(part)])
+            return below.key(part) or (below.read(part) if isinstance(part, exp.Column) else None)
+
+        return exchanged(node, read)
+
+    values = [(name, over(node, windows=True)) for name, node, _ in outputs]
+    made = tuple(
+        Output(name, text(e), e.name if isinstance(e, exp.Column) and e.name[0] != "w" else None)
+        for name, e in values
     )
-    return windowing, maker.rows(keys)
-
-
-def _output(name: str, node: exp.Expr) -> Output:
-    column = node.name if isinstance(node, exp.Column) and node.name[0] != "w" else None
-    return Output(name, text(node), column)
+    names = tuple(f"g{i}" for i in range(len(keys)))
+    stored = {name: f"{RESERVED_PREFIX}key_{i}" for i, name in enumerate(names)}
+    stored |= {o.column: o.name for o in reversed(made) if o.column}
+    conditions = tuple(text(exp.paren(over(e, windows=True))) for e in after)
+    windowing = Windowing(
+        keys=names,
+        key_outputs=tuple(stored[name] for name in names),
+        windows=tuple((f"w{i}", text(over(w))) for i, w in enumerate(calls.values())),
+        orders=_orders(calls.values(), over),
+        outputs=made,
+        conditions=conditions,
+        first_of=_first_of(after, over, stored),
+    )
+    rows = [*zip(names, keys, strict=True), *below.values]
+    return windowing, [(name, value, value) for name, value in rows]
 
 
 def _check(window: exp.Window, origin: exp.Expr) -> None:
-    call = call_of(window)
-    name = str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
+    call = bare_call(window.this)
+    name = function_name(call)
     if name not in functions.AGGREGATES | functions.WINDOW_ONLY:
         raise Unsupported("WINDOW", f"{name or text(call)} over a window", origin, _REMEDY)
     if any(windows_of(part) for part in window.iter_expressions()):
@@ -119,12 +128,12 @@ def _check(window: exp.Window, origin: exp.Expr) -> None:
 def _keys(windows: list[exp.Window], outputs: list[Named], select: exp.Select) -> list[exp.Expr]:
     """The partition expressions that all windows share: those that the query gives out, if any."""
     at = next((origin for _, e, origin in outputs if windows_of(e)), select)
-    parts = [{plain(e): e for e in _partition(w) if e.find(exp.Column)} for w in windows]
+    parts = [{spelling(e): e for e in _partition(w) if e.find(exp.Column)} for w in windows]
     common = {key: e for key, e in parts[0].items() if all(key in other for other in parts)}
     if not common:
         what = "windows without a common PARTITION BY"
         raise Unsupported("WINDOW", what, at, "Partition all of them by one expression.")
-    given = {plain(node) for _, node, _ in outputs}
+    given = {spelling(node) for _, node, _ in outputs}
     return [e for key, e in common.items() if key in given] or list(common.values())
 
 
@@ -132,7 +141,7 @@ def _partition(window: exp.Window) -> list[exp.Expr]:
     return list(window.args.get("partition_by") or [])
 
 
-def _orders(windows: Iterable[exp.Window], maker: _Maker) -> tuple[Order, ...]:
+def _orders(windows: Iterable[exp.Window], over: Over) -> tuple[Order, ...]:
     """The orders that must identify a row, each once."""
     found: dict[str, Order] = {}
     for window in windows:
@@ -140,75 +149,39 @@ def _orders(windows: Iterable[exp.Window], maker: _Maker) -> tuple[Order, ...]:
             continue
         order = window.args.get("order")
         parts = [*_partition(window), *(o.this for o in (order.expressions if order else []))]
-        made = [maker.over(_bare(part)) for part in parts]
+        made = [over(part.unnest()) for part in parts]
         peers = window.copy()
-        peers.set("this", exp.Anonymous(this="count", expressions=[exp.Literal.number(1)]))
+        peers.set("this", call("count", number(1)))
         frame = {"kind": "RANGE", "start": "CURRENT ROW", "end": "CURRENT ROW"}
         peers.set("spec", exp.WindowSpec(**frame) if order else None)
-        sql = text(maker.over(peers))
+        sql = text(over(peers))
         columns = (e.name for e in made if isinstance(e, exp.Column))
         found[sql] = Order(tuple(dict.fromkeys(columns)), sql)
     return tuple(found.values())
 
 
-def _bare(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
-
-
 def _depends_on_ties(window: exp.Window) -> bool:
-    name = str(call_of(window).this).lower()
+    name = function_name(bare_call(window.this))
     if name in functions.EQUAL_FOR_PEERS:
         return False
     frame = window.args.get("spec")
-    rows = frame is not None and str(frame.args.get("kind")).upper() != "RANGE"
-    if rows and frame is not None:
-        sides = [str(frame.args.get(side)).upper() for side in ("start", "end")]
-        rows = sides != ["UNBOUNDED", "UNBOUNDED"]
-    return rows or name not in functions.ORDER_FREE
+    if frame is None or str(frame.args.get("kind")).upper() == "RANGE":
+        return name not in functions.ORDER_FREE
+    sides = {str(frame.args.get(side)).upper() for side in ("start", "end")}
+    return sides != {"UNBOUNDED"} or name not in functions.ORDER_FREE
 
 
-def _first_of(after: list[exp.Expr], maker: _Maker, shown: Mapping[str, str]) -> tuple[str, ...]:
+def _first_of(after: list[exp.Expr], over: Over, stored: Mapping[str, str]) -> tuple[str, ...]:
     """The stored names of the partition of a filter `row_number() = 1`, when it is stored whole."""
-    for conjunct in map(_bare, after):
+    for conjunct in (condition.unnest() for condition in after):
         if not isinstance(conjunct, exp.EQ):
             continue
-        sides = (_bare(conjunct.this), _bare(conjunct.expression))
+        sides = (conjunct.this.unnest(), conjunct.expression.unnest())
         window = next((side for side in sides if isinstance(side, exp.Window)), None)
         if window is None or "1" not in map(text, sides):
             continue
-        columns = [maker.over(_bare(e)) for e in _partition(window)]
-        names = [shown.get(c.name, "") if isinstance(c, exp.Column) else "" for c in columns]
-        if text(call_of(window)).lower() == "row_number()" and all(names):
+        columns = [over(e.unnest()) for e in _partition(window)]
+        names = [stored.get(c.name, "") if isinstance(c, exp.Column) else "" for c in columns]
+        if text(bare_call(window.this)).lower() == "row_number()" and all(names):
             return tuple(dict.fromkeys(names))
     return ()
-
-
-class _Maker:
-    """Rewrites expressions over relations to such over the rows below the windows."""
-
-    def __init__(self, keys: list[exp.Expr], calls: Mapping[str, exp.Window]) -> None:
-        self._keys = {plain(key): f"g{i}" for i, key in enumerate(keys)}
-        self._calls = {call: f"w{i}" for i, call in enumerate(calls)}
-        self._columns: dict[str, tuple[str, exp.Expr]] = {}
-
-    def rows(self, keys: list[exp.Expr]) -> list[Named]:
-        """The columns below: keys, then what else is read."""
-        found = [(f"g{i}", key, key) for i, key in enumerate(keys)]
-        return [*found, *((name, column, column) for name, column in self._columns.values())]
-
-    def over(self, node: exp.Expr, *, made: bool = False) -> exp.Expr:
-        """The expression over the rows below; `made`: with the windows' results."""
-
-        def column(part: exp.Expr) -> exp.Expr | None:
-            if made and isinstance(part, exp.Window):
-                return input_column(self._calls[text(part)])
-            if not isinstance(part, exp.Ordered) and (key := self._keys.get(plain(part))):
-                return input_column(key)
-            if not isinstance(part, exp.Column):
-                return None
-            new = (f"c{len(self._columns)}", part.copy())
-            return input_column(self._columns.setdefault(plain(part), new)[0])
-
-        return exchanged(node, column)

@@ -1,0 +1,205 @@
+"""Spark's type of an expression, where that is certain.
+
+Columns, literals, casts, `+ - *`, choices between values of known types, and functions that give
+one type have a type here; anything else has none. A decimal's scale is exact, its precision may be
+more than Spark's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from deltajoin.sql.dialect import cast, type_of_cast
+from deltajoin.sql.nodes import function_name, results
+
+#: Gives the type of a column, empty where it is not known.
+TypeOf = Callable[[exp.Column], str]
+#: Each is widened to those that follow.
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
+INTEGERS = _NUMBERS[:4]
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+_BOOLEANS = (
+    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In,
+    exp.Between, exp.Like, exp.NullSafeEQ, exp.Boolean,
+)  # fmt: skip
+_TEXTS = frozenset("concat lower upper lcase ucase trim ltrim rtrim substr substring".split())
+_FIRST = frozenset({"coalesce", "ifnull", "nvl"})
+_CHOSEN = frozenset({"any_value", "first", "first_value", "last", "last_value", "max", "min"})
+_SHIFTED = frozenset({"lag", "lead", "nth_value"})
+_OF_ARGUMENT = _CHOSEN | {"avg", "mean", "sum"}
+#: What functions give, whatever they are given.
+_GIVEN = {
+    "string": "date_format dayname hex md5 monthname sha1 sha2",
+    "int": "day dayofmonth dayofweek dayofyear hour length minute month quarter second year",
+    "bigint": "count count_if unix_micros unix_millis unix_seconds",
+    "timestamp": "timestamp_micros timestamp_millis timestamp_seconds",
+    "date": "add_months date date_add date_sub last_day make_date next_day to_date",
+}
+_GIVES = {name: kind for kind, names in _GIVEN.items() for name in names.split()}
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A type whose sums are exact: digits in all and after the point; `integral` for integers."""
+
+    precision: int
+    scale: int
+    integral: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Its name in Spark.
+
+        Example:
+            >>> Exact(6, 2).kind, Exact(10, 0, True).kind
+            ('decimal(6,2)', 'int')
+        """
+        if self.integral:
+            return next(kind for kind, digits in _DIGITS.items() if digits == self.precision)
+        return f"decimal({self.precision},{self.scale})"
+
+    @property
+    def is_small(self) -> bool:
+        """True for integers up to `int`, whose sums fit a bigint."""
+        return self.integral and self.precision <= _DIGITS["int"]
+
+
+def exact(kind: str) -> Exact | None:
+    """The exact type of a Spark type.
+
+    Example:
+        >>> exact("decimal(6,2)")
+        Exact(precision=6, scale=2, integral=False)
+        >>> exact("int").is_small, exact("bigint").is_small, exact("double")
+        (True, False, None)
+    """
+    if kind in _DIGITS:
+        return Exact(_DIGITS[kind], 0, True)
+    found = _DECIMAL.fullmatch(kind)
+    return Exact(int(found[1]), int(found[2])) if found else None
+
+
+def exact_type(node: exp.Expr, type_of: TypeOf) -> Exact | None:
+    """The exact type of an expression: an integer, or a decimal of known scale."""
+    return exact(kind_of(node, type_of))
+
+
+def common_kind(one: str, other: str) -> str:
+    """The type that Spark gives values of two types, empty where it is not certain."""
+    if one == other:
+        return one
+    if "null" in (one, other) and one and other:
+        return other if one == "null" else one
+    # An integer beside a float is float or double, as Spark's ANSI mode says.
+    mixed = "float" in (one, other) and "double" not in (one, other)
+    if one not in _NUMBERS or other not in _NUMBERS or mixed:
+        return ""
+    return max(one, other, key=_NUMBERS.index)
+
+
+def typed(node: exp.Expr, kind: str, own: str = "") -> exp.Expr:
+    """The expression cast to a type; as it is where that is its own."""
+    return node if kind == own else cast(node.copy(), kind)
+
+
+def kind_of(node: exp.Expr, type_of: TypeOf) -> str:
+    """Spark's type of an expression, `null` for NULL; empty where it is not certain."""
+    while isinstance(node, (exp.Paren, exp.Alias, exp.Filter, exp.Window, exp.Neg)):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return type_of(node)
+    if isinstance(node, exp.Null):
+        return "null"
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        return type_of_cast(node)
+    if isinstance(node, exp.Literal):
+        return "string" if node.is_string else _number(str(node.this))
+    if isinstance(node, _BOOLEANS):
+        return "boolean"
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
+        one, other = (exact_type(side, type_of) for side in (node.this, node.expression))
+        return _arithmetic(one, other, product=isinstance(node, exp.Mul))
+    if isinstance(node, (exp.DPipe, exp.Substring, exp.Trim)):
+        sides = (node.this, node.expression) if isinstance(node, exp.DPipe) else (node.this,)
+        return "string" if "string" in [kind_of(side, type_of) for side in sides] else ""
+    if isinstance(node, (exp.Case, exp.If)):
+        return _chosen(results(node), type_of)
+    return _function(node, type_of) if isinstance(node, exp.Anonymous) else ""
+
+
+def _number(written: str) -> str:
+    """The type of a number, as it is written; empty for 1e3 and the like."""
+    if not re.fullmatch(r"\d+(\.\d+)?", written):
+        return ""
+    whole, _, fraction = written.partition(".")
+    if not fraction:
+        return "int" if int(whole) < 2**31 else "bigint"
+    return Exact(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction)).kind
+
+
+def _arithmetic(one: Exact | None, other: Exact | None, *, product: bool) -> str:
+    if one is None or other is None:
+        return ""
+    if one.integral and other.integral:
+        return max(one, other, key=lambda e: e.precision).kind
+    if product:
+        return _fitting(one.precision + other.precision + 1, one.scale + other.scale)
+    scale = max(one.scale, other.scale)
+    return _fitting(max(e.precision - e.scale for e in (one, other)) + scale + 1, scale)
+
+
+def _fitting(precision: int, scale: int) -> str:
+    return Exact(precision, scale).kind if precision <= 38 else ""
+
+
+def _chosen(values: Iterable[exp.Expr], type_of: TypeOf) -> str:
+    """The type of one of some values: the one that all have, or the widest of exact ones."""
+    kinds = {kind_of(value, type_of) for value in values} - {"null"}
+    if len(kinds) == 1:
+        return kinds.pop()
+    known = [found for found in map(exact, kinds) if found is not None]
+    if not known or len(known) < len(kinds):
+        return ""
+    if all(found.integral for found in known):
+        return max(known, key=lambda e: e.precision).kind
+    scale = max(found.scale for found in known)
+    return _fitting(max(found.precision - found.scale for found in known) + scale, scale)
+
+
+def _function(node: exp.Anonymous, type_of: TypeOf) -> str:
+    name, arguments = function_name(node), node.expressions
+    if name in _FIRST:
+        return _chosen(arguments, type_of)
+    if name == "nvl2":
+        return _chosen(arguments[1:], type_of)
+    if name == "abs":
+        found = _chosen(arguments, type_of)
+        return found if exact(found) else ""
+    if name in _TEXTS and kind_of(arguments[0], type_of) == "string":
+        return "string" if name != "concat" or _chosen(arguments, type_of) else ""
+    if name in _SHIFTED and len(arguments) in (1, 2):  # a third is what stands for none
+        return kind_of(arguments[0], type_of)
+    if name in _OF_ARGUMENT and len(arguments) == 1:
+        (argument,) = arguments
+        values = argument.expressions if isinstance(argument, exp.Distinct) else [argument]
+        return _aggregated(name, kind_of(values[0], type_of))
+    return _GIVES.get(name, "")
+
+
+def _aggregated(name: str, kind: str) -> str:
+    """The type of an aggregate of values of one type."""
+    if name in _CHOSEN:
+        return kind
+    if kind in ("float", "double"):
+        return "double"
+    found = exact(kind)
+    if found is None:
+        return ""
+    if name in ("avg", "mean"):
+        return "double" if found.integral else ""
+    return "bigint" if found.integral else Exact(min(found.precision + 10, 38), found.scale).kind
