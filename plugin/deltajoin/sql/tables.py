@@ -43,15 +43,6 @@ def only_query(select: exp.Select) -> exp.Expr | None:
     return node.this if isinstance(node, exp.Subquery) else None
 
 
-def _inside(node: exp.Expr, ancestor: exp.Expr) -> bool:
-    current: exp.Expr | None = node
-    while current is not None:
-        if current is ancestor:
-            return True
-        current = current.parent
-    return False
-
-
 def real_tables(query: exp.Query) -> list[exp.Table]:
     """The references to tables, not to CTEs, anywhere in a query."""
     return [
