@@ -66,9 +66,12 @@ def _of_sum(node: exp.Expr, type_of: TypeOf) -> str:
     both = {one, other}
     if "" in both or both & _TIMES:
         return ""
-    if "float" in both or "double" in both:
-        return "float" if "float" in both else "double"
-    return "" if any(map(_DECIMAL.fullmatch, both)) else "number"
+    return _of_floats(both) or ("" if any(map(_DECIMAL.fullmatch, both)) else "number")
+
+
+def _of_floats(kinds: set[str]) -> str:
+    """The lesser of the floating-point types among some, by which all are compared."""
+    return next((kind for kind in ("float", "double") if kind in kinds), "")
 
 
 def _of_call(node: exp.Anonymous, type_of: TypeOf) -> str:
@@ -80,8 +83,8 @@ def _of_call(node: exp.Anonymous, type_of: TypeOf) -> str:
         return kinds.pop()
     if "" in kinds or kinds & _TIMES:
         return ""
-    if "float" in kinds or "double" in kinds:
-        return "float" if "float" in kinds else "double"
+    if floats := _of_floats(kinds):
+        return floats
     whole, scale = _digits(kinds)
     if not scale and whole == _OF_INTEGERS:
         return "number"

@@ -6,8 +6,8 @@ of rows can meet it at all, in a form that an equality finds.
     Extreme   of a semi or anti join: some row matches exactly where the extreme one does
 
 The candidates may be more than what matches: the condition itself is checked on each. Their use in
-each type of join, bounded memory, and the nested loop where nobody is at home are the driver's part
-(`emit.candidates`). Expressions are Spark SQL over `relation`.`column`, as in the graph.
+each type of join is the driver's part (`emit.candidates`). Expressions are Spark SQL over
+`relation`.`column`, as in the graph.
 """
 
 from __future__ import annotations

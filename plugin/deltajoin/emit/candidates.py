@@ -9,11 +9,10 @@
 The conditions themselves stay in the join, so candidates need not match. The left row is never
 repeated: inner, left, semi and anti joins keep their meaning.
 
-Bins of one line are a quarter of the mean length of the intervals, so that there are about five of
-them a row, and candidates about as many as pairs. Two lines have bins of half that length, three of
-all of it: a row stands once for each bin of all lines, nine or eight times instead of 125. Widths,
-levels and the part of the line where both sides have rows are measured by queries of one row: what
-is outside is left out.
+Bins of one line are a quarter of the mean length of the intervals: about five a row, and candidates
+about as many as pairs. Those of two lines are a half, of three all of it: a row stands once for
+each bin of all lines, nine or eight times instead of 125. Widths, levels and the part of the line
+where both sides have rows are measured by queries of one row: what is outside is left out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How the change of a source is read and consolidated: by its feed, by files, by two versions.
 
-All three give the same rows: used columns and a weight that is not 0. The feed brings events with a
-type; files and versions bring plain rows, those that left with -1 and those that came with +1, so
-that a row which is on both sides cancels whatever file it is in. A row of a bag counts as often as
-its table says: where a scan has not done so, its multiplicity is a factor.
+All three give the same rows: used columns and a weight that is not 0. Of files and versions, rows
+that left have -1 and those that came +1: one that is on both sides cancels, whatever file it is in.
+A row of a bag counts as often as its table says: where a scan has not done so, its multiplicity is
+a factor.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@
     shadow_full                 the user's own text over this epoch's versions
 
 Rows of the first two count up, rows of the last count down, and what does not sum to zero differs.
-What a user doesn't see of the target is no part of that. Hidden state of groups is compared with
-our own form of the query (`shadow_state`), so that what is wrong there is told before it shows.
-Float columns come after: among the rows that differ and are equal in all other columns, both sides
-are sorted and compared pair by pair within the tolerance (`delta/shadow.py`).
+Hidden state of groups is compared with our own form of the query (`shadow_state`). Float columns
+come after: among the rows that differ and are equal in all other columns, both sides are sorted and
+compared pair by pair within the tolerance (`delta/shadow.py`).
 
 Result: the exactly compared columns, and how many rows are too many and missing.
 """

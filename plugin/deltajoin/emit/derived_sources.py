@@ -6,14 +6,10 @@
     before_<source>, after_<source>     all rows of those at either epoch
     <source>_changes            what is made of the rows after, minus what was made of them before
 
-What generators alone make needs no look at other rows: its change is the net of the paths. A source
-of literals is its text, and has no change.
-
-Nor does a table under a condition on the clock look at others. Its change has also the rows of the
-last epoch that cross between clocks:
-
-    by the new clock +1     those that meet the condition now, and not before
-    by the old clock -1     those that met it before, and not now
+What generators alone make needs no look at other rows: its change is the net of the paths. So is
+that of a table under a condition on the clock, and the rows of the last epoch that cross between
+clocks: +1 those that meet the condition now and not before, -1 those that met it before and not
+now. A source of literals is its text, and has no change.
 
 Caller: base tables and their changes are open; derived sources below this one have been put up.
 """

@@ -4,12 +4,9 @@
     target_rows     the rows that are stored
     to_write        what differs: per key with an operation, else with a weight
 
-Rows count up on one side and down on the other. They are the same by their bytes, not by a
-comparison: columns that may hold -0.0 are grouped by their text too, and given out as they are,
-where GROUP BY would give 0.0.
-
-A plain target may hold a row several times, and a MERGE can't delete one copy of two. A row that
-is to have fewer copies goes with all of them and comes again as often as it stays:
+Rows count up on one side and down on the other; columns that may hold -0.0 are grouped by their
+text too. A plain target may hold a row several times, and a MERGE can't delete one copy of two: a
+row that is to have fewer copies goes with all of them and comes again as often as it stays:
 
     weight < 0      all copies go; stands once, and for each copy that stays a row with weight 0
     weight > 0      stands so often, with weight 1

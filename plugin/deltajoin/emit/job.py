@@ -1,11 +1,9 @@
 """DeltaPlan -> the source of a PySpark job, and the zip it needs.
 
-The job is readable and deterministic: a header that says what it does, the plan as one literal,
-every statement as its own named constant, one `main`. It imports only pyspark, the standard library
-and `deltajoin.runtime` (shipped by `--py-files`). In-process runs execute the same description.
-
-No text is pasted into code: names come from `slug`, every value is a literal that is proven to
-evaluate back to itself, the frame is built as a syntax tree.
+The job is readable and deterministic: a header, the plan as one literal, every statement as its own
+named constant, one `main` of `deltajoin.runtime` (shipped by `--py-files`). In-process runs execute
+the same description. No text is pasted into code: names come from `slug`, and every value is a
+literal that is proven to evaluate back to itself.
 """
 
 from __future__ import annotations

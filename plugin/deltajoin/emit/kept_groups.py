@@ -7,8 +7,8 @@
     target_stored     the target as stored
     target_rows       of it the rows within the ranges of the touched keys
 
-Outputs are made from the state as the query makes them from its aggregates. They are evaluated for
-no group that the query would not show: there they are NULL.
+Outputs are made from the state as the query makes them from its aggregates; for a group that the
+query would not show they are NULL.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Scans of large tables that are cut down to what a change asks for.
 
 A lookup by `o.id = s.order_id` can only meet rows whose id lies within the values that the stream
-has. Where these are values of a change, or of the touched keys, they are at hand before the lookup
-begins: the runtime summarises them as a few ranges (`runtime/narrowing.py`) and reads the table
-with these as literals, by which Delta leaves out files and Parquet leaves out pages.
+has. Where these are of a change, or of the touched keys, the runtime summarises them as a few
+ranges (`runtime/narrowing.py`) and reads the table with these as literals, by which Delta leaves
+out files and Parquet leaves out pages.
 
     Within     column of a relation in the stream -> the materialised columns that hold its values
 """

@@ -1,6 +1,5 @@
 """Net, fold and MERGE: from weighted path rows to what is written.
 
-Net: sum the weights by full row, drop zeros. Keyed: fold to one row per key with an operation.
 The statements themselves stop what would be silently wrong, before anything is committed:
 
     two new rows of one key, or an insert that finds its key in the target     KEY_VIOLATED
