@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import ClassVar
 
 from sqlglot import exp
@@ -34,6 +33,7 @@ _SYNONYMS = {
 }
 #: Queries of which sqlglot makes something else.
 _BARE = ("values", "table")
+_GROUP_BY_WINDOW = (TokenType.GROUP_BY, TokenType.WINDOW, TokenType.L_PAREN)
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 
 
@@ -106,9 +106,10 @@ def parse(sql: str) -> exp.Query:
 def tokens_of(sql: str) -> tuple[Token, ...]:
     """The tokens of a text, for all who read it; TokenError."""
     tokens = Verbatim().tokenize(sql)
-    for token, after in pairwise(tokens):
-        if token.token_type is TokenType.WINDOW and after.token_type is TokenType.L_PAREN:
-            token.token_type = TokenType.VAR  # a call: a clause has a name after the word
+    kinds = [token.token_type for token in tokens]
+    for number in range(1, len(tokens) - 1):
+        if tuple(kinds[number - 1 : number + 2]) == _GROUP_BY_WINDOW:
+            tokens[number].token_type = TokenType.VAR  # a call: a clause has a name after the word
     return tuple(tokens)
 
 
