@@ -362,10 +362,13 @@ def test_a_lookup_of_one_relation_is_the_general_case_of_two_sets(
         for new in range(len(of.relations)):
             others = (1 << len(of.relations)) - 1 & ~(1 << new)
             for bound in (s for s in range(1, others + 1) if s & others == s):
-                share, classes = matching.lookup(bound, new)
+                found = matching.lookup(bound, new)
                 general = matching.pairs(bound, 1 << new).share
-                assert share == pytest.approx(general, rel=1e-9), (seed, new, bound)
-                several += classes & (classes - 1) != 0
+                turned = matching.pairs(1 << new, bound)
+                assert found.share == pytest.approx(general, rel=1e-9), (seed, new, bound)
+                assert turned.share == pytest.approx(general, rel=1e-9), (seed, new, bound)
+                assert turned.classes == found.classes
+                several += found.classes & (found.classes - 1) != 0
     assert several > 1000
 
 

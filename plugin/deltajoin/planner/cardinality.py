@@ -61,11 +61,11 @@ def fan_out_estimate(
     """The fan-out, and what it stands on: one of `statistics.TRUST`."""
     matching = statistics.matching(graph)
     before = matching.mask(bound)
-    share = matching.share(before, matching.mask((new,)))
-    expected = max(matching.rows(new) * share.value, LEAST)
+    new_set = matching.mask((new,))
+    expected = max(matching.rows(new) * matching.pairs(before, new_set).share, LEAST)
     seen = matching.measured(statistics.driver).get(matching.step(before, new))
     if seen is None:
-        return Estimate(expected, share.source)
+        return Estimate(expected, matching.source(before, new_set))
     return Estimate(drawn(seen, expected), "measured")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from deltajoin.graph import ColumnRef, Relation
@@ -20,7 +21,7 @@ from deltajoin.planner.statistics import Statistics
 
 Equality = tuple[ColumnRef, ColumnRef]
 
-LEAST, FLOOR, _MOST = 1e-6, 1e-30, 1e200
+LEAST, FLOOR, MOST = 1e-6, 1e-30, 1e200
 _BOUNDED = ("sketch", "log", "hint")
 
 
@@ -43,10 +44,22 @@ class Key:
     rows: float
 
 
+class Meeting(NamedTuple):
+    """A class between two sets: fewest values on each side, what makes up for members that only now
+    meet, share of values not null."""
+
+    one: float
+    other: float
+    apart: float
+    present: float
+
+
 class Group(NamedTuple):
-    """Relations, their column with the fewest values, and its share of values for one alone."""
+    """Members of a class that a set equates, and those that they are equated with anywhere; their
+    column with the fewest values, and its share of values for one alone."""
 
     relations: int
+    linked: int
     distinct: float
     present: float
 
@@ -73,8 +86,7 @@ class Classes:
         self._kept = kept
         self._class_of: dict[ColumnRef, int] = {}
         self._together: dict[int, list[ColumnRef]] = {}
-        self._connected: dict[tuple[int, int], tuple[Group, ...]] = {}
-        self._factors: dict[tuple[int, int], tuple[float, bool]] = {}
+        self._factors: list[dict[int, tuple[float, bool]]] = [{} for _ in relations]
         self.linked: list[list[tuple[int, int]]] = [[] for _ in relations]
         self.members: list[dict[int, Member]] = []
         self.links: list[dict[int, int]] = []
@@ -84,6 +96,8 @@ class Classes:
         for left, right in pairs:
             self._equate(left, right)
         self._number()
+        self._groups: list[dict[int, tuple[Group, ...]]] = [{} for _ in self.spans]
+        self._meetings: list[dict[tuple[int, int], Meeting | None]] = [{} for _ in self.spans]
         self._fill()
         self._keys = self._covered_keys()
         for left, right in pairs:
@@ -96,20 +110,17 @@ class Classes:
         """
         least, by_key, most = 1.0, False, 1.0
         for number in numbers(side):
-            factor, decided = self.factor(number, classes & self.of[number])
-            most = max(most, factor)
-            if factor < least:
-                least, by_key = factor, decided
+            own = classes & self.of[number]
+            if own & (own - 1):
+                known = self._factors[number].get(own)
+                if known is None:
+                    known = self._factors[number][own] = self._factor(number, own)
+                factor, decided = known
+                if factor > most:
+                    most = factor
+                if factor < least:
+                    least, by_key = factor, decided
         return (least, by_key) if least < 1.0 else (most, most > 1.0)
-
-    def factor(self, number: int, own: int) -> tuple[float, bool]:
-        """The same for one relation and classes of its own."""
-        if own & (own - 1) == 0:
-            return 1.0, False
-        known = self._factors.get((number, own))
-        if known is None:
-            known = self._factors[number, own] = self._factor(number, own)
-        return known
 
     def _factor(self, number: int, own: int) -> tuple[float, bool]:
         single = {c: self.members[c][number].distinct for c in numbers(own)}
@@ -125,35 +136,56 @@ class Classes:
                     break
         return joint / product, decided
 
-    def may_cover(self, number: int) -> bool:
-        """Whether classes of a relation's own hold a key of several columns."""
-        return any(key.classes & self.of[number] == key.classes for key in self._keys)
+    def meeting(self, number: int, one: int, other: int) -> Meeting | None:
+        """How a class links what two disjoint sets hold of it; None when no equality does."""
+        known = self._meetings[number]
+        if (one, other) not in known:
+            known[one, other] = self._meeting(number, one, other)
+        return known[one, other]
 
-    def groups(self, joined: int, side: int) -> tuple[Group, ...]:
+    def _meeting(self, number: int, one: int, other: int) -> Meeting | None:
+        here = [group for group in self._grouped(number, one) if group.linked & other]
+        there = [group for group in self._grouped(number, other) if group.linked & one]
+        if not here:
+            return None
+        least = (min([g.distinct for g in here]), min([g.distinct for g in there]))
+        apart, present = 1.0, math.prod([group.present for group in here + there])
+        if len(here) + len(there) > 2:
+            smallest = sorted(group.distinct for group in here + there)
+            apart = product_of(smallest[1:]) / max(least)
+        return Meeting(*least, apart, present)
+
+    def _grouped(self, number: int, within: int) -> tuple[Group, ...]:
         """The members of a class within a set, grouped by what equates them within the set."""
-        within = side & self.spans[joined]
-        known = self._connected.get((joined, within))
+        known = self._groups[number].get(within)
         if known is None:
-            known = self._connected[joined, within] = tuple(self._grouped(joined, within))
+            known = self._groups[number][within] = tuple(self._connected(number, within))
         return known
 
-    def _grouped(self, joined: int, within: int) -> Iterator[Group]:
-        members, links = self.members[joined], self.links[joined]
+    def _connected(self, number: int, within: int) -> Iterator[Group]:
+        members, links = self.members[number], self.links[number]
         while within:
-            group = waiting = within & -within
-            least = math.inf
+            group, linked, least = within & -within, 0, math.inf
+            waiting = group
             while waiting:
-                number = waiting.bit_length() - 1
-                waiting &= ~(1 << number)
-                distinct = members[number].distinct
-                if distinct < least:
-                    least = distinct
-                reached = links[number] & within & ~group
+                one = waiting.bit_length() - 1
+                waiting &= ~(1 << one)
+                least = min(least, members[one].distinct)
+                linked |= links[one]
+                reached = links[one] & within & ~group
                 group |= reached
                 waiting |= reached
             single = group & (group - 1) == 0
-            yield Group(group, least, members[group.bit_length() - 1].present if single else 1.0)
+            present = members[group.bit_length() - 1].present if single else 1.0
+            yield Group(group, linked, least, present)
             within &= ~group
+
+    def source(self, number: int, one: int, other: int) -> str:
+        """What the share of a class between two sets stands on: its member of the most values."""
+        links = self.links[number]
+        met = [i for i in links if links[i] & (other if one >> i & 1 else one)]
+        met = [i for i in met if (one | other) >> i & 1]
+        return max((self.members[number][i] for i in met), key=weight).source
 
     def _equate(self, left: ColumnRef, right: ColumnRef) -> None:
         for column in (left, right):
@@ -238,7 +270,7 @@ def _meet_references(members: dict[int, Member], kept: Sequence[float]) -> None:
 
 def product_of(values: Iterable[float]) -> float:
     """A product that stays a number however many values there are."""
-    return min(math.prod(values), _MOST)
+    return min(math.prod(values), MOST)
 
 
 def weight(member: Member) -> tuple[float, str]:
@@ -246,11 +278,12 @@ def weight(member: Member) -> tuple[float, str]:
     return (member.distinct, member.source)
 
 
-def numbers(mask: int) -> list[int]:
+@lru_cache(maxsize=1 << 16)
+def numbers(mask: int) -> tuple[int, ...]:
     """The numbers of a bit set, ascending."""
     found = []
     while mask:
         low = mask & -mask
         found.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return tuple(found)
