@@ -17,8 +17,6 @@ from deltajoin.catalog import load_table
 from deltajoin.catalog.statistics import ColumnStatistics
 from deltajoin.graph import JoinGraph, Predicate
 from deltajoin.planner.cardinality import (
-    Estimate,
-    Statistics,
     fan_out,
     fan_out_estimate,
     kept_share_of,
@@ -26,7 +24,7 @@ from deltajoin.planner.cardinality import (
     written_order,
 )
 from deltajoin.planner.estimate import SetEstimator
-from deltajoin.planner.statistics import Measured, measured_steps
+from deltajoin.planner.statistics import Estimate, Measured, Statistics, measured_steps
 from tests.unit.joins import graph, hypergraph, join
 
 SALES = Statistics(

@@ -18,8 +18,8 @@ from deltajoin.delta.path import LookupPath, SourceVersion
 from deltajoin.delta.sharing import lookups_executed, shared_ends
 from deltajoin.emit.sql import build_program
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.solver import STRATEGIES
+from deltajoin.planner.statistics import Statistics
 from tests.unit import flights
 from tests.unit.test_search import random_case
 

@@ -19,11 +19,12 @@ from functools import cached_property
 
 from deltajoin.delta.pinning import order_within
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics, fan_out, written_order
+from deltajoin.planner.cardinality import fan_out, written_order
 from deltajoin.planner.kept import holds, replanned
 from deltajoin.planner.lookup import LOOKUP, Price, lookup_pricing
 from deltajoin.planner.search import JoinOrder, Search
 from deltajoin.planner.solver import COST, Strategy, edges_of, solve_path
+from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.steps import Steps
 
 #: Driver, or relation that is entered -> the order from there.

@@ -10,7 +10,7 @@ row that comes out of it is right and is reported.
 from __future__ import annotations
 
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics
+from deltajoin.planner.statistics import Statistics
 
 Columns = tuple[str, tuple[str, ...]]
 Reference = tuple[Columns, Columns]

@@ -2,10 +2,10 @@
 
 A class holds, for each relation, its column with the fewest distinct values. A column that meets a
 key refers to it: a guess, or the log's range of numbers, has no more values than the smallest key
-in its class has rows. Where the log shows fewer values than that key has (five years of a calendar
-of two hundred), the rows of the key's table that filters keep are taken to lie among these. Several
-classes together have no more distinct values than a table has rows; a covered key has exactly so
-many. Relations are numbers; relation i is bit 1 << i.
+of its class has rows. Where the log shows fewer values than that key has (five years of a calendar
+of two hundred), the rows that filters leave of the key's table are taken to lie among these.
+Several classes together have no more distinct values than their table has rows; a covered key has
+exactly so many. Relations are numbers; relation i is bit 1 << i.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from deltajoin.graph import ColumnRef, Relation
+from deltajoin.graph import JoinGraph, Predicate, Relation
 from deltajoin.planner.statistics import Statistics
-
-Equality = tuple[ColumnRef, ColumnRef]
 
 LEAST, FLOOR, MOST = 1e-6, 1e-30, 1e200
 _BOUNDED = ("sketch", "log", "hint")
@@ -67,15 +65,14 @@ class Group(NamedTuple):
 class Classes:
     """The classes of some equalities between relations.
 
-    `linked[i]` are (partner, class) of relation i; `members[c]` the columns of class c by relation;
-    `links[c]` the partners of each of them by it; `spans[c]` all of them, and `of[i]` the classes
-    of relation i, as bit sets. `kept[i]` are the rows of relation i after its own filters.
+    `members[c]` are the columns of class c by relation, `links[c]` the partners of each of them by
+    it, as bit sets, and `spans[c]` all of them; `of[i]` are the classes of relation i.
     """
 
     def __init__(
         self,
         relations: Sequence[Relation],
-        equalities: Iterable[Equality],
+        equalities: Sequence[Predicate],
         statistics: Statistics,
         kept: Sequence[float],
     ) -> None:
@@ -83,31 +80,25 @@ class Classes:
         self._numbers = {r.name: i for i, r in enumerate(relations)}
         self._statistics = statistics
         self.rows = [statistics.table_rows(r.source) for r in relations]
-        self._kept = kept
-        self._class_of: dict[ColumnRef, int] = {}
-        self._together: dict[int, list[ColumnRef]] = {}
-        self._factors: list[dict[int, tuple[float, bool]]] = [{} for _ in relations]
-        self.linked: list[list[tuple[int, int]]] = [[] for _ in relations]
-        self.members: list[dict[int, Member]] = []
-        self.links: list[dict[int, int]] = []
-        self.spans: list[int] = []
+        equal = JoinGraph(tuple(relations), tuple(equalities), ()).equivalence
+        first = {column: min(columns) for column, columns in equal.items()}
+        order = {column: number for number, column in enumerate(sorted(set(first.values())))}
+        self._class_of = {column: order[one] for column, one in first.items()}
         self.of = [0] * len(relations)
-        pairs = tuple(equalities)
-        for left, right in pairs:
-            self._equate(left, right)
-        self._number()
-        self._groups: list[dict[int, tuple[Group, ...]]] = [{} for _ in self.spans]
-        self._meetings: list[dict[tuple[int, int], Meeting | None]] = [{} for _ in self.spans]
-        self._fill()
+        self.spans = [0] * len(order)
+        self.links: list[dict[int, int]] = [{} for _ in order]
+        self.members: list[dict[int, Member]] = [{} for _ in order]
+        self._fill(kept)
+        for predicate in equalities:
+            self._link(predicate)
         self._keys = self._covered_keys()
-        for left, right in pairs:
-            self._link(left, right)
+        self._factors: list[dict[int, tuple[float, bool]]] = [{} for _ in relations]
+        self._groups: list[dict[int, tuple[Group, ...]]] = [{} for _ in order]
+        self._meetings: list[dict[tuple[int, int], Meeting | None]] = [{} for _ in order]
 
     def joint(self, classes: int, side: int) -> tuple[float, bool]:
-        """What several classes have less (or more) values together than their product says.
-
-        The second is True when a covered key decides.
-        """
+        """Distinct combinations of values of several classes in a set, over the product of their
+        distinct values; and whether a covered key decides."""
         least, by_key, most = 1.0, False, 1.0
         for number in numbers(side):
             own = classes & self.of[number]
@@ -187,35 +178,14 @@ class Classes:
         met = [i for i in met if (one | other) >> i & 1]
         return max((self.members[number][i] for i in met), key=weight).source
 
-    def _equate(self, left: ColumnRef, right: ColumnRef) -> None:
-        for column in (left, right):
-            if column not in self._class_of:
-                self._together[len(self._class_of)] = [column]
-                self._class_of[column] = len(self._class_of)
-        first, second = self._class_of[left], self._class_of[right]
-        if first != second:
-            moved = self._together.pop(second)
-            self._together[first] += moved
-            self._class_of.update(dict.fromkeys(moved, first))
-
-    def _number(self) -> None:
-        """Number the classes from 0."""
-        order = {old: new for new, old in enumerate(sorted(set(self._class_of.values())))}
-        self._class_of = {column: order[old] for column, old in self._class_of.items()}
-        self.members = [{} for _ in order]
-        self.links = [{} for _ in order]
-        self.spans = [0] * len(order)
-
-    def _link(self, left: ColumnRef, right: ColumnRef) -> None:
-        joined = self._class_of[left]
-        one, other = self._numbers[left[0]], self._numbers[right[0]]
+    def _link(self, predicate: Predicate) -> None:
+        one, other = (self._numbers[relation] for relation, _ in predicate.refs)
+        joined = self._class_of[predicate.refs[0]]
         for here, there in ((one, other), (other, one)):
-            known = self.links[joined].get(here, 0)
-            if not known >> there & 1:
-                self.links[joined][here] = known | 1 << there
-                self.linked[here].append((there, joined))
+            links = self.links[joined]
+            links[here] = links.get(here, 0) | 1 << there
 
-    def _fill(self) -> None:
+    def _fill(self, kept: Sequence[float]) -> None:
         """Give each relation of a class its column with the fewest values."""
         for (name, column), joined in sorted(self._class_of.items()):
             number, source = self._numbers[name], self._relations[name].source
@@ -230,7 +200,7 @@ class Classes:
                 self.members[joined][number] = member
         for members in self.members:
             _refer_to_keys(members)
-            _meet_references(members, self._kept)
+            _meet_references(members, kept)
 
     def _covered_keys(self) -> tuple[Key, ...]:
         """Keys of several columns that are all equated; a key of one is its column's values."""

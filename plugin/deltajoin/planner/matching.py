@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Value
 from deltajoin.graph import ColumnRef, Predicate, Relation
-from deltajoin.planner.classes import FLOOR, LEAST, MOST, Classes, Equality, numbers, product_of
+from deltajoin.planner.classes import FLOOR, LEAST, MOST, Classes, numbers, product_of
 from deltajoin.planner.selectivity import Facts, kept_share
 from deltajoin.planner.statistics import TRUST, Measured, Statistics
 from deltajoin.sql.imply import implied_filters
@@ -67,7 +67,7 @@ class Matching:
         filters = [p for p in given if p.kind == "filter"]
         own = frozenset(p.sql for p in filters)
         self._residuals: list[list[tuple[int, int, float]]] = [[] for _ in relations]
-        equalities: list[Equality] = []
+        equalities: list[Predicate] = []
         for number, predicate in enumerate(given):
             names = sorted(predicate.relations)
             if len(names) < 2 or predicate.kind == "cross":
@@ -75,7 +75,7 @@ class Matching:
             if not all(name in self._numbers for name in names):
                 continue
             if predicate.left is not None and predicate.right is not None:
-                equalities.append((predicate.left, predicate.right))
+                equalities.append(predicate)
                 continue
             needs, share = self.mask(names), self._kept_beside(predicate.sql, own)
             for name in names:
@@ -99,11 +99,6 @@ class Matching:
         """Rows of a relation after its own filters."""
         number = self._numbers[relation]
         return self._rows[number] * self._filtered[number]
-
-    def step(self, bound: int, new: str) -> tuple[int, int]:
-        """What the rows of a lookup depend on: the part of the bound set that matters, and who."""
-        number = self._numbers[new]
-        return bound & self.relevant(number), number
 
     def lookup(self, bound: int, new: int) -> Pairs:
         """`pairs` of a set and relation number `new`, kept by the part of the set that matters."""
@@ -158,7 +153,7 @@ class Matching:
         return max(kept_share(own, self._facts), 1 / rows, FLOOR)
 
     def measured(self, driver: str | None) -> dict[tuple[int, int], Measured]:
-        """The lookups of earlier runs on a driver's path, each by its `step`; none without one.
+        """The lookups of earlier runs on a driver's path, by relevant set and number.
 
         The rows into a path's first lookup were counted before the driver's own filters.
         """
@@ -174,7 +169,8 @@ class Matching:
         for (bound, new), seen in sorted(steps.items(), key=lambda s: (sorted(s[0][0]), s[0][1])):
             if new not in self._numbers or not bound <= self._numbers.keys():
                 continue
-            at = self.step(self.mask(bound), new)
+            number = self._numbers[new]
+            at = (self.mask(bound) & self.relevant(number), number)
             old = found.get(at, Measured(0.0, 0.0, 0))
             kept = self.kept(driver) if len(bound) == 1 else 1.0
             found[at] = Measured(
@@ -220,7 +216,8 @@ class Matching:
 
     def partners(self, number: int) -> list[int]:
         """Relations that an equality links to this one; one for each class."""
-        return [partner for partner, _ in self._classes.linked[number]]
+        links = (self._classes.links[joined] for joined in numbers(self._classes.of[number]))
+        return [partner for each in links for partner in numbers(each[number])]
 
 
 class _Facts(Facts):

@@ -4,12 +4,10 @@
     rows(S)     = min over the last relation j of rows(S - j) x fan-out(S - j -> j)
 
 The price of a step depends on the bound set, the next relation and how the stream is placed, so
-dynamic programming over (connected set, place) is exact (Held-Karp; checked against all
-permutations in tests). All paths of a model share one budget of sets; a path that would pass its
-part goes on by a beam from there. In graphs so dense that a beam would take seconds, all paths
-follow the order of the first. Steps follow predicates: a relation that
-no predicate links to the bound set waits. Ties go to the first order by canonical numbers, so the
-same graph gives the same order whatever it was written and named like.
+dynamic programming over (connected set, place) is exact (Held-Karp). All paths of a model share one
+budget of sets; a path that would pass its part goes on by a beam from there. In graphs so dense
+that a beam would take seconds, all paths follow the order of the first. Steps follow predicates.
+Ties go to the first order by canonical numbers, whatever the graph was written and named like.
 """
 
 from __future__ import annotations
@@ -19,9 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from deltajoin.graph import JoinGraph
 from deltajoin.planner.beam import NARROWEST, State, beam_width, finish_by_beam, rank
-from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.cost import PROBE
 from deltajoin.planner.lookup import KEPT, KEYED, Price, lookup_pricing
 from deltajoin.planner.steps import Move, Steps
@@ -52,17 +48,6 @@ class JoinOrder:
 def _rounded(value: float) -> float:
     """Six digits: estimates that differ only by the order of multiplication are equal."""
     return float(f"{value:.6g}")
-
-
-def best_order(
-    graph: JoinGraph, statistics: Statistics, start: str, start_rows: float
-) -> JoinOrder:
-    """The cheapest connected left-deep order that begins with `start`.
-
-    Args:
-        start_rows: rows of the start relation: of its change for a lookup path, all for a backfill.
-    """
-    return Search(Steps(graph, statistics), 1).order((start,), start_rows)
 
 
 class Search:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
-from deltajoin.planner.cardinality import Statistics, drawn
+from deltajoin.planner.cardinality import drawn
 from deltajoin.planner.classes import LEAST, numbers
+from deltajoin.planner.statistics import Statistics
 
 #: A step from a bound set: the set after it, the new relation, its fan-out and key.
 Move = tuple[int, int, float, int]
