@@ -39,9 +39,9 @@ from deltajoin.emit.sql import Program, build_program
 from deltajoin.emit.stream import Statement
 from deltajoin.graph import JoinGraph
 from deltajoin.names import SHOWN, quote
-from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.solver import COST, STRATEGIES
+from deltajoin.planner.statistics import Statistics
 from deltajoin.sql.bind import bind
 from deltajoin.sql.clock import frozen_query
 from tests.property.cases import Case, Row, State, play, render_sql

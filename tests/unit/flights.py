@@ -10,7 +10,7 @@ from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.model import Model
-from deltajoin.planner.cardinality import Statistics
+from deltajoin.planner.statistics import Statistics
 
 SQL = """
 SELECT f.time_hour, f.carrier, f.flight, f.origin, f.dest, f.dep_delay,

@@ -15,11 +15,11 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph, Predicate
 from deltajoin.planner.build_graph import build_hypergraph
 from deltajoin.planner.full_query import plan_full_query
-from deltajoin.planner.search import best_order
 from deltajoin.planner.solver import STRATEGIES
 from deltajoin.planner.statistics import Statistics
 from deltajoin.sql.bind import bind
 from tests.unit import flights
+from tests.unit.test_search import best_order
 
 COLUMNS = {name: ("k", "v") for name in "abce"}
 TYPES = {(name, column): "int" for name in COLUMNS for column in "kv"}

@@ -17,8 +17,6 @@ from deltajoin.catalog import load_table
 from deltajoin.catalog.statistics import ColumnStatistics
 from deltajoin.graph import JoinGraph, Predicate
 from deltajoin.planner.cardinality import (
-    Estimate,
-    Statistics,
     fan_out,
     fan_out_estimate,
     kept_share_of,
@@ -26,7 +24,7 @@ from deltajoin.planner.cardinality import (
     written_order,
 )
 from deltajoin.planner.estimate import SetEstimator
-from deltajoin.planner.statistics import Measured, measured_steps
+from deltajoin.planner.statistics import Estimate, Measured, Statistics, measured_steps
 from tests.unit.joins import graph, hypergraph, join
 
 SALES = Statistics(
@@ -362,10 +360,13 @@ def test_a_lookup_of_one_relation_is_the_general_case_of_two_sets(
         for new in range(len(of.relations)):
             others = (1 << len(of.relations)) - 1 & ~(1 << new)
             for bound in (s for s in range(1, others + 1) if s & others == s):
-                share, classes = matching.lookup(bound, new)
+                found = matching.lookup(bound, new)
                 general = matching.pairs(bound, 1 << new).share
-                assert share == pytest.approx(general, rel=1e-9), (seed, new, bound)
-                several += classes & (classes - 1) != 0
+                turned = matching.pairs(1 << new, bound)
+                assert found.share == pytest.approx(general, rel=1e-9), (seed, new, bound)
+                assert turned.share == pytest.approx(general, rel=1e-9), (seed, new, bound)
+                assert turned.classes == found.classes
+                several += found.classes & (found.classes - 1) != 0
     assert several > 1000
 
 

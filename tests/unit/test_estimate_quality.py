@@ -17,8 +17,9 @@ import pytest
 from deltalake import write_deltalake
 
 from deltajoin.catalog import load_table
-from deltajoin.planner.cardinality import Statistics, fan_out
+from deltajoin.planner.cardinality import fan_out
 from deltajoin.planner.estimate import SetEstimator
+from deltajoin.planner.statistics import Statistics
 from tests.unit.joins import graph, hypergraph, join
 
 ROWS = {"sales": 20_000, "returns": 3_000, "cust": 2_000, "nation": 25, "part": 800, "ps": 3_200}

@@ -83,7 +83,7 @@ def test_a_filter_that_follows_is_counted_once() -> None:
     matching = Matching(joins.graph(["a", "b"], []).relations, given, statistics)
     assert matching.rows("a") == pytest.approx(2)
     assert matching.rows("b") == pytest.approx(2)
-    share = matching.share(1, 2).value
+    share = matching.pairs(1, 2).share
     assert matching.rows("a") * matching.rows("b") * share == pytest.approx(2, rel=0.01)
 
 

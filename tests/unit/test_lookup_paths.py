@@ -18,8 +18,8 @@ from deltajoin.delta.path import LookupPath, SourceVersion
 from deltajoin.delta.sharing import lookups_executed, shared_ends
 from deltajoin.emit.sql import build_program
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.solver import STRATEGIES
+from deltajoin.planner.statistics import Statistics
 from tests.unit import flights
 from tests.unit.test_search import random_case
 
@@ -150,15 +150,9 @@ def test_shared_ends_are_what_any_two_paths_have_in_common() -> None:
 
 def test_a_selective_lookup_is_not_put_off_for_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Separate orders stay where the rows saved outweigh the lookups shared."""
-    monkeypatch.setattr(lookup_order, "lookup_pricing", free_lookups)
+    monkeypatch.setattr(lookup_order, "LOOKUP", 0.0)
     paths = flights.daily_plan(DAY).paths
     assert [step.relation for step in paths[0].steps] == ["f", "a", "d", "o", "w"]
-
-
-def free_lookups(steps: Any) -> Any:
-    from deltajoin.planner.lookup import lookup_pricing
-
-    return replace(lookup_pricing(steps), lookup=0.0)
 
 
 # references ---------------------------------------------------------------------------------------

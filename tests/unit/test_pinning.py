@@ -14,8 +14,8 @@ from deltajoin.delta.path import LookupPath, SourceVersion
 from deltajoin.delta.pinning import Pins, order_within
 from deltajoin.delta.sharing import lookups_executed
 from deltajoin.graph import JoinGraph, Predicate, Relation
-from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.kept import KEEP, holds
+from deltajoin.planner.statistics import Statistics
 from deltajoin.sql.bind import bind
 from tests.unit.test_lookup_paths import versions_of
 from tests.unit.test_search import random_case

@@ -11,13 +11,20 @@ import pytest
 
 from deltajoin.graph import JoinGraph, Predicate, Projection, Relation
 from deltajoin.planner import search
-from deltajoin.planner.cardinality import Statistics, fan_out, relation_rows
+from deltajoin.planner.cardinality import fan_out, relation_rows
 from deltajoin.planner.cost import PROBE, SHUFFLE, SORT_MERGE
 from deltajoin.planner.lookup import KEPT, KEYED, arrange, lookup_cost
-from deltajoin.planner.search import JoinOrder, Search, best_order
+from deltajoin.planner.search import JoinOrder, Search
+from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.steps import Steps
 from deltajoin.planner.trace import Trace
 from deltajoin.planner.widths import UNKNOWN_ROW
+
+
+def best_order(
+    graph: JoinGraph, statistics: Statistics, start: str, start_rows: float
+) -> JoinOrder:
+    return Search(Steps(graph, statistics), 1).order((start,), start_rows)
 
 
 def best_orders(

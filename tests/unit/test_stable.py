@@ -12,9 +12,9 @@ from deltajoin.delta.lookup_paths import lookup_paths
 from deltajoin.delta.path import SourceVersion
 from deltajoin.graph import Block, Join, JoinGraph, Predicate, Relation
 from deltajoin.planner.build_graph import build_hypergraph
-from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.estimate import SetEstimator
 from deltajoin.planner.full_query import plan_full_query
+from deltajoin.planner.statistics import Statistics
 from tests.unit.test_lookup_paths import versions_of
 
 Names = tuple[str, ...]

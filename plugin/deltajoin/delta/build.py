@@ -61,10 +61,9 @@ from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
 from deltajoin.planner.arms import arm
-from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import Strategy, parse_strategy
-from deltajoin.planner.statistics import Sketches
+from deltajoin.planner.statistics import Sketches, Statistics
 from deltajoin.sql.bind import BoundQuery, bind
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.origins import at_origin, origin

@@ -21,9 +21,9 @@ from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.pinning import Pins
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
-from deltajoin.planner.cardinality import Statistics
 from deltajoin.planner.kept import holds, replanned
 from deltajoin.planner.solver import COST, Strategy, stream_order
+from deltajoin.planner.statistics import Statistics
 
 #: Seconds to rebuild an old snapshot, measured on two local cores; a row scanned; a row of a table
 #: that a path looks up at its old version. The last only breaks ties: big tables are read at this

@@ -19,11 +19,12 @@ from functools import cached_property
 
 from deltajoin.delta.pinning import order_within
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.cardinality import Statistics, fan_out, written_order
+from deltajoin.planner.cardinality import fan_out, written_order
 from deltajoin.planner.kept import holds, replanned
-from deltajoin.planner.lookup import Pricing, lookup_pricing
+from deltajoin.planner.lookup import LOOKUP, Price, lookup_pricing
 from deltajoin.planner.search import JoinOrder, Search
 from deltajoin.planner.solver import COST, Strategy, edges_of, solve_path
+from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.steps import Steps
 
 #: Driver, or relation that is entered -> the order from there.
@@ -44,7 +45,7 @@ class LookupOrders:
         """The order from one relation, of so many rows; that of the `last` path while it holds."""
         if self.strategy != COST:
             return self._by_rule(start, rows)
-        search = Search(self._steps, 1, self._pricing)
+        search = Search(self._steps, 1, self._price)
         best, order = search.order((start,), rows), order_within(self.graph, last, start)
         pinned = search.along(order, rows) if order else best
         return pinned if holds(pinned.cost, best.cost) else best
@@ -65,7 +66,7 @@ class LookupOrders:
         """
         if self.strategy != COST or not starts:
             return {driver: self._by_rule(driver, rows) for driver, rows in starts.items()}, {}
-        search = Search(self._steps, len(starts), self._pricing)
+        search = Search(self._steps, len(starts), self._price)
         searches = {driver: self._driven(driver, search) for driver in starts}
         found = {driver: searches[driver].order((driver,), rows) for driver, rows in starts.items()}
         candidates: list[Orders] = [found]
@@ -73,7 +74,7 @@ class LookupOrders:
             candidates += _aligned(search, found, starts)
 
         def cost(orders: Orders) -> float:
-            lookups = self._pricing.lookup * executed(orders)
+            lookups = LOOKUP * executed(orders)
             return sum(order.cost for order in orders.values()) + lookups
 
         best = min(candidates, key=lambda orders: float(f"{cost(orders):.5g}"))
@@ -93,7 +94,7 @@ class LookupOrders:
         return Steps(self.graph, self.statistics)
 
     @cached_property
-    def _pricing(self) -> Pricing:
+    def _price(self) -> Price:
         return lookup_pricing(self._steps)
 
     def _driven(self, driver: str, search: Search) -> Search:
@@ -102,7 +103,7 @@ class LookupOrders:
         if statistics is self.statistics:
             return search
         steps = Steps(self.graph, statistics, search.steps)
-        return Search(steps, len(self.graph.relations), search.pricing)
+        return Search(steps, len(self.graph.relations), search.price)
 
     def _by_rule(self, start: str, rows: float) -> JoinOrder:
         """The order by a rule, with the rows it should give."""

@@ -35,10 +35,11 @@ from deltajoin.delta.sharing import lookups_executed, with_sharing
 from deltajoin.delta.state import GroupState
 from deltajoin.graph import Attachment, Core, JoinGraph, Predicate
 from deltajoin.planner.accelerated import candidates
-from deltajoin.planner.cardinality import Statistics, kept_share_of, key_is_bound, relation_rows
+from deltajoin.planner.cardinality import kept_share_of, key_is_bound, relation_rows
 from deltajoin.planner.lookup import LARGE_TABLE_ROWS
 from deltajoin.planner.search import JoinOrder
 from deltajoin.planner.solver import COST, Strategy
+from deltajoin.planner.statistics import Statistics
 from deltajoin.sql.dialect import parse_expression as expression
 from deltajoin.sql.dialect import text
 from deltajoin.sql.keys import TURNED, JoinKey, compared, join_keys

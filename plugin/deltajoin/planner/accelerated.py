@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
@@ -36,22 +36,6 @@ def candidates(
     return accelerated(on, *join_of(graph, statistics, on, right, kind, rows))
 
 
-def most_compared(
-    graph: JoinGraph, hypergraph: Hypergraph, plan: SubPlan, statistics: Statistics
-) -> float:
-    """Pairs of rows that the join of a plan that compares most of them has."""
-    found = 0.0
-    for join in plan.joins():
-        if join.left is None or join.right is None:
-            continue
-        rows = join.left.rows, join.right.rows
-        if rows[0] * rows[1] > found:
-            on = [p.sql for e in join.edges if not e.implied for p in e.predicates]
-            right = [n for n, bit in hypergraph.bit.items() if bit & join.right.relations]
-            found = max(found, join_of(graph, statistics, on, right, join.kind, rows)[1].pairs)
-    return found
-
-
 def join_of(
     graph: JoinGraph,
     statistics: Statistics,
@@ -80,19 +64,32 @@ def join_of(
 
 def accelerated_joins(
     graph: JoinGraph, hypergraph: Hypergraph, plan: SubPlan, statistics: Statistics
-) -> Iterator[tuple[int, Candidates]]:
-    """The joins of a plan whose right side is one relation, as the set of that, with what serves
-    them by values of one relation on their left."""
+) -> tuple[tuple[tuple[int, Candidates], ...], float]:
+    """How the joins of a plan find their pairs.
+
+    The joins whose right side is one relation, as the set of that, with what serves them by values
+    of one relation on their left; and the pairs of rows that the join with most of them compares.
+    """
+    served: list[tuple[int, Candidates]] = []
+    compared = 0.0
     for join in plan.joins():
-        if join.left is None or join.right is None or join.right.left is not None:
+        if join.left is None or join.right is None:
             continue
-        (right,) = (n for n, bit in hypergraph.bit.items() if bit == join.right.relations)
-        predicates = (p for e in join.edges if not e.implied for p in e.predicates)
-        on = [p.sql for p in predicates if right in p.relations]
-        rows = statistics.table_rows(graph.by_name[right].source)
-        found = candidates(graph, statistics, on, [right], join.kind, (join.left.rows, rows))
-        if found and len({name for sql in found.left for name in _relations(sql)}) == 1:
-            yield join.right.relations, found
+        right = [n for n, bit in hypergraph.bit.items() if bit & join.right.relations]
+        written = [p for e in join.edges if not e.implied for p in e.predicates]
+        rows = join.left.rows, join.right.rows
+        if rows[0] * rows[1] > compared:
+            on = [p.sql for p in written]
+            compared = max(
+                compared, join_of(graph, statistics, on, right, join.kind, rows)[1].pairs
+            )
+        if len(right) == 1:
+            on = [p.sql for p in written if right[0] in p.relations]
+            rows = rows[0], statistics.table_rows(graph.by_name[right[0]].source)
+            found = candidates(graph, statistics, on, right, join.kind, rows)
+            if found and len({name for sql in found.left for name in _relations(sql)}) == 1:
+                served.append((join.right.relations, found))
+    return tuple(served), compared
 
 
 def _relations(sql: str) -> frozenset[str]:

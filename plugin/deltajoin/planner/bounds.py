@@ -34,7 +34,7 @@ class Bounds:
             for name, source in zip(names, sources, strict=True)
         ]
         everything = (1 << len(names)) - 1
-        self._led = [self._ways(1 << number, everything) for number in range(len(names))]
+        self._led = [self._reached(1 << number, everything) for number in range(len(names))]
         self._known: dict[int, float] = {}
 
     def most_rows(self, joined: int) -> float:
@@ -51,31 +51,19 @@ class Bounds:
                 silent |= right & joined
         heard = [n for n in self._smallest if joined & ~silent & 1 << n]
         for number in heard:
-            reached, order = self._led[number]
-            if joined & ~silent & ~reached == 0 and self._leads(number, order, silent, joined):
-                return self._rows[number]
+            if joined & ~silent & ~self._led[number] == 0:
+                if self._reached(1 << number | silent, joined) == joined:
+                    return self._rows[number]
         one = len(heard) == 1
         return self._rows[heard[0]] if one else math.prod(self._rows[n] + 1 for n in heard)
 
-    def _leads(self, number: int, order: tuple[int, ...], silent: int, joined: int) -> bool:
-        """Whether lookups within a set lead from a relation to all others."""
-        reached = 1 << number | silent
-        for other in order:
-            if joined & ~reached & 1 << other and self._is_led(other, reached):
-                reached |= 1 << other
-        return reached == joined or self._ways(reached, joined)[0] == joined
-
-    def _ways(self, reached: int, joined: int) -> tuple[int, tuple[int, ...]]:
-        """What lookups within a set lead to, and in which order."""
-        order: list[int] = []
+    def _reached(self, reached: int, joined: int) -> int:
+        """What lookups by keys within a set lead to."""
         waiting = [n for n in self._smallest if joined & ~reached & 1 << n]
-        while True:
-            found = [n for n in waiting if self._is_led(n, reached)]
-            if not found:
-                return reached, tuple(order)
-            order += found
+        while found := [n for n in waiting if self._is_led(n, reached)]:
             waiting = [n for n in waiting if n not in found]
             reached |= sum(1 << n for n in found)
+        return reached
 
     def _is_led(self, number: int, reached: int) -> bool:
         lookups = self._lookups[number]

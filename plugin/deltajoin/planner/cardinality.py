@@ -2,15 +2,12 @@
 
     fan-out(bound -> new) = rows of `new` under its own filters x share of the pairs that match
 
-The estimate depends only on what is bound and what comes next. It is the measured one where
-earlier runs took this step on the same driver's path, drawn towards the estimate as if that had
-been measured on one row more: few rows prove little, and none out of many is still not nothing.
-Nothing is ever below one millionth: a wrong guess can change an
-order, never silence a path.
-
-Caller: passes `statistics.driven_by(driver)` for a driver's path, and starts it with the rows of
-the change times `kept_share_of` the driver; asks `statistics.known(graph)` and else keeps
-`written_order`.
+The estimate depends only on what is bound and what comes next. Where earlier runs took this step on
+the same driver's path it is the measured one, drawn towards the estimate as if that had been
+measured on one row more. Nothing is below one millionth: a wrong guess can change an order, never
+silence a path. Caller: passes `statistics.driven_by(driver)` for a driver's path, and starts it
+with the rows of the change times `kept_share_of` the driver; keeps `written_order` unless
+`statistics.known(graph)`.
 """
 
 from __future__ import annotations
@@ -18,18 +15,6 @@ from __future__ import annotations
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.classes import LEAST
 from deltajoin.planner.statistics import Estimate, Measured, Statistics
-
-__all__ = [
-    "Estimate",
-    "Statistics",
-    "drawn",
-    "fan_out",
-    "fan_out_estimate",
-    "kept_share_of",
-    "key_is_bound",
-    "relation_rows",
-    "written_order",
-]
 
 
 def relation_rows(graph: JoinGraph, statistics: Statistics, relation: str) -> float:
@@ -60,12 +45,12 @@ def fan_out_estimate(
 ) -> Estimate:
     """The fan-out, and what it stands on: one of `statistics.TRUST`."""
     matching = statistics.matching(graph)
-    before = matching.mask(bound)
-    share = matching.share(before, matching.mask((new,)))
-    expected = max(matching.rows(new) * share.value, LEAST)
-    seen = matching.measured(statistics.driver).get(matching.step(before, new))
+    before, number = matching.mask(bound), matching.mask((new,)).bit_length() - 1
+    expected = max(matching.rows(new) * matching.pairs(before, 1 << number).share, LEAST)
+    relevant = before & matching.relevant(number)
+    seen = matching.measured(statistics.driver).get((relevant, number))
     if seen is None:
-        return Estimate(expected, share.source)
+        return Estimate(expected, matching.source(before, 1 << number))
     return Estimate(drawn(seen, expected), "measured")
 
 

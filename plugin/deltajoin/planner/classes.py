@@ -2,10 +2,10 @@
 
 A class holds, for each relation, its column with the fewest distinct values. A column that meets a
 key refers to it: a guess, or the log's range of numbers, has no more values than the smallest key
-in its class has rows. Where the log shows fewer values than that key has (five years of a calendar
-of two hundred), the rows of the key's table that filters keep are taken to lie among these. Several
-classes together have no more distinct values than a table has rows; a covered key has exactly so
-many. Relations are numbers; relation i is bit 1 << i.
+of its class has rows. Where the log shows fewer values than that key has (five years of a calendar
+of two hundred), the rows that filters leave of the key's table are taken to lie among these.
+Several classes together have no more distinct values than their table has rows; a covered key has
+exactly so many. Relations are numbers; relation i is bit 1 << i.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
-from deltajoin.graph import ColumnRef, Relation
+from deltajoin.graph import JoinGraph, Predicate, Relation
 from deltajoin.planner.statistics import Statistics
 
-Equality = tuple[ColumnRef, ColumnRef]
-
-LEAST, FLOOR, _MOST = 1e-6, 1e-30, 1e200
+LEAST, FLOOR, MOST = 1e-6, 1e-30, 1e200
 _BOUNDED = ("sketch", "log", "hint")
 
 
@@ -43,10 +42,22 @@ class Key:
     rows: float
 
 
+class Meeting(NamedTuple):
+    """A class between two sets: fewest values on each side, what makes up for members that only now
+    meet, share of values not null."""
+
+    one: float
+    other: float
+    apart: float
+    present: float
+
+
 class Group(NamedTuple):
-    """Relations, their column with the fewest values, and its share of values for one alone."""
+    """Members of a class that a set equates, and those that they are equated with anywhere; their
+    column with the fewest values, and its share of values for one alone."""
 
     relations: int
+    linked: int
     distinct: float
     present: float
 
@@ -54,15 +65,14 @@ class Group(NamedTuple):
 class Classes:
     """The classes of some equalities between relations.
 
-    `linked[i]` are (partner, class) of relation i; `members[c]` the columns of class c by relation;
-    `links[c]` the partners of each of them by it; `spans[c]` all of them, and `of[i]` the classes
-    of relation i, as bit sets. `kept[i]` are the rows of relation i after its own filters.
+    `members[c]` are the columns of class c by relation, `links[c]` the partners of each of them by
+    it, as bit sets, and `spans[c]` all of them; `of[i]` are the classes of relation i.
     """
 
     def __init__(
         self,
         relations: Sequence[Relation],
-        equalities: Iterable[Equality],
+        equalities: Sequence[Predicate],
         statistics: Statistics,
         kept: Sequence[float],
     ) -> None:
@@ -70,46 +80,38 @@ class Classes:
         self._numbers = {r.name: i for i, r in enumerate(relations)}
         self._statistics = statistics
         self.rows = [statistics.table_rows(r.source) for r in relations]
-        self._kept = kept
-        self._class_of: dict[ColumnRef, int] = {}
-        self._together: dict[int, list[ColumnRef]] = {}
-        self._connected: dict[tuple[int, int], tuple[Group, ...]] = {}
-        self._factors: dict[tuple[int, int], tuple[float, bool]] = {}
-        self.linked: list[list[tuple[int, int]]] = [[] for _ in relations]
-        self.members: list[dict[int, Member]] = []
-        self.links: list[dict[int, int]] = []
-        self.spans: list[int] = []
+        equal = JoinGraph(tuple(relations), tuple(equalities), ()).equivalence
+        first = {column: min(columns) for column, columns in equal.items()}
+        order = {column: number for number, column in enumerate(sorted(set(first.values())))}
+        self._class_of = {column: order[one] for column, one in first.items()}
         self.of = [0] * len(relations)
-        pairs = tuple(equalities)
-        for left, right in pairs:
-            self._equate(left, right)
-        self._number()
-        self._fill()
+        self.spans = [0] * len(order)
+        self.links: list[dict[int, int]] = [{} for _ in order]
+        self.members: list[dict[int, Member]] = [{} for _ in order]
+        self._fill(kept)
+        for predicate in equalities:
+            self._link(predicate)
         self._keys = self._covered_keys()
-        for left, right in pairs:
-            self._link(left, right)
+        self._factors: list[dict[int, tuple[float, bool]]] = [{} for _ in relations]
+        self._groups: list[dict[int, tuple[Group, ...]]] = [{} for _ in order]
+        self._meetings: list[dict[tuple[int, int], Meeting | None]] = [{} for _ in order]
 
     def joint(self, classes: int, side: int) -> tuple[float, bool]:
-        """What several classes have less (or more) values together than their product says.
-
-        The second is True when a covered key decides.
-        """
+        """Distinct combinations of values of several classes in a set, over the product of their
+        distinct values; and whether a covered key decides."""
         least, by_key, most = 1.0, False, 1.0
         for number in numbers(side):
-            factor, decided = self.factor(number, classes & self.of[number])
-            most = max(most, factor)
-            if factor < least:
-                least, by_key = factor, decided
+            own = classes & self.of[number]
+            if own & (own - 1):
+                known = self._factors[number].get(own)
+                if known is None:
+                    known = self._factors[number][own] = self._factor(number, own)
+                factor, decided = known
+                if factor > most:
+                    most = factor
+                if factor < least:
+                    least, by_key = factor, decided
         return (least, by_key) if least < 1.0 else (most, most > 1.0)
-
-    def factor(self, number: int, own: int) -> tuple[float, bool]:
-        """The same for one relation and classes of its own."""
-        if own & (own - 1) == 0:
-            return 1.0, False
-        known = self._factors.get((number, own))
-        if known is None:
-            known = self._factors[number, own] = self._factor(number, own)
-        return known
 
     def _factor(self, number: int, own: int) -> tuple[float, bool]:
         single = {c: self.members[c][number].distinct for c in numbers(own)}
@@ -125,65 +127,65 @@ class Classes:
                     break
         return joint / product, decided
 
-    def may_cover(self, number: int) -> bool:
-        """Whether classes of a relation's own hold a key of several columns."""
-        return any(key.classes & self.of[number] == key.classes for key in self._keys)
+    def meeting(self, number: int, one: int, other: int) -> Meeting | None:
+        """How a class links what two disjoint sets hold of it; None when no equality does."""
+        known = self._meetings[number]
+        if (one, other) not in known:
+            known[one, other] = self._meeting(number, one, other)
+        return known[one, other]
 
-    def groups(self, joined: int, side: int) -> tuple[Group, ...]:
+    def _meeting(self, number: int, one: int, other: int) -> Meeting | None:
+        here = [group for group in self._grouped(number, one) if group.linked & other]
+        there = [group for group in self._grouped(number, other) if group.linked & one]
+        if not here:
+            return None
+        least = (min([g.distinct for g in here]), min([g.distinct for g in there]))
+        apart, present = 1.0, math.prod([group.present for group in here + there])
+        if len(here) + len(there) > 2:
+            smallest = sorted(group.distinct for group in here + there)
+            apart = product_of(smallest[1:]) / max(least)
+        return Meeting(*least, apart, present)
+
+    def _grouped(self, number: int, within: int) -> tuple[Group, ...]:
         """The members of a class within a set, grouped by what equates them within the set."""
-        within = side & self.spans[joined]
-        known = self._connected.get((joined, within))
+        known = self._groups[number].get(within)
         if known is None:
-            known = self._connected[joined, within] = tuple(self._grouped(joined, within))
+            known = self._groups[number][within] = tuple(self._connected(number, within))
         return known
 
-    def _grouped(self, joined: int, within: int) -> Iterator[Group]:
-        members, links = self.members[joined], self.links[joined]
+    def _connected(self, number: int, within: int) -> Iterator[Group]:
+        members, links = self.members[number], self.links[number]
         while within:
-            group = waiting = within & -within
-            least = math.inf
+            group, linked, least = within & -within, 0, math.inf
+            waiting = group
             while waiting:
-                number = waiting.bit_length() - 1
-                waiting &= ~(1 << number)
-                distinct = members[number].distinct
-                if distinct < least:
-                    least = distinct
-                reached = links[number] & within & ~group
+                one = waiting.bit_length() - 1
+                waiting &= ~(1 << one)
+                least = min(least, members[one].distinct)
+                linked |= links[one]
+                reached = links[one] & within & ~group
                 group |= reached
                 waiting |= reached
             single = group & (group - 1) == 0
-            yield Group(group, least, members[group.bit_length() - 1].present if single else 1.0)
+            present = members[group.bit_length() - 1].present if single else 1.0
+            yield Group(group, linked, least, present)
             within &= ~group
 
-    def _equate(self, left: ColumnRef, right: ColumnRef) -> None:
-        for column in (left, right):
-            if column not in self._class_of:
-                self._together[len(self._class_of)] = [column]
-                self._class_of[column] = len(self._class_of)
-        first, second = self._class_of[left], self._class_of[right]
-        if first != second:
-            moved = self._together.pop(second)
-            self._together[first] += moved
-            self._class_of.update(dict.fromkeys(moved, first))
+    def source(self, number: int, one: int, other: int) -> str:
+        """What the share of a class between two sets stands on: its member of the most values."""
+        links = self.links[number]
+        met = [i for i in links if links[i] & (other if one >> i & 1 else one)]
+        met = [i for i in met if (one | other) >> i & 1]
+        return max((self.members[number][i] for i in met), key=weight).source
 
-    def _number(self) -> None:
-        """Number the classes from 0."""
-        order = {old: new for new, old in enumerate(sorted(set(self._class_of.values())))}
-        self._class_of = {column: order[old] for column, old in self._class_of.items()}
-        self.members = [{} for _ in order]
-        self.links = [{} for _ in order]
-        self.spans = [0] * len(order)
-
-    def _link(self, left: ColumnRef, right: ColumnRef) -> None:
-        joined = self._class_of[left]
-        one, other = self._numbers[left[0]], self._numbers[right[0]]
+    def _link(self, predicate: Predicate) -> None:
+        one, other = (self._numbers[relation] for relation, _ in predicate.refs)
+        joined = self._class_of[predicate.refs[0]]
         for here, there in ((one, other), (other, one)):
-            known = self.links[joined].get(here, 0)
-            if not known >> there & 1:
-                self.links[joined][here] = known | 1 << there
-                self.linked[here].append((there, joined))
+            links = self.links[joined]
+            links[here] = links.get(here, 0) | 1 << there
 
-    def _fill(self) -> None:
+    def _fill(self, kept: Sequence[float]) -> None:
         """Give each relation of a class its column with the fewest values."""
         for (name, column), joined in sorted(self._class_of.items()):
             number, source = self._numbers[name], self._relations[name].source
@@ -198,7 +200,7 @@ class Classes:
                 self.members[joined][number] = member
         for members in self.members:
             _refer_to_keys(members)
-            _meet_references(members, self._kept)
+            _meet_references(members, kept)
 
     def _covered_keys(self) -> tuple[Key, ...]:
         """Keys of several columns that are all equated; a key of one is its column's values."""
@@ -238,7 +240,7 @@ def _meet_references(members: dict[int, Member], kept: Sequence[float]) -> None:
 
 def product_of(values: Iterable[float]) -> float:
     """A product that stays a number however many values there are."""
-    return min(math.prod(values), _MOST)
+    return min(math.prod(values), MOST)
 
 
 def weight(member: Member) -> tuple[float, str]:
@@ -246,11 +248,12 @@ def weight(member: Member) -> tuple[float, str]:
     return (member.distinct, member.source)
 
 
-def numbers(mask: int) -> list[int]:
+@lru_cache(maxsize=1 << 16)
+def numbers(mask: int) -> tuple[int, ...]:
     """The numbers of a bit set, ascending."""
     found = []
     while mask:
         low = mask & -mask
         found.append(low.bit_length() - 1)
         mask ^= low
-    return found
+    return tuple(found)

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.bounds import Bounds
 from deltajoin.planner.combine import SubPlan
-from deltajoin.planner.equated import Equated
 from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.planner.join_keys import JoinKeys
 from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.widths import Widths
 
@@ -81,9 +81,9 @@ class SparkCost:
         self._bounds = Bounds(graph, hypergraph, statistics)
         self._widths = Widths(graph, hypergraph, statistics)
         self._sizes: dict[int, tuple[float, float, bool]] = {}
-        self._equated = Equated(graph, hypergraph)
+        self._keys = JoinKeys(graph, hypergraph)
         self._key_bytes: dict[int, int] = {}
-        for (name, column), shared in self._equated.columns:
+        for (name, column), shared in self._keys.columns:
             kind = statistics.types.get((graph.by_name[name].source, column), "bigint").lower()
             size = _WHOLE.get(kind, 2 * _LONG)
             self._key_bytes[shared] = max(self._key_bytes.get(shared, 0), size)
@@ -95,14 +95,14 @@ class SparkCost:
 
     def places(self, joined: int) -> int:
         """The keys by which an exchange may leave a set, as far as a join above has the same."""
-        return self._equated.shared(joined)
+        return self._keys.shared(joined)
 
     def way(self, kind: str, left: SubPlan, right: SubPlan) -> Way:
         """How a join is made, without the rows that it gives."""
         build, small = self._size(right)
         places = self.places(left.relations | right.relations)
         if small and kind in _BUILDS_RIGHT:
-            key = self._equated.key(left.relations, right.relations)
+            key = self._keys.key(left.relations, right.relations)
             probed = 1.0 if key else max(right.rows, 1.0)
             seconds = BROADCAST * build + BROADCAST_ROW * right.rows
             seconds += STAGE if right.kind else 0.0
@@ -111,7 +111,7 @@ class SparkCost:
             return Way(seconds + probe * left.rows * probed, "right", (), place)
         key = 0
         if left.place or right.place or places:
-            key = self._equated.key(left.relations, right.relations)
+            key = self._keys.key(left.relations, right.relations)
         here, there = key != 0 and left.place == key, key != 0 and right.place == key
         moved = (0.0 if here else self._size(left)[0]) + (0.0 if there else build)
         exchanged = _EXCHANGED[here, there]

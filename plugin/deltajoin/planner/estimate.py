@@ -62,7 +62,6 @@ class SetEstimator:
         self._rank = _ranks(self._matching, hypergraph.size)
         self._tree = self._block(graph.root)
         self._known: dict[int, float] = {}
-        self._shares: list[dict[int, float]] = [{} for _ in self._relations]
 
     def rows(self, joined: int) -> float:
         """Expected rows of a set with all that is decidable on it applied.
@@ -91,7 +90,7 @@ class SetEstimator:
             if within := item.mask & part:
                 yield from self._sources(item, within)
                 if done:
-                    yield matching.pairs(done, within).source
+                    yield matching.source(done, within)
                 done |= within
 
     def _rows(self, node: _Node, joined: int) -> float:
@@ -124,14 +123,9 @@ class SetEstimator:
 
     def _share(self, done: int, item: _Node, part: int) -> float:
         """Share of the pairs that match between a set and an item, or a part of it."""
-        number = item.number
-        if number < 0:
+        if item.number < 0:
             return self._matching.pairs(done, part).share
-        met = done & self._matching.relevant(number)
-        found = self._shares[number].get(met)
-        if found is None:
-            found = self._shares[number][met] = self._matching.lookup(met, number)[0]
-        return found
+        return self._matching.lookup(done, item.number).share
 
     def _join(self, node: _Node, on: Matching, part: int) -> float:
         left, right = node.items

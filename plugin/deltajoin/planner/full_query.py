@@ -20,7 +20,7 @@ from typing import Any
 from deltajoin.accelerate.protocol import Candidates
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
-from deltajoin.planner.accelerated import accelerated_joins, most_compared
+from deltajoin.planner.accelerated import accelerated_joins
 from deltajoin.planner.arms import arms
 from deltajoin.planner.build_graph import Types, build_hypergraph
 from deltajoin.planner.combine import Combiner, SubPlan
@@ -179,11 +179,10 @@ def _joined(
     query: FullQuery, graph: JoinGraph, statistics: Statistics, cost: SparkCost | None = None
 ) -> FullQuery:
     """The plan with how its joins are made."""
-    found = tuple(accelerated_joins(graph, query.hypergraph, query.plan, statistics))
+    found, compared = accelerated_joins(graph, query.hypergraph, query.plan, statistics)
     served = {right for right, _ in found}
     hints = _broadcast(cost, query.plan) if cost else ()
     sent = tuple(right for right in hints if right not in served)
-    compared = most_compared(graph, query.hypergraph, query.plan, statistics)
     return replace(query, broadcast=sent, accelerated=found, compared=compared)
 
 

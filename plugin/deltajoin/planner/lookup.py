@@ -37,7 +37,8 @@ from deltajoin.planner.widths import INFLATION, UNKNOWN_ROW, row_bytes, used_byt
 #: least so many rows; a smaller table is broadcast itself. All paths of a run are one query, which
 #: holds what each of their lookups broadcasts, and several times over: ten lookups have to fit.
 BROADCAST_ROWS, BROADCAST_BYTES, LARGE_TABLE_ROWS = 1_000_000, 32 * 2**20, 200_000
-#: Seconds of a lookup that nothing passes: its plan, its start, and the other side's read.
+#: Seconds of a lookup that nothing passes: its plan, its start, and the other side's read. All
+#: orders have as many of them; they decide only where lookups can be shared.
 LOOKUP = 0.05
 #: Ranges that keep more of the files than this are of no use.
 USEFUL = 0.95
@@ -164,33 +165,31 @@ def lookup_cost(
         >>> lookup_cost(orders, 1e9, 1e9, 100.0, False).exchange
         'exchange both'
     """
-    made = table.seconds + PROBE * rows_out
-    stream = rows_in * width
+    seconds, place = _price(table, rows_in, rows_out, rows_in * width, placed)
+    if place == KEPT:
+        seconds += BROADCAST * table.bytes + BROADCAST_ROW * table.rows
+        exchange = "broadcast the table"
+    else:
+        seconds += PROBE * table.rows
+        exchange = "exchange the table" if placed else "exchange both"
+    exchange = "broadcast the change" if place == LOST else exchange
+    return LookupCost(table.seconds + seconds, exchange, place)
+
+
+def _price(
+    table: Arrangement, rows_in: float, rows_out: float, size: float, placed: bool
+) -> Priced:
+    """A lookup's seconds beyond those for a stream without a row; `size`: bytes of the stream."""
     if not table.large:
-        seconds = BROADCAST * table.bytes + BROADCAST_ROW * table.rows + PROBE * rows_in
-        return LookupCost(made + seconds, "broadcast the table", KEPT)
-    if may_be_sent(rows_in, width):
-        seconds = BROADCAST * stream + BROADCAST_ROW * rows_in + PROBE * table.rows
-        return LookupCost(made + seconds, "broadcast the change", LOST)
-    seconds = SHUFFLE * (table.bytes + (0.0 if placed else stream))
-    seconds += SORT_MERGE * (rows_in + table.rows)
-    return LookupCost(made + seconds, "exchange the table" if placed else "exchange both", KEYED)
+        return PROBE * (rows_in + rows_out), KEPT
+    if rows_in <= BROADCAST_ROWS and size <= BROADCAST_BYTES:
+        return BROADCAST * size + BROADCAST_ROW * rows_in + PROBE * rows_out, LOST
+    seconds = SHUFFLE * table.bytes + (SORT_MERGE - PROBE) * table.rows
+    seconds += SORT_MERGE * rows_in + PROBE * rows_out
+    return (seconds if placed else seconds + SHUFFLE * size), KEYED
 
 
-@dataclass(frozen=True)
-class Pricing:
-    """A price of steps, what each row in and each row out costs at least, and any lookup whatever
-    its rows.
-
-    What every order pays alike is in `lookup`: it decides only where lookups can be shared.
-    """
-
-    price: Price
-    row: float
-    lookup: float
-
-
-def lookup_pricing(steps: Steps) -> Pricing:
+def lookup_pricing(steps: Steps) -> Price:
     """Steps priced by `lookup_cost`, less what it is for a stream without a row."""
     graph, statistics = steps.graph, steps.statistics
     own: dict[str, list[str]] = {name: [] for name in steps.names}
@@ -199,24 +198,13 @@ def lookup_pricing(steps: Steps) -> Pricing:
             own[min(predicate.relations)].append(predicate.sql)
     relations = [graph.by_name[name] for name in steps.names]
     tables = [arrangement(statistics, r.source, own[r.name]) for r in relations]
-    large = [table.large for table in tables]
-    exchanged = [SHUFFLE * t.bytes + (SORT_MERGE - PROBE) * t.rows for t in tables]
     widths = [used_bytes(statistics, r.source, r.columns) for r in relations]
     known: dict[int, float] = {}
 
-    def width(bound: int) -> float:
-        found = known.get(bound)
-        if found is None:
-            found = known[bound] = sum(widths[number] for number in numbers(bound))
-        return found
-
     def price(bound: int, new: int, rows_in: float, rows_out: float, placed: bool) -> Priced:
-        if not large[new]:
-            return PROBE * (rows_in + rows_out), KEPT
-        size = rows_in * width(bound)
-        if rows_in <= BROADCAST_ROWS and size <= BROADCAST_BYTES:
-            return BROADCAST * size + BROADCAST_ROW * rows_in + PROBE * rows_out, LOST
-        seconds = exchanged[new] + SORT_MERGE * rows_in + PROBE * rows_out
-        return (seconds if placed else seconds + SHUFFLE * size), KEYED
+        width = known.get(bound)
+        if width is None:
+            width = known[bound] = sum(widths[number] for number in numbers(bound))
+        return _price(tables[new], rows_in, rows_out, rows_in * width, placed)
 
-    return Pricing(price, PROBE, LOOKUP)
+    return price

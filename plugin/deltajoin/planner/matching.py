@@ -15,15 +15,14 @@ The share is symmetric and depends on the two sets alone. Source: Ebergen's thes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Value
 from deltajoin.graph import ColumnRef, Predicate, Relation
-from deltajoin.planner.classes import FLOOR, LEAST, Classes, Equality, numbers, product_of, weight
-from deltajoin.planner.partners import Partners
+from deltajoin.planner.classes import FLOOR, LEAST, MOST, Classes, numbers, product_of
 from deltajoin.planner.selectivity import Facts, kept_share
-from deltajoin.planner.statistics import TRUST, Estimate, Measured, Statistics
+from deltajoin.planner.statistics import TRUST, Measured, Statistics
 from deltajoin.sql.imply import implied_filters
 
 
@@ -32,7 +31,8 @@ class Pairs(NamedTuple):
 
     `one` and `other` are the distinct values of what is equated on each side (1 each without an
     equality). `apart` makes up for members of a class that only now meet. `present` is the share
-    that is not null, `residual` what all else keeps.
+    that is not null, `residual` what all else keeps; `classes` are those that meet, as a bit set.
+    `source` is what decides alone: a covered key or a guessed residual; else empty.
     """
 
     one: float
@@ -40,12 +40,13 @@ class Pairs(NamedTuple):
     apart: float
     present: float
     residual: float
+    classes: int
     source: str
 
     @property
     def share(self) -> float:
         """Share of the pairs of rows that match; above zero."""
-        distinct = product_of((max(self.one, self.other, 1.0), self.apart))
+        distinct = min(max(self.one, self.other, 1.0) * self.apart, MOST)
         return max(self.present * self.residual / distinct, FLOOR)
 
 
@@ -58,7 +59,7 @@ class Matching:
         predicates: Iterable[Predicate],
         statistics: Statistics,
     ) -> None:
-        self._relations = {r.name: r for r in relations}
+        self._facts = _Facts({r.name: r for r in relations}, statistics)
         self._numbers = {r.name: i for i, r in enumerate(relations)}
         self._statistics = statistics
         self._rows = [statistics.table_rows(r.source) for r in relations]
@@ -66,7 +67,7 @@ class Matching:
         filters = [p for p in given if p.kind == "filter"]
         own = frozenset(p.sql for p in filters)
         self._residuals: list[list[tuple[int, int, float]]] = [[] for _ in relations]
-        equalities: list[Equality] = []
+        equalities: list[Predicate] = []
         for number, predicate in enumerate(given):
             names = sorted(predicate.relations)
             if len(names) < 2 or predicate.kind == "cross":
@@ -74,7 +75,7 @@ class Matching:
             if not all(name in self._numbers for name in names):
                 continue
             if predicate.left is not None and predicate.right is not None:
-                equalities.append((predicate.left, predicate.right))
+                equalities.append(predicate)
                 continue
             needs, share = self.mask(names), self._kept_beside(predicate.sql, own)
             for name in names:
@@ -82,7 +83,7 @@ class Matching:
         self._filtered = [self._filter(r, filters) for r in relations]
         kept = [r * f for r, f in zip(self._rows, self._filtered, strict=True)]
         self._classes = Classes(relations, equalities, statistics, kept)
-        self._partners: list[Partners | None] = [None] * len(relations)
+        self._lookups: list[dict[int, Pairs]] = [{} for _ in relations]
         self._seen: dict[str, dict[tuple[int, int], Measured]] = {}
         self._relevant: list[int | None] = [None] * len(relations)
 
@@ -99,88 +100,60 @@ class Matching:
         number = self._numbers[relation]
         return self._rows[number] * self._filtered[number]
 
-    def step(self, bound: int, new: str) -> tuple[int, int]:
-        """What the rows of a lookup depend on: the part of the bound set that matters, and who."""
-        number = self._numbers[new]
-        return bound & self.relevant(number), number
-
-    def share(self, one: int, other: int) -> Estimate:
-        """Share of the pairs of rows of two disjoint sets that match; above zero."""
-        found = self.pairs(one, other)
-        return Estimate(found.share, found.source)
-
-    def lookup(self, bound: int, new: int) -> tuple[float, int]:
-        """The share for a set and relation number `new`, and the classes that meet, as a bit set.
-
-        The share is that of `pairs`; this is for those who ask it of thousands of sets.
-        """
-        return self.of(new).match(bound)
-
-    def of(self, number: int) -> Partners:
-        """The predicates between a relation and others."""
-        known = self._partners[number]
-        if known is None:
-            residuals = ((needs, share) for _, needs, share in self._residuals[number])
-            known = self._partners[number] = Partners(self._classes, number, residuals)
-        return known
+    def lookup(self, bound: int, new: int) -> Pairs:
+        """`pairs` of a set and relation number `new`, kept by the part of the set that matters."""
+        bound &= self.relevant(new)
+        found = self._lookups[new].get(bound)
+        if found is None:
+            found = self._lookups[new][bound] = self.pairs(bound, 1 << new)
+        return found
 
     def pairs(self, one: int, other: int) -> Pairs:
         """How the rows of two disjoint sets match."""
-        active: dict[int, int] = {}
-        residual = 1.0
-        seen: list[int] = []
         small, large = (one, other) if one.bit_count() < other.bit_count() else (other, one)
+        residual, touched, seen = 1.0, 0, set[int]()
         for number in numbers(small):
-            for partner, joined in self._classes.linked[number]:
-                if large >> partner & 1:
-                    active[joined] = active.get(joined, 0) | 1 << partner | 1 << number
+            touched |= self._classes.of[number]
             for index, needs, share in self._residuals[number]:
-                if needs & large and needs & (one | other) == needs and index not in seen:
-                    seen.append(index)
+                if needs & large and not needs & ~(one | other) and index not in seen:
+                    seen.add(index)
                     residual *= share
-        source = "guess" if seen else "key"
-        if not active:
-            return Pairs(1.0, 1.0, 1.0, 1.0, max(residual, LEAST), source)
-        found = self._equal(active, one, other)
-        return found._replace(residual=residual, source=source) if seen else found
+        here = there = apart = present = 1.0
+        classes, spans, meeting = 0, self._classes.spans, self._classes.meeting
+        for number in numbers(touched):
+            span = spans[number]
+            if span & large:
+                met = meeting(number, one & span, other & span)
+                if met is not None:
+                    classes |= 1 << number
+                    here, there, apart = here * met.one, there * met.other, apart * met.apart
+                    present *= met.present
+        source = "" if classes else "key"
+        if classes & (classes - 1):
+            factor, by_key = self._classes.joint(classes, one)
+            here = min(here, MOST) * factor
+            factor, by_other_key = self._classes.joint(classes, other)
+            there = min(there, MOST) * factor
+            source = "key" if by_key or by_other_key else ""
+        source = "guess" if seen else source
+        residual = residual if classes else max(residual, LEAST)
+        return Pairs(here, there, min(apart, MOST), max(present, LEAST), residual, classes, source)
 
-    def _equal(self, active: dict[int, int], one: int, other: int) -> Pairs:
-        """The equalities of all active classes (class -> members that meet)."""
-        distinct = [1.0, 1.0]
-        apart = present = 1.0
-        source, classes = "key", 0
-        for joined in sorted(active):
-            members, met = self._classes.members[joined], active[joined]
-            classes |= 1 << joined
-            groups = [
-                [group for group in self._classes.groups(joined, side) if group.relations & met]
-                for side in (one, other)
-            ]
-            sides = [min([group.distinct for group in found]) for found in groups]
-            distinct = [product_of(pair) for pair in zip(distinct, sides, strict=True)]
-            for group in (*groups[0], *groups[1]):
-                present *= group.present
-            smallest = sorted(group.distinct for found in groups for group in found)
-            if len(smallest) > 2:
-                apart *= product_of(smallest[1:]) / max(sides)
-            decisive = max([members[number] for number in numbers(met)], key=weight)
-            source = max(source, decisive.source, key=TRUST.index)
-        if len(active) > 1:
-            for at, side in enumerate((one, other)):
-                factor, by_key = self._classes.joint(classes, side)
-                distinct[at] *= factor
-                source = "key" if by_key else source
-        return Pairs(distinct[0], distinct[1], apart, max(present, LEAST), 1.0, source)
+    def source(self, one: int, other: int) -> str:
+        """The least trusted source (`TRUST`) that the share of two disjoint sets stands on."""
+        pairs = self.pairs(one, other)
+        found = (self._classes.source(number, one, other) for number in numbers(pairs.classes))
+        return pairs.source or max(("key", *found), key=TRUST.index)
 
     def _filter(self, relation: Relation, filters: Sequence[Predicate]) -> float:
         own = [p.sql for p in filters if p.relations == {relation.name}]
         if not own:
             return 1.0
         rows = self._rows[self._numbers[relation.name]]
-        return max(kept_share(own, _Facts(self)), 1 / rows, FLOOR)
+        return max(kept_share(own, self._facts), 1 / rows, FLOOR)
 
     def measured(self, driver: str | None) -> dict[tuple[int, int], Measured]:
-        """The lookups of earlier runs on a driver's path, each by its `step`; none without one.
+        """The lookups of earlier runs on a driver's path, by relevant set and number.
 
         The rows into a path's first lookup were counted before the driver's own filters.
         """
@@ -196,7 +169,8 @@ class Matching:
         for (bound, new), seen in sorted(steps.items(), key=lambda s: (sorted(s[0][0]), s[0][1])):
             if new not in self._numbers or not bound <= self._numbers.keys():
                 continue
-            at = self.step(self.mask(bound), new)
+            number = self._numbers[new]
+            at = (self.mask(bound) & self.relevant(number), number)
             old = found.get(at, Measured(0.0, 0.0, 0))
             kept = self.kept(driver) if len(bound) == 1 else 1.0
             found[at] = Measured(
@@ -226,14 +200,9 @@ class Matching:
             joined &= self._classes.spans[one]
         return joined
 
-    def source(self, relation: str) -> str | None:
-        """The table of a relation, None when there is no such relation."""
-        found = self._relations.get(relation)
-        return found.source if found else None
-
     def kept_by(self, sql: str) -> float:
         """Share of the rows that a predicate over any of the relations keeps; above zero."""
-        return max(kept_share((sql,), _Facts(self)), LEAST)
+        return max(kept_share((sql,), self._facts), LEAST)
 
     def _kept_beside(self, sql: str, filters: frozenset[str]) -> float:
         """The same of rows that the filters kept which follow from the predicate itself."""
@@ -247,36 +216,31 @@ class Matching:
 
     def partners(self, number: int) -> list[int]:
         """Relations that an equality links to this one; one for each class."""
-        return [partner for partner, _ in self._classes.linked[number]]
-
-    @property
-    def statistics(self) -> Statistics:
-        """What the shares were made from."""
-        return self._statistics
+        links = (self._classes.links[joined] for joined in numbers(self._classes.of[number]))
+        return [partner for each in links for partner in numbers(each[number])]
 
 
 class _Facts(Facts):
     """Columns of relations, as the statistics know their tables."""
 
-    def __init__(self, matching: Matching) -> None:
-        self._matching = matching
-        self._statistics = matching.statistics
+    def __init__(self, relations: Mapping[str, Relation], statistics: Statistics) -> None:
+        self._sources = {name: relation.source for name, relation in relations.items()}
+        self._statistics = statistics
 
     def distinct(self, column: ColumnRef) -> float:
-        source = self._matching.source(column[0])
+        source = self._sources.get(column[0])
         return self._statistics.distinct(source, column[1]).value if source else 1.0
 
     def guessed(self, column: ColumnRef) -> bool:
-        source = self._matching.source(column[0])
+        source = self._sources.get(column[0])
         if source is None or self._statistics.column(source, column[1]).domain is not None:
             return False
         return self._statistics.distinct(source, column[1]).source == "guess"
 
     def range_share(self, column: ColumnRef, low: Value | None, high: Value | None) -> float | None:
-        source = self._matching.source(column[0])
-        log = self._statistics.log.get(source) if source else None
+        log = self._statistics.log.get(self._sources.get(column[0], ""))
         return log.share(column[1], low, high) if log else None
 
     def null_share(self, column: ColumnRef) -> float | None:
-        source = self._matching.source(column[0])
+        source = self._sources.get(column[0])
         return self._statistics.column(source, column[1]).null_share if source else None

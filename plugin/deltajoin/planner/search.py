@@ -4,12 +4,10 @@
     rows(S)     = min over the last relation j of rows(S - j) x fan-out(S - j -> j)
 
 The price of a step depends on the bound set, the next relation and how the stream is placed, so
-dynamic programming over (connected set, place) is exact (Held-Karp; checked against all
-permutations in tests). All paths of a model share one budget of sets; a path that would pass its
-part goes on by a beam from there. In graphs so dense that a beam would take seconds, all paths
-follow the order of the first. Steps follow predicates: a relation that
-no predicate links to the bound set waits. Ties go to the first order by canonical numbers, so the
-same graph gives the same order whatever it was written and named like.
+dynamic programming over (connected set, place) is exact (Held-Karp). All paths of a model share one
+budget of sets; a path that would pass its part goes on by a beam from there. In graphs so dense
+that a beam would take seconds, all paths follow the order of the first. Steps follow predicates.
+Ties go to the first order by canonical numbers, whatever the graph was written and named like.
 """
 
 from __future__ import annotations
@@ -19,10 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from deltajoin.graph import JoinGraph
 from deltajoin.planner.beam import NARROWEST, State, beam_width, finish_by_beam, rank
-from deltajoin.planner.cardinality import Statistics
-from deltajoin.planner.lookup import KEPT, KEYED, Pricing, lookup_pricing
+from deltajoin.planner.cost import PROBE
+from deltajoin.planner.lookup import KEPT, KEYED, Price, lookup_pricing
 from deltajoin.planner.steps import Move, Steps
 from deltajoin.planner.trace import Considered, Trace
 
@@ -53,17 +50,6 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def best_order(
-    graph: JoinGraph, statistics: Statistics, start: str, start_rows: float
-) -> JoinOrder:
-    """The cheapest connected left-deep order that begins with `start`.
-
-    Args:
-        start_rows: rows of the start relation: of its change for a lookup path, all for a backfill.
-    """
-    return Search(Steps(graph, statistics), 1).order((start,), start_rows)
-
-
 class Search:
     """Searches of one model, which share fan-outs and the budget."""
 
@@ -71,14 +57,14 @@ class Search:
         self,
         steps: Steps,
         paths: int,
-        pricing: Pricing | None = None,
+        price: Price | None = None,
         trace: Trace | None = None,
         sets: int | None = None,
     ) -> None:
         """`sets` that the exact searches may look at in place of `MODEL_SETS`."""
         self.steps = steps
         self._trace = trace
-        self.pricing = pricing or lookup_pricing(steps)
+        self.price = price or lookup_pricing(steps)
         self._left, self._paths = MODEL_SETS if sets is None else sets, max(1, paths)
         partners = sum(near.bit_count() for near in steps.adjacent) / len(steps.names)
         self._width = beam_width(paths, len(steps.names), partners)
@@ -103,7 +89,7 @@ class Search:
         layer = self._grown(first, rows_of, least, within, whole)
         if not whole:
             layer, rows_of = finish_by_beam(
-                self.steps, self.pricing, self._width, layer, rows_of, within
+                self.steps, self.price, self._width, layer, rows_of, within
             )
         return self._described(min(layer, key=rank), len(start), rows_of)
 
@@ -121,7 +107,7 @@ class Search:
         States that can't be are left out, but not from a trace: each step to come costs at least
         the rows into it and out of it, of the smallest sets.
         """
-        least = [self.pricing.row * rows for rows in fewest]
+        least = [PROBE * rows for rows in fewest]
         sizes = range(1, len(least))
         rest = [2 * sum(least[number + 1 :]) - least[-1] for number in range(len(least))]
         rest[-1] = 0.0
@@ -133,7 +119,7 @@ class Search:
         narrow, layer = layer[0], [first]
         limit = enough if self._trace is None else math.inf
         for number in sizes:
-            ahead = 0.0 if number == sizes[-1] else self.pricing.row
+            ahead = 0.0 if number == sizes[-1] else PROBE
             grown = self._grow(layer, rows_of, within, limit - rest[number], ahead)
             if self._trace is not None:
                 self._trace.steps += self._considered(layer, grown, rows_of, within)
@@ -143,7 +129,7 @@ class Search:
     def _followed(self, start: tuple[str, ...], rows: float, within: int) -> JoinOrder:
         """The order of the first path, each relation as soon as it is linked."""
         if not self._common:
-            alone = Search(self.steps, 1, self.pricing, self._trace)
+            alone = Search(self.steps, 1, self.price, self._trace)
             alone._width = min(max(1, alone._width), NARROWEST)
             alone._left //= len(self.steps.names)
             self._common = alone.order(start[:1], rows).relations
@@ -160,7 +146,7 @@ class Search:
         Args:
             start: how many of the first are bound at `rows` rows.
         """
-        price, usable = self.pricing.price, self.steps.usable
+        price, usable = self.price, self.steps.usable
         numbers = tuple(self.steps.number(name) for name in order)
         bound, place, cost = self.steps.set_of(frozenset(order[:start])), 0, 0.0
         rows_of = {bound: rows}
@@ -228,7 +214,7 @@ class Search:
         Ways that pass the limit are left out; each of their rows costs at least `ahead` more.
         """
         best: dict[tuple[int, int], tuple[float, int, int, float]] = {}
-        price, row = self.pricing.price, self.pricing.row
+        price, row = self.price, PROBE
         moves, usable = self._moves(within), self.steps.usable
         for number, (bound, place, cost, _) in enumerate(layer):
             rows, most = rows_of[bound], limit - cost
@@ -262,7 +248,7 @@ class Search:
             rows = rows_of[state.bound]
             for after, new, _, key in self._moves(within)(state.bound):
                 near = state.place != 0 and state.place == key
-                step, _ = self.pricing.price(state.bound, new, rows, rows_of[after], near)
+                step, _ = self.price(state.bound, new, rows, rows_of[after], near)
                 names = self.steps.names
                 yield Considered(
                     tuple(names[number] for number in state.order),

@@ -95,24 +95,6 @@ def edges_of(graph: JoinGraph) -> tuple[JoinEdge, ...]:
     )
 
 
-def solve(
-    edges: tuple[JoinEdge, ...], order: tuple[str, ...], strategy: Strategy
-) -> tuple[tuple[str, ...], ...]:
-    """One path per table, driver first; the first path reads everything at this epoch.
-
-    Example:
-        >>> edge = JoinEdge("a", "b", ("x",), ("y",))
-        >>> solve((edge,), ("a", "b"), Strategy("left_first", "right_this_epoch"))
-        (('b', 'a'), ('a', 'b'))
-
-    Raises:
-        DeltaJoinError: UNCONNECTED_RELATIONS.
-    """
-    return tuple(
-        solve_path(edges, order, strategy, driver) for driver in stream_order(order, strategy)
-    )
-
-
 def stream_order(order: tuple[str, ...], strategy: Strategy) -> tuple[str, ...]:
     """The epoch order of a strategy by rule."""
     return order if strategy.stream == "left_this_epoch" else order[::-1]
@@ -121,7 +103,12 @@ def stream_order(order: tuple[str, ...], strategy: Strategy) -> tuple[str, ...]:
 def solve_path(
     edges: tuple[JoinEdge, ...], order: tuple[str, ...], strategy: Strategy, driver: str
 ) -> tuple[str, ...]:
-    """The path of one driver.
+    """The path of one driver, which comes first.
+
+    Example:
+        >>> edge = JoinEdge("a", "b", ("x",), ("y",))
+        >>> solve_path((edge,), ("a", "b"), Strategy("left_first", "right_this_epoch"), "b")
+        ('b', 'a')
 
     Raises:
         DeltaJoinError: UNCONNECTED_RELATIONS.

@@ -107,7 +107,7 @@ class Statistics:
     measured: Mapping[Step, Measured] = field(default_factory=dict)
     types: Mapping[tuple[str, str], str] = field(default_factory=dict)
     driver: str | None = None
-    _made: dict[int, tuple[JoinGraph, Matching]] = field(
+    _matchings: dict[int, tuple[JoinGraph, Matching]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
@@ -142,7 +142,7 @@ class Statistics:
         if not any(step[0] == driver for step in self.measured):
             return self
         found = replace(self, driver=driver)
-        object.__setattr__(found, "_made", self._made)  # does not depend on the driver
+        object.__setattr__(found, "_matchings", self._matchings)  # does not depend on the driver
         return found
 
     def column(self, source: str, column: str) -> ColumnStatistics:
@@ -179,10 +179,10 @@ class Statistics:
         from deltajoin.planner.canonical import canonical_names
         from deltajoin.planner.matching import Matching
 
-        if id(graph) not in self._made:
+        if id(graph) not in self._matchings:
             relations = [graph.by_name[name] for name in canonical_names(graph)]
-            self._made[id(graph)] = (graph, Matching(relations, graph.predicates, self))
-        return self._made[id(graph)][1]
+            self._matchings[id(graph)] = (graph, Matching(relations, graph.predicates, self))
+        return self._matchings[id(graph)][1]
 
 
 def grown(distinct: float, then: float, now: float) -> float:

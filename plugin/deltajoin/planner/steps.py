@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
-from deltajoin.planner.cardinality import Statistics, drawn
+from deltajoin.planner.cardinality import drawn
 from deltajoin.planner.classes import LEAST, numbers
+from deltajoin.planner.statistics import Statistics
 
 #: A step from a bound set: the set after it, the new relation, its fan-out and key.
 Move = tuple[int, int, float, int]
@@ -51,13 +52,11 @@ class Steps:
         self.relevant = tuple(
             self._matching.relevant(number) | near for number, near in enumerate(self.adjacent)
         )
-        self._matches = tuple(self._matching.of(i).match for i in range(len(self.names)))
         self._rows = tuple(self._matching.rows(name) for name in self.names)
-        self._fan_outs: tuple[dict[int, float], ...] = tuple({} for _ in self.names)
-        self._keys: tuple[dict[int, int], ...] = tuple({} for _ in self.names)
+        self._sizes: tuple[dict[int, Step], ...] = tuple({} for _ in self.names)
         self._carriers: dict[int, int] = {0: 0}
         if like is not None:
-            self._fan_outs, self._keys, self._carriers = like._fan_outs, like._keys, like._carriers
+            self._sizes, self._carriers = like._sizes, like._carriers
         self._moves: dict[int, tuple[Move, ...]] = {}
 
     def number(self, name: str) -> int:
@@ -116,19 +115,8 @@ class Steps:
         """Every step from a set, by canonical order; kept, as many paths come by."""
         found = self._moves.get(bound)
         if found is None:
-            near, size = numbers(self.neighbours(bound)), self.size
-            fan_outs, keys, relevant = self._fan_outs, self._keys, self.relevant
-            if self._measured:
-                steps = [size(bound, new) for new in near]
-            else:
-                mets = [bound & relevant[new] for new in near]
-                steps = [
-                    (fan_outs[new][met], keys[new][met]) if met in fan_outs[new] else size(met, new)
-                    for new, met in zip(near, mets, strict=True)
-                ]
-            found = tuple(
-                [(bound | 1 << new, new, *step) for new, step in zip(near, steps, strict=True)]
-            )
+            near = numbers(self.neighbours(bound))
+            found = tuple([(bound | 1 << new, new, *self.size(bound, new)) for new in near])
             self._moves[bound] = found
         return found
 
@@ -138,24 +126,19 @@ class Steps:
         The key is the set of equality classes that the step matches on; 0 for none.
         """
         met = bound & self.relevant[new]
-        fan_out = self._fan_outs[new].get(met)
-        if fan_out is None:
-            fan_out = self._asked(met, new)
-        key = self._keys[new][met]
+        step = self._sizes[new].get(met)
+        if step is None:
+            self.asked += 1
+            step = self._sizes[new][met] = self._estimated(met, new)
         if self._measured:
             seen = self._measured.get((bound & self._matching.relevant(new), new))
             if seen is not None:
-                return drawn(seen, fan_out), key
-        return fan_out, key
-
-    def _asked(self, met: int, new: int) -> float:
-        self.asked += 1
-        self._fan_outs[new][met], self._keys[new][met] = self._estimated(met, new)
-        return self._fan_outs[new][met]
+                return drawn(seen, step[0]), step[1]
+        return step
 
     def _estimated(self, met: int, new: int) -> Step:
-        share, key = self._matches[new](met)
-        return max(self._rows[new] * share, LEAST), key
+        pairs = self._matching.pairs(met, 1 << new)
+        return max(self._rows[new] * pairs.share, LEAST), pairs.classes
 
     def usable(self, key: int, joined: int) -> bool:
         """True when a relation outside the set might still be looked up by this key."""

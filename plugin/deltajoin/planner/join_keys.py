@@ -12,7 +12,7 @@ from deltajoin.planner.classes import numbers
 from deltajoin.planner.hypergraph import Hypergraph
 
 
-class Equated:
+class JoinKeys:
     """The keys of a hypergraph's joins; classes are over all joins, also nested ones."""
 
     def __init__(self, graph: JoinGraph, hypergraph: Hypergraph) -> None:
