@@ -20,6 +20,25 @@ READ_OTHERWISE = {
     "spark.sql.parser.quotedRegexColumnNames": SQL.replace("c.name", "c.`na.*`"),
 }
 
+#: Setting -> another value than Spark's default, and a text that it changes.
+ASSEMBLED_OTHERWISE = {
+    "spark.sql.groupByOrdinal": ("false", f"SELECT n.name FROM ({SQL}) AS n GROUP BY 1"),
+    "spark.sql.legacy.setopsPrecedence.enabled": (
+        "true",
+        "SELECT customer_id FROM orders UNION ALL SELECT customer_id FROM customers INTERSECT "
+        "SELECT order_id FROM orders",
+    ),
+    "spark.sql.legacy.ctePrecedencePolicy": (
+        "LEGACY",
+        "WITH a AS (SELECT order_id FROM orders) SELECT z.order_id FROM (WITH a AS "
+        "(SELECT customer_id AS order_id FROM customers) SELECT order_id FROM a) z",
+    ),
+    "spark.sql.legacy.parser.havingWithoutGroupByAsWhere": (
+        "true",
+        "SELECT count(*) AS n FROM orders HAVING count(*) > 1",
+    ),
+}
+
 #: A name that only the session's reading knows may be refused as unknown before that.
 CODES = ("SESSION_SYNTAX", "SQL_PARSE_ERROR", "UNKNOWN_COLUMN")
 
@@ -37,12 +56,27 @@ def test_a_text_that_the_session_reads_otherwise(spark: Any, tmp_path: Path, set
         assert not DeltaTable.is_deltatable(shop.path("target"))
 
 
+@pytest.mark.parametrize("setting", ASSEMBLED_OTHERWISE)
+def test_a_text_whose_parts_the_session_puts_together_otherwise(
+    spark: Any, tmp_path: Path, setting: str
+) -> None:
+    shop = open_shop(tmp_path)
+    value, sql = ASSEMBLED_OTHERWISE[setting]
+    session = spark.newSession()
+    session.conf.set(setting, value)
+    with pytest.raises(deltajoin.DeltaJoinError) as caught:
+        deltajoin.run(shop.model(sql=sql), session)
+    assert caught.value.code == "SESSION_SYNTAX"
+
+
 def test_a_text_without_such_parts_runs(spark: Any, tmp_path: Path) -> None:
     """Our own statements quote names and texts in ways that these settings change."""
     shop = open_shop(tmp_path)
     session = spark.newSession()
     for setting in READ_OTHERWISE:
         session.conf.set(setting, "true")
+    for setting, (value, _) in ASSEMBLED_OTHERWISE.items():
+        session.conf.set(setting, value)
     model = shop.model()
     assert deltajoin.run(model, session).kind == "keyed"
     shop.append("orders", (100, 1, 5))

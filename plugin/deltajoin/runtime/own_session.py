@@ -20,7 +20,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.object_store import set_storage
 from deltajoin.runtime.port import COMMIT_MARKS, carry, port_of
-from deltajoin.runtime.settings import PARSING, value_of
+from deltajoin.runtime.settings import PARSING, STRUCTURE, value_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,8 +68,9 @@ def own_session(
     that we have `parsed`, also Spark's defaults of reading one."""
     with explained("the session of the run"):
         own = port_of(spark).fork(spark)
-    reading = PARSING if parsed else {}
-    for key, value in sorted({**_NEEDED, **reading, **(settings or {})}.items()):
+    reading, structure = (PARSING, STRUCTURE) if parsed else ({}, {})
+    wanted = {**_NEEDED, **reading, **(settings or {}), **structure}
+    for key, value in sorted(wanted.items()):
         if value_of(own, key) != value:
             carry(own, key, value)
     set_storage(own)

@@ -5,8 +5,8 @@ incremental run sets the recorded ones in its own session, whatever the caller's
 its record warns of the difference. Both lists are closed: what is not here decides speed, names
 what Spark refuses, or is set for every run (`own_session`).
 
-Settings by which Spark reads a text (`PARSING`) can't be recorded so: our reading is by Spark's
-defaults. Where a text has something that one of them reads otherwise, the run is refused.
+Settings by which Spark reads a text (`PARSING`, `STRUCTURE`) can't be recorded so: our reading is
+by Spark's defaults. Where one of them reads something in a text otherwise, the run is refused.
 """
 
 from __future__ import annotations
@@ -81,6 +81,15 @@ PARSING = {
     _SQL + "parser.quotedRegexColumnNames": "false",
 }
 
+#: The same of settings by which the parts of a text belong together. They are recorded too, for a
+#: text that is run as it was written.
+STRUCTURE = {
+    _SQL + "groupByOrdinal": "true",
+    _SQL + "legacy.setopsPrecedence.enabled": "false",
+    _SQL + "legacy.ctePrecedencePolicy": "CORRECTED",
+    _SQL + "legacy.parser.havingWithoutGroupByAsWhere": "false",
+}
+
 
 def read_settings(spark: SparkSession) -> dict[str, str]:
     """The settings that the rows depend on, as a session has them; those that Spark knows."""
@@ -113,17 +122,18 @@ def check_reading(caller: SparkSession, syntax: dict[str, Any]) -> None:
     """Refuse a text that the caller's session reads otherwise than we do.
 
     Args:
-        syntax: setting of `PARSING` -> what the text has that depends on it.
+        syntax: setting of `PARSING` or `STRUCTURE` -> what the text has that depends on it.
 
     Raises:
         DeltaJoinError: SESSION_SYNTAX.
     """
+    defaults = PARSING | STRUCTURE
     for key, what in sorted(syntax.items()):
-        if value_of(caller, key) not in (None, PARSING[key]):
+        if value_of(caller, key) not in (None, defaults[key]):
             raise DeltaJoinError(
                 "SESSION_SYNTAX",
                 f"the query has {what}, which the session reads in another way: {key} is not "
-                f"{PARSING[key]}",
+                f"{defaults[key]}",
                 where="the Spark session",
-                remedy=f"Set it to {PARSING[key]}, or write the query without.",
+                remedy=f"Set it to {defaults[key]}, or write the query without.",
             )

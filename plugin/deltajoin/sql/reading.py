@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from deltajoin.sql.dialect import tokens_of
+from deltajoin.sql.dialect import parse, tokens_of
 
 
 def depends_on_session(sql: str) -> dict[str, str]:
@@ -18,16 +21,34 @@ def depends_on_session(sql: str) -> dict[str, str]:
         >>> list(depends_on_session("SELECT 'a' 'b' FROM t").values())
         ['string literals side by side']
     """
+    found = (*_of_tokens(sql), *_of_structure(parse(sql)))
+    return {f"spark.sql.{setting}": what for there, setting, what in found if there}
+
+
+def _of_tokens(sql: str) -> Iterator[tuple[bool, str, str]]:
     tokens = tokens_of(sql)
     strings = [sql[t.start : t.end + 1] for t in tokens if t.token_type == TokenType.STRING]
     beside = any(a.token_type == b.token_type == TokenType.STRING for a, b in pairwise(tokens))
     double = any(text.startswith('"') for text in strings)
     escaped = any("\\" in text for text in strings)
     beside |= any("''" in text[1:-1] or '""' in text[1:-1] for text in strings)
-    found = (
-        (double, "ansi.doubleQuotedIdentifiers", "text in double quotes"),
-        (escaped, "parser.escapedStringLiterals", "a backslash in a string"),
-        (beside, "legacy.consecutiveStringLiterals.enabled", "string literals side by side"),
-        ("`" in sql, "parser.quotedRegexColumnNames", "a name in backticks"),
-    )
-    return {f"spark.sql.{setting}": what for there, setting, what in found if there}
+    yield double, "ansi.doubleQuotedIdentifiers", "text in double quotes"
+    yield escaped, "parser.escapedStringLiterals", "a backslash in a string"
+    yield beside, "legacy.consecutiveStringLiterals.enabled", "string literals side by side"
+    yield "`" in sql, "parser.quotedRegexColumnNames", "a name in backticks"
+
+
+def _of_structure(query: exp.Query) -> Iterator[tuple[bool, str, str]]:
+    """The same of settings by which the parts of a text belong together."""
+    groups = query.find_all(exp.Group)
+    ordinal = any(isinstance(key, exp.Literal) for group in groups for key in group.expressions)
+    sets = query.find_all(exp.SetOperation)
+    nested = any(isinstance(s.unnest(), exp.SetOperation) for n in sets for s in (n.left, n.right))
+    nested &= query.find(exp.Intersect) is not None
+    names = Counter(cte.alias.lower() for cte in query.find_all(exp.CTE))
+    selects = query.find_all(exp.Select)
+    having = any(s.args.get("having") and not s.args.get("group") for s in selects)
+    yield ordinal, "groupByOrdinal", "GROUP BY a number"
+    yield nested, "legacy.setopsPrecedence.enabled", "INTERSECT beside another set operation"
+    yield any(n > 1 for n in names.values()), "legacy.ctePrecedencePolicy", "two CTEs of one name"
+    yield having, "legacy.parser.havingWithoutGroupByAsWhere", "HAVING without GROUP BY"
