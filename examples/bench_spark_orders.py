@@ -120,7 +120,7 @@ def load_queries(parts: Sequence[str]) -> tuple[Query, ...]:
 def our_plan(query: Query, home: Path, distinct: Mapping[str, float] | None = None) -> Plan:
     """The plan of a full run, from the Delta logs, the declared keys and distinct values."""
     import deltajoin
-    from deltajoin.api import source_names
+    from deltajoin.sql.tables import source_names
 
     names = source_names(query.sql)
     keys = KEYS[query.schema]
