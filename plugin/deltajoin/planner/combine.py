@@ -252,13 +252,17 @@ class Combiner:
         """The join of two disjoint sets in this orientation; None when it is not legal."""
         apart = not left.relations & right.relations
         kind = self.kind(left.relations, right.relations) if apart else ""
-        return self._joined(kind, left, right) if kind else None
+        if not kind:
+            return None
+        rows = self.rows(left.relations | right.relations)
+        return self._plan(kind, left, right, rows, *self.cost.join(kind, left, right, rows))
 
-    def _joined(self, kind: str, left: SubPlan, right: SubPlan) -> SubPlan:
-        joined = left.relations | right.relations
-        rows = self.rows(joined)
-        cost, place = self.cost.join(kind, left, right, rows)
-        cost, text = left.cost + right.cost + cost, f"({left.text} {right.text})"
+    def _plan(
+        self, kind: str, left: SubPlan, right: SubPlan, rows: float, cost: float, place: int
+    ) -> SubPlan:
+        """The plan of a join that costs so much, its inputs' own cost apart."""
+        joined, text = left.relations | right.relations, f"({left.text} {right.text})"
+        cost += left.cost + right.cost
         return SubPlan(joined, rows, cost, text, kind, left, right, place, self.graph)
 
     def better(self, best: Plans, ones: Plans, others: Plans, most: float = math.inf) -> Plans:
@@ -284,14 +288,12 @@ class Combiner:
             sides += [(b, a) for a, b in sides]
         for left, right in sides:
             cost, place = price(kind, left, right, rows)
-            cost += left.cost + right.cost
+            whole = cost + left.cost + right.cost
             for known in best:
-                if cost > known.cost * (1 + CLEARLY) and (not place or place == known.place):
+                if whole > known.cost * (1 + CLEARLY) and (not place or place == known.place):
                     break
             else:
-                text = f"({left.text} {right.text})"
-                plan = SubPlan(joined, rows, cost, text, kind, left, right, place, self.graph)
-                best = with_plan(best, plan)
+                best = with_plan(best, self._plan(kind, left, right, rows, cost, place))
         return best
 
     def _is_late(self, best: Plans, least: float, joined: int) -> bool:

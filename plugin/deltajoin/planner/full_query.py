@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 from deltajoin.accelerate.protocol import Candidates
@@ -170,8 +169,12 @@ def plan_full_query(
     )
     old = nested_plan(combiner, last.nesting) if last else None
     if last and old and old.text != best.plan.text:
-        steady = holds(old.cost, best.plan.cost) or _held(graph, statistics, best, last)
-        best = _kept(best, last, old, steady)
+        costs = old.cost, best.plan.cost
+        if holds(*costs) or _held(graph, statistics, best, last):
+            reason = f"the last order holds: cost {costs[0]:.1e}, the best {costs[1]:.1e}"
+            best = replace(best, plan=old, method="pinned", fallback=reason, kept=last)
+        else:
+            best = replace(best, replanned=replanned("full query", *costs))
     return _joined(best, graph, statistics, cost)
 
 
@@ -201,13 +204,6 @@ def _held(graph: JoinGraph, statistics: Statistics, best: FullQuery, last: LastO
     combiner, _ = _combiner(graph, best.hypergraph, then)
     old, new = (nested_plan(combiner, text) for text in (last.nesting, best.nesting()))
     return old is not None and new is not None and holds(old.cost, new.cost)
-
-
-def _kept(best: FullQuery, last: LastOrder, old: SubPlan, steady: bool) -> FullQuery:
-    if not steady:
-        return replace(best, replanned=replanned("full query", old.cost, best.plan.cost))
-    reason = f"the last order holds: cost {old.cost:.1e}, the best {best.plan.cost:.1e}"
-    return replace(best, plan=old, method="pinned", fallback=reason, kept=last)
 
 
 def _by_branches(
@@ -241,18 +237,15 @@ def _broadcast(cost: SparkCost, plan: SubPlan) -> tuple[int, ...]:
 
 
 def _left_deep(combiner: Combiner, order: tuple[str, ...]) -> SubPlan:
-    names = combiner.graph.names
-    _check_names(order, names)
+    _check_names(order, combiner.graph.names)
     leaves = [combiner.leaf(combiner.graph.bit[name].bit_length() - 1) for name in order]
-
-    def joined(plan: SubPlan, leaf: SubPlan) -> SubPlan:
+    plan = leaves[0]
+    for name, leaf in zip(order[1:], leaves[1:], strict=True):
         step = combiner.join(plan, leaf)
         if step is None:
-            name = names[leaf.relations.bit_length() - 1]
             raise _invalid(f"{name} can't be joined at its place without changing the rows")
-        return step
-
-    return reduce(joined, leaves)
+        plan = step
+    return plan
 
 
 def _check_names(order: Sequence[str], names: Sequence[str]) -> None:

@@ -119,8 +119,7 @@ class Search:
         narrow, layer = layer[0], [first]
         limit = enough if self._trace is None else math.inf
         for number in sizes:
-            ahead = 0.0 if number == sizes[-1] else PROBE
-            grown = self._grow(layer, rows_of, within, limit - rest[number], ahead)
+            grown = self._grow(layer, rows_of, within, limit - rest[number])
             if self._trace is not None:
                 self._trace.steps += self._considered(layer, grown, rows_of, within)
             layer = grown
@@ -207,24 +206,22 @@ class Search:
         rows_of: RowsOf,
         within: int,
         limit: float = math.inf,
-        ahead: float = 0.0,
     ) -> list[State]:
         """The cheapest way to every (set, place) that is one relation larger, by order.
 
-        Ways that pass the limit are left out; each of their rows costs at least `ahead` more.
+        Ways that pass the limit are left out.
         """
         best: dict[tuple[int, int], tuple[float, int, int, float]] = {}
-        price, row = self.price, PROBE
-        moves, usable = self._moves(within), self.steps.usable
+        price, moves, usable = self.price, self._moves(within), self.steps.usable
         for number, (bound, place, cost, _) in enumerate(layer):
             rows, most = rows_of[bound], limit - cost
-            rows_most = (most - row * rows) / (row + ahead)
+            rows_most = most / PROBE - rows
             for after, new, _, key in moves(bound):
                 out = rows_of[after]
                 if out > rows_most:
                     continue
                 step, moved = price(bound, new, rows, out, place != 0 and place == key)
-                if step + ahead * out > most:
+                if step > most:
                     continue
                 placed = place if moved == KEPT else key if moved == KEYED else 0
                 if placed and not usable(placed, after):
