@@ -39,6 +39,19 @@ RETRYABLE = frozenset(
 )
 """Codes that another attempt can heal; all others fail the task at once."""
 SUBMISSIONS = ("in_process", "spark_connect", "spark_submit")
+#: What a DAG gives of a model where it names no file of one.
+_OPTIONS = (
+    "sql",
+    "sources",
+    "target",
+    "keys",
+    "stamps",
+    "partition_by",
+    "clustered_by",
+    "tblproperties",
+    "mode",
+    "model_name",
+)
 
 
 @contextmanager
@@ -122,20 +135,17 @@ class DeltaJoinOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        fields: dict[str, Any] = {
-            "sql": sql,
-            "sources": sources,
-            "target": target,
-            "keys": keys,
-            "stamps": stamps,
-            "partition_by": partition_by,
-            "clustered_by": clustered_by,
-            "tblproperties": tblproperties,
-            "mode": mode,
-            "model_name": model_name,
-        }
         self.model = model
-        self.fields = {name: value for name, value in fields.items() if value is not None}
+        self.sql = sql
+        self.sources = sources
+        self.target = target
+        self.keys = keys
+        self.stamps = stamps
+        self.partition_by = partition_by
+        self.clustered_by = clustered_by
+        self.tblproperties = tblproperties
+        self.mode = mode
+        self.model_name = model_name
         self.storage_options = storage_options
         self.storage_conn_id = storage_conn_id
         self.submit = submit
@@ -211,9 +221,9 @@ class DeltaJoinOperator(BaseOperator):
             if isinstance(self.model, Model):
                 return self.model
             return load_model(self._beside_dag(self.model))
-        fields = {name: value for name, value in self.fields.items() if value}
-        sql, target = str(self.fields["sql"]), str(self.fields["target"])
-        if isinstance(self.fields["sql"], Path) or sql.rstrip().endswith(".sql"):
+        fields = {name: value for name, value in self._given().items() if value}
+        sql, target = str(self.sql), str(self.target)
+        if isinstance(self.sql, Path) or sql.rstrip().endswith(".sql"):
             sql = self._beside_dag(sql.strip()).read_text(encoding="utf-8")
         name = fields.pop("model_name", target.rstrip("/").rsplit("/", 1)[-1])
         return Model(**{"sources": {}, **fields, "name": name, "sql": sql, "target": target})
@@ -229,16 +239,22 @@ class DeltaJoinOperator(BaseOperator):
             )
         return found
 
+    def _given(self) -> dict[str, Any]:
+        """The model's options that the DAG gives, by name."""
+        values = ((name, getattr(self, name)) for name in _OPTIONS)
+        return {name: value for name, value in values if value is not None}
+
     def _refuse_wrong_arguments(self) -> None:
+        given = self._given()
         if self.model is not None:
-            problem = [f"{name} beside model" for name in self.fields]
+            problem = [f"{name} beside model" for name in given]
         else:
             needed = ("sql", "sources", "target")
-            problem = [f"no {name}" for name in needed if name not in self.fields]
+            problem = [f"no {name}" for name in needed if name not in given]
         if self.submit not in SUBMISSIONS:
             problem.append(f"submit={self.submit!r}")
         for name in ("sql", "target", "mode", "model_name"):
-            if not isinstance(self.fields.get(name, ""), str | Path):
+            if not isinstance(given.get(name, ""), str | Path):
                 problem.append(f"{name} is not text")
         if problem:
             raise DeltaJoinError(
