@@ -37,6 +37,11 @@ ASSEMBLED_OTHERWISE = {
         "true",
         "SELECT count(*) AS n FROM orders HAVING count(*) > 1",
     ),
+    "spark.sql.legacy.scalarSubqueryCountBugBehavior": (
+        "true",
+        "SELECT customer_id, (SELECT count(*) FROM orders o WHERE o.customer_id = c.customer_id)"
+        " AS n FROM customers c",
+    ),
 }
 
 #: A name that only the session's reading knows may be refused as unknown before that.

@@ -14,6 +14,7 @@ NAMES = "spark.sql.parser.quotedRegexColumnNames"
 ORDINAL = "spark.sql.groupByOrdinal"
 SETS = "spark.sql.legacy.setopsPrecedence.enabled"
 CTES = "spark.sql.legacy.ctePrecedencePolicy"
+COUNTS = "spark.sql.legacy.scalarSubqueryCountBugBehavior"
 HAVING = "spark.sql.legacy.parser.havingWithoutGroupByAsWhere"
 NESTED = (
     "WITH a AS (SELECT 1 AS x FROM t) SELECT x FROM (WITH a AS (SELECT 2 AS x) SELECT x FROM a)"
@@ -41,6 +42,8 @@ NESTED = (
         ("WITH a AS (SELECT 1 AS x FROM t), b AS (SELECT x FROM a) SELECT x FROM b", []),
         ("SELECT sum(a) AS s FROM t HAVING sum(a) > 1", [HAVING]),
         ("SELECT sum(a) AS s FROM t GROUP BY b HAVING sum(a) > 1", []),
+        ("SELECT (SELECT count(*) FROM u WHERE u.k = t.k) AS n FROM t", [COUNTS]),
+        ("SELECT (SELECT max(a) FROM u) AS n FROM t JOIN (SELECT count(*) AS m FROM v) w", []),
     ],
 )
 def test_settings_that_a_text_depends_on(sql: str, settings: list[str]) -> None:

@@ -81,13 +81,14 @@ PARSING = {
     _SQL + "parser.quotedRegexColumnNames": "false",
 }
 
-#: The same of settings by which the parts of a text belong together. They are recorded too, for a
-#: text that is run as it was written.
+#: The same of settings by which the parts of a text belong together, or by which a subquery has a
+#: value. They are recorded too, for a text that is run as it was written.
 STRUCTURE = {
     _SQL + "groupByOrdinal": "true",
     _SQL + "legacy.setopsPrecedence.enabled": "false",
     _SQL + "legacy.ctePrecedencePolicy": "CORRECTED",
     _SQL + "legacy.parser.havingWithoutGroupByAsWhere": "false",
+    _SQL + "legacy.scalarSubqueryCountBugBehavior": "false",
 }
 
 

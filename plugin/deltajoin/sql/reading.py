@@ -11,6 +11,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from deltajoin.sql.dialect import parse, tokens_of
 
+_IN_FROM = (exp.From, exp.Join, exp.Lateral)
+
 
 def depends_on_session(sql: str) -> dict[str, str]:
     """Setting -> what the text has that depends on it.
@@ -48,7 +50,14 @@ def _of_structure(query: exp.Query) -> Iterator[tuple[bool, str, str]]:
     names = Counter(cte.alias.lower() for cte in query.find_all(exp.CTE))
     selects = query.find_all(exp.Select)
     having = any(s.args.get("having") and not s.args.get("group") for s in selects)
+    values = (q for q in query.find_all(exp.Subquery) if not isinstance(q.parent, _IN_FROM))
+    counted = any(
+        str(call.this).lower().startswith("count")
+        for q in values
+        for call in q.find_all(exp.Anonymous)
+    )
     yield ordinal, "groupByOrdinal", "GROUP BY a number"
     yield nested, "legacy.setopsPrecedence.enabled", "INTERSECT beside another set operation"
     yield any(n > 1 for n in names.values()), "legacy.ctePrecedencePolicy", "two CTEs of one name"
     yield having, "legacy.parser.havingWithoutGroupByAsWhere", "HAVING without GROUP BY"
+    yield counted, "legacy.scalarSubqueryCountBugBehavior", "a count in a subquery"
