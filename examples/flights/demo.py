@@ -3,7 +3,6 @@
 January is the backfill. Then each day is landed and joined by an Airflow DAG run, joined again by
 dbt into a second target, and recomputed in full by plain Spark; both targets must equal the
 recomputation row for row. One run in between finds only compacted sources and starts no work.
-A last step does the same day's work on the flights of many years, where a rebuild hurts.
 Everything is written to `.demo/`, which is made anew. The exit code is 1 when a row differs.
 """
 
@@ -21,7 +20,6 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import bench
 from stage import REPOSITORY, Airflow, Dbt, Played, RunFailed, quiet
 
 if TYPE_CHECKING:
@@ -39,7 +37,6 @@ STORY = (
     ("Feb 4", "next_day"),
     ("Feb 5", "next_day"),
 )
-YEARS = 20
 
 
 @dataclass(frozen=True)
@@ -65,15 +62,16 @@ def main() -> int:
         spark = start_spark()
     try:
         rows = [play(spark, airflow, dbt, day, land) for day, land in STORY]
-        print_costs(rows)
-        many = many_years(spark)
     finally:
         with quiet(HOME / "spark.log"):
             spark.stop()
-    right = many and all(row.equal for row in rows)
-    verdict = "all targets equal it, row for row" if right else "ROWS DIFFER"
-    steps = len(rows) + 1
-    print(f"\nAfter each of the {steps} steps compared with a full recomputation: {verdict}.")
+    print_costs(rows)
+    print("   At this size a rebuild is one short Spark job, and the fixed cost of a run decides.")
+    print("   Where a rebuild hurts, it is the other way round: 60 million rows of a six-way join")
+    print("   (TPC-H, scale 10) took 12 s against 348 s: plugin/docs/benchmarks.md, `make bench`.")
+    right = all(row.equal for row in rows)
+    verdict = "both targets equal it, row for row" if right else "ROWS DIFFER"
+    print(f"\nAfter each of the {len(rows)} steps compared with a full recomputation: {verdict}.")
     print(f"{time.monotonic() - started:.0f} s. Tables and logs are in {HOME.name}/. Try:")
     print("  .venv/bin/deltajoin explain --model examples/flights/flights_enriched.yml")
     return 0 if right else 1
@@ -112,21 +110,6 @@ def play(spark: SparkSession, airflow: Airflow, dbt: Dbt, day: str, land: str) -
         count = full.count()
     print(f"   {count:,} rows; " + ("both targets equal" if equal else "TARGETS DIFFER"))
     return Row(day, by_airflow, by_dbt, seconds, count, equal)
-
-
-def many_years(spark: SparkSession) -> bool:
-    """A day's changes to `YEARS` years of flights: our run beside a rebuild; whether rows agree."""
-    print(f"\n== The same with {YEARS} years of flights", flush=True)
-    with step("land, first build"), quiet(HOME / "spark.log"):
-        larger = bench.landed(HOME / "years", YEARS, spark)
-    with step("a day's changes: our run and a rebuild, twice; comparison"):
-        with quiet(HOME / "spark.log"):
-            *_, last = (larger.round(number) for number in range(2))
-            equal = larger.equal()
-    ratio = last.rebuilt / last.ours
-    print(f"   {larger.flights:,} flights, {last.changed:,} rows changed, one warm session:")
-    print(f"   our run {last.ours:.1f} s, full recomputation {last.rebuilt:.1f} s: {ratio:.1f}x")
-    return equal
 
 
 def show(audit: dict[str, Any], paths: bool = True) -> None:
