@@ -180,6 +180,22 @@ def test_a_table_of_which_little_is_read_is_broadcast() -> None:
         assert way_of(cost, joined(made, made.leaf(0), made.leaf(1)))[0] == way
 
 
+def test_a_join_that_an_accelerator_serves_is_not_priced_by_its_pairs() -> None:
+    of = graph(["a", "b", "c"], ["a.x >= b.lo", "a.x < b.hi", "a.k = c.k"])
+    kinds = {(name, column): "bigint" for name in "abc" for column in ("x", "lo", "hi", "k")}
+    seconds = {}
+    for known in (kinds, {}):
+        rows = {"a": 1_000_000, "b": 1_000, "c": 50_000}
+        statistics = Statistics(rows, {}, types=known)
+        cost = SparkCost(of, hypergraph(of), statistics)
+        made = Combiner(hypergraph(of), SetEstimator(of, hypergraph(of), statistics), cost)
+        way = cost.way("inner", made.leaf(0), made.leaf(1))
+        assert way.broadcast == ("" if known else "right")
+        seconds[bool(known)] = way.seconds
+        assert cost.way("inner", made.leaf(0), made.leaf(2)).broadcast == "right", "by its key"
+    assert seconds[True] < seconds[False] / 10
+
+
 # lookups ------------------------------------------------------------------------------------------
 
 ROWS, WIDTH, KEY = 15_000_000.0, 120.0, "o_orderkey"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from deltajoin.sql.dialect import parse_expression, spelled, text
+from deltajoin.sql.dialect import parse, parse_expression, spelled, text
 
 WRITTEN = """
 t.ts - INTERVAL 1 DAY 12 HOURS
@@ -73,3 +73,9 @@ def test_a_changed_node_is_written_anew() -> None:
     call = parse_expression("count( * )")
     call.set("expressions", [exp.Literal.number(1)])
     assert text(call) == "count( 1 )"
+
+
+def test_a_hint_keeps_its_place() -> None:
+    inner = "(SELECT /*+ BROADCAST(u), REPARTITION(3, y) */ `u`.`x` FROM `u`)"
+    found = text(parse(f"SELECT x IN {inner} AS q FROM `t`"))
+    assert found == f"SELECT `x` IN {inner} AS q FROM `t`"

@@ -25,7 +25,6 @@ from deltajoin.audit.operators import operators
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.accelerated import join_of
-from deltajoin.planner.arms import arms
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
 from deltajoin.planner.enumerate import count_pairs
@@ -95,7 +94,7 @@ def _orders(planned: DeltaPlan) -> list[_Order]:
     graph, full, statistics = planned.graph, planned.full_query, planned.statistics
     if graph is None or full is None or statistics is None:
         return []
-    return [_Order(*pair, statistics) for pair in zip(arms(graph), full.arms, strict=True)]
+    return [_Order(part, plan, statistics) for part, plan, _ in full.parts(graph)]
 
 
 @dataclass(frozen=True)

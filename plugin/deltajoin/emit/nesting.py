@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -103,8 +104,15 @@ class _Nesting:
             name = self._graph.names[plan.relations.bit_length() - 1]
             return _Tree(self._scan(name), [], self._filters(plan))
         left, right = self.tree(plan.left), self.tree(plan.right)
-        if plan.right.relations in self._arms.broadcast:
+        served = dict(self._arms.accelerated).get(plan.right.relations)
+        measured = self._one_table(served, left) if served else None
+        if served is not None:
+            if measured is None:
+                left = self._arm(plan.left, left)
             right = self._arm(plan.right, right)
+        elif plan.right.relations in self._arms.broadcast:
+            right = self._arm(plan.right, right)
+            right.hinted = (right.first.alias,)
         on = self._conjuncts(plan)
         if plan.kind == "full":
             left, right = self._settled(left), self._settled(right)
@@ -116,16 +124,35 @@ class _Nesting:
         depth = max(left.depth, right.depth + bool(right.joins))
         names, hinted = {**left.names, **right.names}, (*left.hinted, *right.hinted)
         added = [_join(kind, right.item(), on, names)]
-        served = dict(self._arms.accelerated).get(plan.right.relations)
         if served is not None:
-            added = self._found(added[0], served, on, names)
+            moved = partial(expression, rename=names)
+            one = measured or left.first
+            sides = (
+                Side(one, one.alias, moved, small=measured is not None),
+                Side(right.first, right.first.alias, moved, small=plan.right.left is None),
+            )
+            added = self._found(added[0], served, *sides, [moved(p.sql) for p in on])
         joins = [*left.joins, *added]
         return _Tree(left.first, joins, pending, depth, names, hinted)
 
+    def _one_table(self, served: Candidates, left: _Tree) -> exp.Expr | None:
+        """The table that the left values of an accelerated join are of, which may be read by itself
+        to measure them; None where they are of several."""
+        refs = {
+            (c.table, c.name)
+            for sql in served.left
+            for c in expression(sql).find_all(exp.Column)
+            if c.table
+        }
+        relations = {relation for relation, _ in refs}
+        if len(relations) > 1 or refs & left.names.keys():
+            return None
+        return self._scan(min(relations))
+
     def _arm(self, plan: SubPlan, tree: _Tree) -> _Tree:
-        """A side that is broadcast, under one name."""
-        if not tree.joins and not tree.names:
-            return replace(tree, hinted=(tree.first.alias,))
+        """A side under one name."""
+        if not tree.joins:
+            return tree
         alias, outputs = self._aliases.take("arm"), UniqueNames()
         inside: list[exp.Expr] = []
         names: dict[ColumnRef, exp.Expr] = {}
@@ -136,31 +163,14 @@ class _Nesting:
                 inside.append(named(tree.names.get(ref, column(name, relation)), output))
                 names[ref] = column(output, alias)
         rows = _over(exp.select(*inside), tree)
-        return _Tree(aliased(rows, alias), [], [], names=names, hinted=(alias,))
+        return _Tree(aliased(rows, alias), [], [], names=names)
 
     def _found(
-        self,
-        join: exp.Join,
-        served: Candidates,
-        on: list[Predicate],
-        names: Mapping[ColumnRef, exp.Expr],
+        self, join: exp.Join, served: Candidates, left: Side, right: Side, on: list[exp.Expr]
     ) -> list[exp.Join]:
-        """The join by candidates, and what is joined before it; the line is measured on the
-        relation that the left values are of."""
-        moved = {
-            (c.table, c.name)
-            for sql in served.left
-            for c in expression(sql).find_all(exp.Column)
-            if c.table
-        }
-        (name,) = {relation for relation, _ in moved}
-        conditions = [expression(p.sql, names) for p in on]
-        beside = self._arms.beside
-        if beside is None or any(ref in names for ref in moved):
-            return [join]
-        left = Side(self._scan(name), name, expression)
-        right = Side(join.this, join.this.alias, expression)
-        found = candidates_of(served, left, right, conditions, beside)
+        """The join by candidates, and what is joined before it."""
+        assert self._arms.beside is not None  # noqa: S101 - beside accelerators
+        found = candidates_of(served, left, right, on, self._arms.beside)
         join.set("this", found.right)
         join.set("on", exp.and_(*found.on, copy=False))
         return [*(exp.Join(this=each, **_WORDS["cross"]) for each in found.before), join]

@@ -22,7 +22,6 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, SHOWN
-from deltajoin.planner.arms import arm
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.sql.clock import frozen_query
 from deltajoin.sql.dialect import parse
@@ -49,12 +48,8 @@ def query_rows(
         source = graph.by_name[relation].source
         return table(views.scan(source, versions[source]).view, relation)
 
-    arms: list[tuple[JoinGraph, FullQuery, tuple[str, ...]]] = [(graph, query, ())]
-    if graph.has_union:
-        cores = zip(graph.cores, query.arms, strict=True)
-        arms = [(arm(graph, core), plan, core.nulls) for core, plan in cores]
     selects: list[exp.Query] = []
-    for part, plan, missing in arms:
+    for part, plan, missing in query.parts(graph):
         nulls = views.nulls(graph, missing)
         select = exp.select(*(named(expression(p.sql, nulls), p.name) for p in part.projections))
         columns = {relation.name: relation.columns for relation in part.relations}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from sqlglot import exp
 
 from deltajoin.accelerate import choose
-from deltajoin.accelerate.choose import Sizes, accelerated, joined_by
+from deltajoin.accelerate.choose import Sizes, accelerated, joined_by, recognised
 from deltajoin.accelerate.protocol import Candidates, Sides
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.statistics import Statistics
 from deltajoin.sql.dialect import parse_expression
-from deltajoin.sql.predicates import relations_in
 
 
 def candidates(
@@ -45,15 +45,11 @@ def join_of(
     rows: tuple[float, float],
 ) -> tuple[Sides, Sizes]:
     """A join's sides and sizes, of the same arguments as `candidates`."""
-
-    def source(column: exp.Column) -> tuple[str, str]:
-        relation = graph.by_name.get(column.table)
-        return (relation.source if relation else "", column.name)
-
-    sides = Sides(frozenset(right), lambda column: statistics.types.get(source(column), ""), kind)
+    sides = _sides(graph, statistics, right, kind)
     per_key = rows[1]
     for left, key in joined_by(map(parse_expression, on), sides):
-        known = (statistics.distinct(*source(c)) for c in (key, left) if isinstance(c, exp.Column))
+        columns = (c for c in (key, left) if isinstance(c, exp.Column))
+        known = (statistics.distinct(*_source(graph, c)) for c in columns)
         found = next((each.value for each in known if each.source != "guess"), None)
         if found is None:
             # Nobody knows: a key with many rows is dearer than candidates in vain.
@@ -62,35 +58,57 @@ def join_of(
     return sides, Sizes(*rows, per_key)
 
 
+def _sides(graph: JoinGraph, statistics: Statistics, right: Iterable[str], kind: str) -> Sides:
+    types = statistics.types
+    return Sides(frozenset(right), lambda column: types.get(_source(graph, column), ""), kind)
+
+
+def _source(graph: JoinGraph, column: exp.Column) -> tuple[str, str]:
+    relation = graph.by_name.get(column.table)
+    return (relation.source if relation else "", column.name)
+
+
+def served_sides(
+    graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics
+) -> tuple[tuple[int, int], ...]:
+    """Sets of relations that no equality joins, but an accelerator does, whatever joins them."""
+    written: dict[tuple[int, int], list[str]] = {}
+    for edge in hypergraph.edges:
+        if edge.predicates and not edge.implied and all(p.left is None for p in edge.predicates):
+            for split in edge.splits:
+                written.setdefault(split, []).extend(p.sql for p in edge.predicates)
+    found = []
+    for (left, right), on in written.items():
+        joined = [name for name, bit in hypergraph.bit.items() if bit & (left | right)]
+        names = [name for name in joined if hypergraph.bit[name] & right]
+        if prod(statistics.table_rows(graph.by_name[n].source) for n in joined) < choose.FEW_PAIRS:
+            continue  # most joins: nothing is parsed for them
+        nodes = [parse_expression(sql).unnest() for sql in on]
+        if recognised(nodes, _sides(graph, statistics, names, "inner")):
+            found.append((left, right))
+    return tuple(found)
+
+
 def accelerated_joins(
     graph: JoinGraph, hypergraph: Hypergraph, plan: SubPlan, statistics: Statistics
 ) -> tuple[tuple[tuple[int, Candidates], ...], float]:
     """How the joins of a plan find their pairs.
 
-    The joins whose right side is one relation, as the set of that, with what serves them by values
-    of one relation on their left; and the pairs of rows that the join with most of them compares.
+    The right sides that an accelerator serves, as sets of relations, with what serves them; and the
+    pairs of rows that the join with most of them compares.
     """
     served: list[tuple[int, Candidates]] = []
     compared = 0.0
     for join in plan.joins():
         if join.left is None or join.right is None:
             continue
-        right = [n for n, bit in hypergraph.bit.items() if bit & join.right.relations]
-        written = [p for e in join.edges if not e.implied for p in e.predicates]
         rows = join.left.rows, join.right.rows
-        if rows[0] * rows[1] > compared:
-            on = [p.sql for p in written]
-            compared = max(
-                compared, join_of(graph, statistics, on, right, join.kind, rows)[1].pairs
-            )
-        if len(right) == 1:
-            on = [p.sql for p in written if right[0] in p.relations]
-            rows = rows[0], statistics.table_rows(graph.by_name[right[0]].source)
-            found = candidates(graph, statistics, on, right, join.kind, rows)
-            if found and len({name for sql in found.left for name in _relations(sql)}) == 1:
-                served.append((join.right.relations, found))
+        if rows[0] * rows[1] <= min(compared, choose.FEW_PAIRS):
+            continue
+        right = [n for n, bit in hypergraph.bit.items() if bit & join.right.relations]
+        on = [p.sql for e in join.edges if not e.implied for p in e.predicates]
+        sides, sizes = join_of(graph, statistics, on, right, join.kind, rows)
+        compared = max(compared, sizes.pairs)
+        if found := accelerated(on, sides, sizes):
+            served.append((join.right.relations, found))
     return tuple(served), compared
-
-
-def _relations(sql: str) -> frozenset[str]:
-    return relations_in(parse_expression(sql)) - {""}

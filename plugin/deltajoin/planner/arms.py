@@ -1,14 +1,13 @@
-"""A branch of a query with unions as a query of its own, to be planned and emitted by itself."""
+"""A branch of a query as a query of its own, to be planned and emitted by itself.
+
+Branches of unions always are; those of full joins where an accelerator serves what they leave: the
+left join, and the rows of the right side without a match.
+"""
 
 from __future__ import annotations
 
 from deltajoin.graph import Core, JoinGraph
 from deltajoin.sql.normalise import as_block
-
-
-def arms(graph: JoinGraph) -> tuple[JoinGraph, ...]:
-    """The parts of a query that are planned by themselves: its branches, or itself."""
-    return tuple(arm(graph, core) for core in graph.cores) if graph.has_union else (graph,)
 
 
 def arm(graph: JoinGraph, core: Core) -> JoinGraph:

@@ -1,7 +1,8 @@
 """What joins cost on Spark, in seconds of a small machine: bytes touched, bytes moved, rows made.
 
     join      broadcast the build side when it is small and sure to be, else exchange each side that
-              does not lie by the join's key yet, sort, merge
+              does not lie by the join's key yet, sort, merge; where an accelerator finds the pairs,
+              exchange both, the build side several times
 
 Lookups are costed with the same weights (`planner.lookup`).
 
@@ -15,7 +16,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from deltajoin.accelerate import choose
 from deltajoin.graph import JoinGraph
+from deltajoin.planner.accelerated import served_sides
 from deltajoin.planner.bounds import Bounds
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
@@ -43,6 +46,8 @@ PROBE = 1 / 25e6
 #: Seconds a row that probes by a key that Spark can't hold in eight bytes of whole numbers: what a
 #: query with 3 M such probes took longer than one with an order that has few of them.
 PROBE_WIDE = 1 / 8e6
+#: Times that an accelerator repeats a row of the right side, about.
+REPEATED = 5
 #: Seconds a row sorted and merged, of either side, "sort-merge join": less both exchanges.
 SORT_MERGE = 1 / 25e6
 
@@ -82,6 +87,7 @@ class SparkCost:
         self._widths = Widths(graph, hypergraph, statistics)
         self._sizes: dict[int, tuple[float, float, bool]] = {}
         self._keys = JoinKeys(graph, hypergraph)
+        self._served = served_sides(graph, hypergraph, statistics)
         self._key_bytes: dict[int, int] = {}
         for (name, column), shared in self._keys.columns:
             kind = statistics.types.get((graph.by_name[name].source, column), "bigint").lower()
@@ -101,6 +107,10 @@ class SparkCost:
         """How a join is made, without the rows that it gives."""
         build, small = self._size(right)
         places = self.places(left.relations | right.relations)
+        if self._served and self._is_served(left, right):
+            moved = self._size(left)[0] + REPEATED * build
+            seconds = SHUFFLE * moved + SORT_MERGE * (left.rows + REPEATED * right.rows)
+            return Way(seconds + 2 * STAGE, "", _EXCHANGED[False, False], 0)
         if small and kind in _BUILDS_RIGHT:
             key = self._keys.key(left.relations, right.relations)
             probed = 1.0 if key else max(right.rows, 1.0)
@@ -118,6 +128,17 @@ class SparkCost:
         seconds = SHUFFLE * moved + SORT_MERGE * (left.rows + right.rows)
         seconds += STAGE * len(exchanged)
         return Way(seconds, "", exchanged, 0 if kind == "full" or key & ~places else key)
+
+    def _is_served(self, left: SubPlan, right: SubPlan) -> bool:
+        """Whether an accelerator finds the pairs of a join without a key."""
+        if left.rows * right.rows < choose.FEW_PAIRS:
+            return False
+        sides = left.relations, right.relations
+        return any(
+            not one & ~here and not other & ~there
+            for one, other in self._served
+            for here, there in (sides, sides[::-1])
+        ) and not self._keys.key(*sides)
 
     def _is_wide(self, key: int) -> bool:
         """Whether a key takes more than a long: several columns, or no whole number."""

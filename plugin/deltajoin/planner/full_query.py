@@ -16,11 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from deltajoin.accelerate import choose
 from deltajoin.accelerate.protocol import Candidates
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.accelerated import accelerated_joins
-from deltajoin.planner.arms import arms
+from deltajoin.planner.arms import arm
 from deltajoin.planner.build_graph import Types, build_hypergraph
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
@@ -53,7 +54,7 @@ class FullQuery:
     that no equality finds, with the pairs that can match; `compared` the pairs of rows that the
     join with most of them compares; `replanned` old and new cost where the
     last order was given up; `kept` what was kept of it; `further` the plans of
-    further branches, where the query has unions: this one is then the first branch's.
+    further branches, where each is planned by itself: this one is then the first branch's.
     """
 
     hypergraph: Hypergraph
@@ -73,6 +74,14 @@ class FullQuery:
     def arms(self) -> tuple[FullQuery, ...]:
         """The plans of all branches that are planned by themselves."""
         return (self, *self.further)
+
+    def parts(self, graph: JoinGraph) -> Iterator[tuple[JoinGraph, FullQuery, tuple[str, ...]]]:
+        """What is planned by itself, with its plan and the relations that are NULL in it."""
+        if not graph.has_union and not self.further:
+            yield graph, self, ()
+            return
+        for core, plan in zip(graph.branches, self.arms, strict=True):
+            yield arm(graph, core), plan, core.nulls
 
     def nesting(self) -> str:
         """The order with names, estimated rows apart.
@@ -140,6 +149,9 @@ def plan_full_query(
 ) -> FullQuery:
     """The order of the whole query.
 
+    No accelerator serves a full join, but one may serve both branches that it is the sum of: the
+    left join, and the right rows without a match.
+
     Args:
         types: (source, column) -> type.
         last: the order in the last epoch of this definition.
@@ -151,6 +163,22 @@ def plan_full_query(
     choice = choice or Choice()
     if graph.has_union:
         return _by_branches(graph, statistics, types, choice)
+    whole = _by_joins(graph, statistics, types, choice, last)
+    kinds = {join.kind for join in whole.plan.joins()}
+    if "full" not in kinds or choice.order or whole.compared < choose.FEW_PAIRS:
+        return whole
+    branches = _by_branches(graph, statistics, types, choice)
+    served = max(len(part.accelerated) for part in branches.arms)
+    return branches if served > len(whole.accelerated) else whole
+
+
+def _by_joins(
+    graph: JoinGraph,
+    statistics: Statistics,
+    types: Types,
+    choice: Choice,
+    last: LastOrder | None,
+) -> FullQuery:
     hypergraph = build_hypergraph(graph, types)
     combiner, cost = _combiner(graph, hypergraph, statistics)
     written = written_plan(combiner, graph.root)
@@ -209,7 +237,7 @@ def _held(graph: JoinGraph, statistics: Statistics, best: FullQuery, last: LastO
 def _by_branches(
     graph: JoinGraph, statistics: Statistics, types: Types, choice: Choice
 ) -> FullQuery:
-    branches = arms(graph)
+    branches = [arm(graph, core) for core in graph.branches]
     if choice.order:
         _check_names(choice.order, [r.name for branch in branches for r in branch.relations])
     found = []

@@ -107,7 +107,10 @@ class SpanParser:
 def note_slots(tree: exp.Expr, text: str, tokens: Sequence[Any]) -> None:
     """Turn the token numbers of a parse into places, and note what stands inside each node."""
     places = Tokens(text, tokens)
-    nodes = list(tree.walk())
+    # A hint is a comment, parsed by itself: its places are none of this text.
+    for node in [node for hint in tree.find_all(exp.Hint) for node in hint.walk()]:
+        node.meta.pop(_SPAN, None)
+    nodes = list(tree.walk(prune=lambda node: isinstance(node, exp.Hint)))
     for node in nodes:
         if (place := _place(node, tokens)) is not None:
             node.meta[_SPAN] = Span(places, *place)

@@ -1,0 +1,83 @@
+"""Accelerated joins among other joins on Spark: full joins, sides that are joins, values of several
+tables, several accelerators in a row; the rows that Spark gives for the text as it is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+
+import deltajoin
+from deltajoin.accelerate import choose
+from deltajoin.emit.views import Views
+from deltajoin.emit.whole_query import full_sql
+from deltajoin.names import COUNT
+
+_NEAR = "hypot(a.d - b.d, a.e - b.e) <= 3"
+#: A FROM over tables a, b, c, and the kinds that serve it, in any order.
+QUERIES = {
+    "a FULL JOIN b ON a.lo >= b.lo AND a.lo < b.hi": ["range"] * 2,
+    "a FULL JOIN b ON a.k = b.k AND a.lo <= b.hi AND b.lo <= a.hi": ["range"] * 2,
+    f"a FULL JOIN b ON {_NEAR}": ["distance"] * 2,
+    "a FULL JOIN b ON startswith(a.s, b.s)": ["prefix"] * 2,
+    "a FULL JOIN b ON arrays_overlap(a.arr, b.arr)": ["array"] * 2,
+    "a FULL JOIN b ON a.lo >= b.lo AND a.lo < b.hi LEFT JOIN c ON c.id = b.id": ["range"] * 2,
+    "a JOIN c ON a.id = c.id LEFT JOIN b ON a.lo + c.lo >= b.lo AND a.lo + c.lo < b.hi": ["range"],
+    "b LEFT JOIN (a JOIN c ON a.id = c.id) ON b.lo >= a.lo AND b.lo < c.hi": ["range"],
+    "b LEFT JOIN (a JOIN c ON a.id = c.id AND a.k > 0) ON array_contains(c.arr, b.lo)": ["array"],
+    f"a LEFT JOIN b ON {_NEAR} LEFT JOIN c ON b.hi >= c.lo AND b.lo <= c.hi": ["distance", "range"],
+    "a JOIN b ON a.lo >= b.lo AND a.lo < b.hi JOIN c ON startswith(c.s, b.s) AND c.k = a.k": [
+        *("range", "prefix"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three tables of 40 rows each, a NULL here and there."""
+    folder = tmp_path_factory.mktemp("trees")
+    for seed, name in enumerate("abc"):
+        mixed = [f"id * {7 + 4 * seed + 2 * i} % {20 + 3 * i}" for i in range(6)]
+        values = [
+            *("id", f"nullif({mixed[0]} % 4, 3) AS k", f"nullif({mixed[1]}, 7) AS lo"),
+            f"{mixed[1]} + nullif({mixed[2]} % 5, 4) - 1 AS hi",
+            f"CAST({mixed[3]} AS DOUBLE) AS d",
+            f"CASE WHEN id = 5 THEN double('NaN') ELSE CAST({mixed[4]} AS DOUBLE) END AS e",
+            f"substr('abcab', 1 + id % 3, {1 + seed % 2} + {mixed[5]} % 3) AS s",
+            f"CASE WHEN id <> 9 THEN slice(array({', '.join(mixed)}), 1, int(id % 4)) END AS arr",
+        ]
+        frame = spark.range(40).selectExpr(*(v.replace("id *", "int(id) *") for v in values))
+        frame.coalesce(1).write.format("delta").save(str(folder / name))
+    return folder
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_the_rows_are_those_of_the_text(spark: SparkSession, tables: Path, text: str) -> None:
+    names = [name for name in "abc" if f"{name}." in text]
+    sources = {name: str(tables / name) for name in names}
+    sql = f"SELECT {', '.join(f'{n}.id AS {n}_id, {n}.hi AS {n}_hi' for n in names)} FROM {text}"
+    keys = {name: ["id"] for name in names}
+    model = deltajoin.Model("trees", sql, sources, str(tables / "target"), keys)
+    with patch.object(choose, "FEW_PAIRS", 0), patch.object(choose, "FEW_PER_KEY", 0):
+        plan = deltajoin.plan(model)
+        assert plan.full_query is not None
+        served = [found.kind for arm in plan.full_query.arms for _, found in arm.accelerated]
+        views = Views(plan)
+        emitted = full_sql(plan, views)
+    assert sorted(served) == sorted(QUERIES[text]), plan.full_query.to_dict()
+    for source in plan.sources:
+        frame = spark.read.format("delta").load(sources[source.source])
+        frame.createOrReplaceTempView(views.scan(source.source, source.version).view)
+        frame.createOrReplaceTempView(source.source)
+    columns = [f"{n}_{column}" for n in names for column in ("id", "hi")]
+    frame = spark.sql(emitted)
+    times = COUNT if COUNT in frame.columns else "1"  # of a bag: how often a row stands in it
+    ours: Counter[str] = Counter()
+    for *row, count in frame.selectExpr(*columns, f"{times} AS n").collect():
+        ours[str(row)] += count
+    own = Counter(str(list(row)) for row in spark.sql(sql).collect())
+    assert own
+    assert ours == own, f"{emitted}\n{ours - own}\n{own - ours}"
