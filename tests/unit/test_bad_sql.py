@@ -129,6 +129,7 @@ NAMES = {
     ),
     "unknown column": (f"SELECT a.k,\na.nothing {JOIN}", "UNKNOWN_COLUMN"),
     "unknown unqualified": (f"SELECT a.k,\nnothing {JOIN}", "UNKNOWN_COLUMN"),
+    "metadata of files": (f"SELECT a.k,\n_metadata.file_path {JOIN}", "UNKNOWN_COLUMN"),
     "unknown in ON": ("SELECT a.k FROM a JOIN b\nON a.k = b.nothing", "UNKNOWN_COLUMN"),
     "unknown in WHERE": (f"SELECT a.k {JOIN}\nWHERE b.nothing > 1", "UNKNOWN_COLUMN"),
     "unknown in USING": ("SELECT a.k FROM a\nJOIN b USING (nothing)", "UNKNOWN_COLUMN"),

@@ -128,8 +128,13 @@ class _Nesting:
             moved = partial(expression, rename=names)
             one = measured or left.first
             sides = (
-                Side(one, one.alias, moved, small=measured is not None),
-                Side(right.first, right.first.alias, moved, small=plan.right.left is None),
+                Side(
+                    one,
+                    one.alias,
+                    moved,
+                    measured is not None and plan.left.rows <= plan.right.rows,
+                ),
+                Side(right.first, right.first.alias, moved, plan.right.left is None),
             )
             added = self._found(added[0], served, *sides, [moved(p.sql) for p in on])
         joins = [*left.joins, *added]

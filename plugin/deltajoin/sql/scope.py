@@ -22,6 +22,10 @@ from deltajoin.sql.dialect import refused, with_fields
 from deltajoin.sql.refuse import Unsupported, changing, is_bare
 from deltajoin.sql.union import Output
 
+_OF_FILES = (
+    "It tells of a table's files, which OPTIMIZE exchanges; copy it into a column when loading."
+)
+
 
 @dataclass
 class Block:
@@ -166,7 +170,8 @@ class Scope:
         names = [name for item in self.items for name, _ in item.columns.values()]
         known = ", ".join(names[:40]) + (" ..." if len(names) > 40 else "")
         what = f"no table of this FROM has the column '{shown}'"
-        raise refused("UNKNOWN_COLUMN", what, node, f"Columns here: {known}.")
+        remedy = _OF_FILES if name == "_metadata" else f"Columns here: {known}."
+        raise refused("UNKNOWN_COLUMN", what, node, remedy)
 
     def first(self, name: str) -> Shown | None:
         """The first visible column of a name: the one that USING means."""
