@@ -7,12 +7,16 @@ which have one name, is driven through updates, inserts and deletes on either si
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import deltajoin
+from deltajoin.accelerate import choose
 from deltajoin.delta import lookup_paths
 from deltajoin.planner import lookup
 from deltajoin.runtime import narrowing
@@ -109,9 +113,9 @@ def test_a_narrowed_lookup_meets_all_rows(
             assert tables & {
                 f"{table} version {at['version']}" for table, at in record.frontier.items()
             }
-            assert shown(deltajoin.read(model, session)) == as_written(session, places, name), (
-                f"{name}, epoch {number}"
-            )
+            assert shown(deltajoin.read(model, session)) == as_written(
+                session, places, QUERIES[name]
+            ), f"{name}, epoch {number}"
 
 
 def model_of(folder: Path, name: str, sql: str) -> deltajoin.Model:
@@ -120,10 +124,10 @@ def model_of(folder: Path, name: str, sql: str) -> deltajoin.Model:
     return deltajoin.Model(name, sql, sources, target, {"f": ("id",), "d": ("name",)})
 
 
-def as_written(session: Any, places: dict[str, str], name: str) -> Counter[str]:
+def as_written(session: Any, places: dict[str, str], sql: str) -> Counter[str]:
     for table, place in places.items():
         session.read.table(place).createOrReplaceTempView(table)
-    return shown(session.sql(QUERIES[name]))
+    return shown(session.sql(sql))
 
 
 def shown(rows: Any) -> Counter[str]:
@@ -147,3 +151,96 @@ def test_a_narrowed_scan_leaves_files_out(spark: Any, tmp_path: Path) -> None:
     found = spark.table("narrowed_some")
     assert len(found.inputFiles()) == 2
     assert {row["id"] for row in found.collect()} == {3, 75}
+
+
+#: Queries by ranges over points `f` and intervals `d`; the columns by whose values a run leaves out
+#: files of `d` when points have come, and of `f` when an interval has. Rows of a window are read
+#: whole, as its partitions must be.
+BY_RANGES = {
+    "intervals": (
+        "SELECT f.id, d.name FROM f LEFT JOIN d ON f.at >= d.lo AND f.at < d.hi",
+        {"d": {"lo", "hi"}, "f": {"at"}},
+    ),
+    "last before": (
+        "SELECT f.id, d.name FROM f LEFT JOIN (SELECT name, k, lo, "
+        "lead(lo) OVER (PARTITION BY k ORDER BY lo) AS next FROM d) d "
+        "ON f.k = d.k AND f.at >= d.lo AND (f.at < d.next OR d.next IS NULL)",
+        {"f": {"k", "at"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_RANGES)
+def test_an_accelerated_lookup_leaves_files_out(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Tables of forty files in the order of the range: the same rows, from fewer files."""
+    for module in (lookup, lookup_paths):
+        monkeypatch.setattr(module, "LARGE_TABLE_ROWS", 0)
+    for limit in ("FEW_PAIRS", "FEW_PER_KEY"):
+        monkeypatch.setattr(choose, limit, 0)
+    sql, narrowed = BY_RANGES[name]
+    places = {table: f"delta.`{tmp_path / table}`" for table in "fd"}
+    columns = {
+        "f": ("id", "id % 2 AS k", "id * 10 AS at"),
+        "d": ("CAST(id AS string) AS name", "id % 2 AS k", "id * 10 AS lo", "id * 10 + 15 AS hi"),
+    }
+    for table, some in columns.items():
+        rows = spark.range(0, 80, 1, 40).selectExpr(*some).write.format("delta")
+        rows.option("delta.enableChangeDataFeed", "true").save(str(tmp_path / table))
+    keys = {"f": ("id",), "d": ("k", "lo")}
+    models = {way: model_of(tmp_path, f"{name}, {way}", sql) for way in ("narrowed", "whole")}
+    models = {way: replace(m, mode="incremental", keys=keys) for way, m in models.items()}
+    for model in models.values():
+        assert deltajoin.run(model, spark).strategy == "full"
+    changes = {
+        "d": f"INSERT INTO {places['f']} VALUES (100, 0, 333), (101, 1, 345), (102, 0, NULL)",
+        "f": f"INSERT INTO {places['d']} VALUES ('new', 0, 505, 520)",
+    }
+    for table, statement in changes.items():
+        spark.sql(statement)
+        own = as_written(spark, places, sql)
+        for way, model in models.items():
+            with files_read(monkeypatch, narrowed=way == "narrowed") as files:
+                record = deltajoin.run(model, spark)
+            assert record.strategy == "incremental"
+            assert "range" in served(record)
+            assert shown(deltajoin.read(model, spark)) == own
+            if table in narrowed:
+                version = f"{table} version {record.frontier[table]['version']}"
+                by, (read, of) = set((record.narrowed or {}).get(version, ())), files[version]
+                print(f"\n{model.name}: {read} of {of} files of {version}, by {sorted(by)}")
+                assert by == (narrowed[table] if way == "narrowed" else set())
+                assert read < of / 2 if way == "narrowed" else read == of
+
+
+def served(record: Any) -> set[str]:
+    """The accelerators of a run's lookups, those inside others too."""
+    found = set[str]()
+    steps = [step for path in record.to_dict()["paths"] for step in path["steps"]]
+    while steps:
+        step = steps.pop()
+        steps += [*step.get("inside", ()), *step.get("previous", ())]
+        if accelerated := step.get("accelerated"):
+            assert accelerated["serves"]
+            found.add(accelerated["kind"])
+    return found
+
+
+@contextmanager
+def files_read(
+    monkeypatch: pytest.MonkeyPatch, narrowed: bool
+) -> Iterator[dict[str, tuple[int, int]]]:
+    """Table -> the files that are read of it for a lookup, and all its files. Where lookups are not
+    to be `narrowed`, the values of the change are kept from their scans."""
+    files: dict[str, tuple[int, int]] = {}
+    real = Narrowing._open
+
+    def opened(self: Any, scan: dict[str, Any], keys: list[Any]) -> None:
+        real(self, scan, keys if narrowed else [])
+        counts = (len(self._spark.table(scan[view]).inputFiles()) for view in ("view", "of"))
+        files[scan["table"]] = (next(counts), next(counts))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Narrowing, "_open", opened)
+        yield files

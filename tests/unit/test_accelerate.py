@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -41,7 +42,20 @@ EARTH = (
     "2 * 6371 * asin(sqrt(pow(sin(radians(b.lat - a.lat) / 2), 2) + cos(radians(a.lat)) * "
     "cos(radians(b.lat)) * pow(sin(radians(b.lon - a.lon) / 2), 2)))"
 )
-ALIKE = "array_size(array_intersect(a.words, b.words)) / array_size(array_union(a.words, b.words))"
+TOKENS = "CAST(split(lower(a.s), ' ') AS ARRAY<STRING>)"
+TRIGRAMS = (
+    "CAST(transform(sequence(1, length(a.s) + 1), i -> substr('  ' || a.s || ' ', i, 3)) "
+    "AS ARRAY<STRING>)"
+)
+
+
+def alike(array: str) -> str:
+    """The share of their elements that an array of `a` and the same of `b` have in common."""
+    both = f"{array}, {array.replace('a.', 'b.')}"
+    return f"array_size(array_intersect({both})) / array_size(array_union({both}))"
+
+
+ALIKE = alike("a.words")
 
 
 def sides(kind: str = "inner") -> Sides:
@@ -73,6 +87,10 @@ def kind_of(*conditions: str, kind: str = "inner") -> str:
         (["a.at <= b.till", "a.till >= b.at"], "range"),
         (["a.at >= b.at", "a.till <= b.till"], "range"),
         (["a.at >= b.at - INTERVAL 1 HOUR", "a.at <= b.at"], "range"),
+        # a tolerance below zero: no row, as Spark has it
+        (["a.i BETWEEN b.i + 1 AND b.i - 1"], "range"),
+        (["abs(a.x - b.x) <= -0.5"], "range"),
+        (["hypot(a.x - b.x, a.y - b.y) <= -1"], "distance"),
         (["a.day >= b.day", "a.day <= date_add(b.day, 3)"], "range"),
         (["a.local BETWEEN b.local AND b.local + INTERVAL 1 DAY"], "range"),
         (["a.money BETWEEN b.i AND b.money * 2"], "range"),
@@ -92,6 +110,8 @@ def kind_of(*conditions: str, kind: str = "inner") -> str:
         ([f"{ALIKE} >= 0.8"], "similarity"),
         ([f"({ALIKE}) > 0.8"], "similarity"),
         ([f"try_divide({ALIKE.replace(' / ', ', ')}) >= 0.5"], "similarity"),
+        ([f"{alike(TOKENS)} >= 0.5"], "similarity"),
+        ([f"{alike(TRIGRAMS)} >= 0.4"], "similarity"),
         (["startswith(a.s, b.t)"], "prefix"),
         (["a.s LIKE b.t || '%'"], "prefix"),
         (["b.s LIKE (concat(a.t, '%'))"], "prefix"),
@@ -123,6 +143,8 @@ def test_a_condition_is_recognised(conditions: list[str], kind: str) -> None:
         ["a.day BETWEEN date_add(HOUR, 1, b.day) AND date_add(HOUR, 2, b.day)"],
         ["a.s BETWEEN b.s AND b.t"],
         ["a.i BETWEEN b.s AND b.t"],
+        ["a.i BETWEEN b.words AND b.words"],
+        ["a.words >= b.words", "a.words <= b.words"],
         ["a.yes BETWEEN b.yes AND b.yes"],
         ["a.unknown BETWEEN b.i AND b.j"],
         ["a.i BETWEEN my_function(b.i) AND b.unknown"],
@@ -250,6 +272,11 @@ def documented() -> list[tuple[str, str]]:
 def test_what_the_documentation_shows_is_recognised(kind: str, sql: str) -> None:
     parts = re.split(r" AND (?=\(|a\.\w+ [<>])", sql)
     assert kind_of(*parts, kind="anti") == kind
+
+
+@pytest.mark.parametrize("array", [TOKENS, TRIGRAMS])
+def test_the_documentation_shows_how_texts_become_sets(array: str) -> None:
+    assert array.replace("a.s", "a.title") in DOCUMENTATION.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("keyed", [False, True])
@@ -522,7 +549,7 @@ class Broken:
 
     name: str = "broken"
     joins: frozenset[str] = frozenset({"inner"})
-    gives: Candidates | None = None
+    gives: Any = None
     error: Exception | None = None
     asked: int = field(default=0)
 
@@ -582,6 +609,12 @@ def test_a_kind_of_another_package_comes_after_ours(broken: Broken) -> None:
             "0D is no expression over the left side",
         ),
         (
+            Candidates("broken", (), shared=Shared("length(`a`.`s`", "`b`.`i`")),
+            None,
+            "the accelerator broken failed",
+        ),
+        ("`a`.`s` = `b`.`s`", None, "the accelerator broken failed"),
+        (
             Candidates("broken", (), extreme=Extreme("`a`.`x`", "<", "`b`.`x`")),
             None,
             "an extreme can't serve a join of type inner",
@@ -589,13 +622,27 @@ def test_a_kind_of_another_package_comes_after_ours(broken: Broken) -> None:
     ],
 )
 def test_a_broken_kind_is_named(
-    broken: Broken, gives: Candidates | None, error: Exception | None, said: str
+    broken: Broken, gives: Any, error: Exception | None, said: str
 ) -> None:
     broken.gives, broken.error = gives, error
     with pytest.raises(DeltaJoinError, match="ACCELERATOR_FAILED") as raised:
         found(ONLY_THEIRS)
     assert said in str(raised.value)
     assert "levenshtein" in str(raised.value)
+
+
+def test_a_broken_kind_stops_a_run_before_it_writes(
+    broken: Broken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken.error = RuntimeError("no idea")
+    monkeypatch.setattr(choose, "FEW_PAIRS", 0)
+    sources = {name: str(tmp_path / name) for name in "ab"}
+    for place in sources.values():
+        write_deltalake(place, pa.table({"s": ["x", "y"]}))
+    sql = f"SELECT a.s, b.s AS t FROM a JOIN b ON {ONLY_THEIRS}"
+    with pytest.raises(DeltaJoinError, match="ACCELERATOR_FAILED"):
+        deltajoin.plan(deltajoin.Model("m", sql, sources, str(tmp_path / "target")))
+    assert {path.name for path in tmp_path.iterdir()} == set("ab")
 
 
 def test_a_kind_changes_no_condition(broken: Broken) -> None:
@@ -610,7 +657,13 @@ def no_module() -> object:
 
 
 @pytest.mark.parametrize(
-    "load", [no_module, lambda: object, lambda: lambda: Broken(joins=frozenset())]
+    "load",
+    [
+        no_module,
+        lambda: object,
+        lambda: lambda: Broken(joins=frozenset()),
+        lambda: lambda: Broken(joins=frozenset({"inner", "full"})),
+    ],
 )
 def test_a_kind_that_cannot_be_loaded_is_named(
     monkeypatch: pytest.MonkeyPatch, load: object

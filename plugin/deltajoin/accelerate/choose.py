@@ -19,7 +19,7 @@ from deltajoin.accelerate.arrays import AlikeArrays, Arrays
 from deltajoin.accelerate.distance import Distance
 from deltajoin.accelerate.inequality import Inequality
 from deltajoin.accelerate.prefixes import Prefixes
-from deltajoin.accelerate.protocol import Accelerator, Candidates, Sides
+from deltajoin.accelerate.protocol import EVERY_JOIN, Accelerator, Candidates, Sides
 from deltajoin.accelerate.ranges import Ranges
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.dialect import parse_expression, text
@@ -150,6 +150,8 @@ def accelerators() -> tuple[Accelerator, ...]:
             other = point.load()()
             if not other.name or not set(other.joins) or not callable(other.recognise):
                 raise TypeError("it has no name, no joins, or can't recognise")
+            if unknown := sorted(set(other.joins) - EVERY_JOIN):
+                raise ValueError(f"candidates can't serve joins of type {', '.join(unknown)}")
         except Exception as error:
             what = f"{point.name} of {point.value} can't be loaded: {error}"
             raise _failed(what, point.value) from error

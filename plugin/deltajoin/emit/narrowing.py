@@ -81,6 +81,7 @@ def bounded(conditions: Iterable[str], relation: str, within: Within) -> tuple[N
     found = set()
     for sql in conditions:
         for one, how, two in comparisons(expression(sql)):
+            one, two = one.unnest(), two.unnest()
             for mine, other, turned in ((one, two, how), (two, one, TURNED[how])):
                 if not (isinstance(mine, exp.Column) and isinstance(other, exp.Column)):
                     continue

@@ -49,7 +49,7 @@ from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
 from deltajoin.sql.dialect import parse, text
-from deltajoin.sql.keys import compared
+from deltajoin.sql.keys import TURNED, compared
 
 #: Where each column is found: in the stream, or in what is joined to it.
 Columns = Mapping[ColumnRef, exp.Expr]
@@ -200,7 +200,9 @@ class StepEmitter:
     ) -> tuple[exp.Select, Stream]:
         """Rows of a relation: those that have keys of the stream, or all."""
         relation, pairs = step.relation, _key_columns(step, stream.within)
-        view = self._views.looked_up(step.source, step.version, asked(pairs, stream.within))
+        ranges = (f"({mine}) {how} ({other})" for other, mine, how in step.keys if how in TURNED)
+        keys = asked(pairs, stream.within) + bounded(ranges, relation, stream.within)
+        view = self._views.looked_up(step.source, step.version, keys)
         one = named(number(1), WEIGHT)
         select = self._rows_of(relation, view, one, step.on, stream, needed)
         rows = self._views.rows(step.source)
