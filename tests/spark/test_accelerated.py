@@ -143,7 +143,7 @@ def test_the_rows_are_those_of_the_text(
     found = 0
     for join, condition, right in cases:
         text = _query(join, condition, right)
-        served, ours = _ours(spark, tables, text, right)
+        served, ours = accelerated_rows(spark, tables, text, right)
         assert served == [kind], text
         own = Counter(map(str, spark.sql(text).collect()))
         assert ours == own, f"{text}\n{ours - own}\n{own - ours}"
@@ -157,10 +157,11 @@ def _query(join: str, condition: str, right: str) -> str:
     return f"SELECT {shown} FROM a {word} JOIN {right} AS b ON {condition}"
 
 
-def _ours(
+def accelerated_rows(
     spark: SparkSession, folder: Path, text: str, right: str
 ) -> tuple[list[str], Counter[str]]:
-    """The accelerators that a plan takes, and the rows of its full query."""
+    """The accelerators that a plan takes, and the rows of its full query, over Delta tables `a` and
+    `right` of a folder, whose keys are `id`."""
     sources = {"a": str(folder / "a"), right: str(folder / right)}
     keys = {"a": ["id"], right: ["id"]}
     model = deltajoin.Model("accelerated", text, sources, str(folder / "target"), keys)
