@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import random
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from unittest.mock import patch
@@ -19,8 +20,13 @@ from pyspark.sql import SparkSession
 
 import deltajoin
 from deltajoin.accelerate import choose
+from deltajoin.accelerate.choose import recognised
+from deltajoin.accelerate.protocol import Sides
+from deltajoin.emit.ast import table
+from deltajoin.emit.candidates import Side, candidates_of
 from deltajoin.emit.views import Views
 from deltajoin.emit.whole_query import full_sql
+from deltajoin.sql.dialect import parse_expression, text
 
 SCHEMA = (
     "id int, k int, lo int, hi int, d double, e double, f float, m decimal(9,2), day date, "
@@ -149,6 +155,29 @@ def test_the_rows_are_those_of_the_text(
         assert ours == own, f"{text}\n{ours - own}\n{own - ours}"
         found += bool(own)
     assert found >= len(cases) / 3
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["whole", "lookup"])
+def test_one_large_box_is_not_repeated_for_each_small_one(spark: SparkSession, small: bool) -> None:
+    """It lies in a million bins of their size; all rows stand nine times on average at most."""
+    spark.sql("SELECT id * 10D AS x, id * 10D AS y FROM range(100)").createOrReplaceTempView("p")
+    large = "CASE WHEN id = 7 THEN 1000D ELSE 1D END"
+    at = "CASE WHEN id = 7 THEN 0D ELSE CAST(id AS DOUBLE) END"
+    boxes = f"SELECT {at} AS x1, {at} + {large} AS x2, {at} AS y1, {at} + {large} AS y2"
+    spark.sql(f"{boxes} FROM range(1000)").createOrReplaceTempView("q")
+    on = [parse_expression(f"p.{c} BETWEEN q.{c}1 AND q.{c}2") for c in "xy"]
+    found = recognised(on, Sides(frozenset("q"), lambda column: "double"))
+    assert found
+    assert len(found.spans) == 2
+    left, right = (Side(table(name), name, parse_expression) for name in "pq")
+
+    def define(what: str, sql: str) -> str:
+        spark.sql(sql).createOrReplaceTempView(f"box_{what}")
+        return f"box_{what}"
+
+    joined = candidates_of(found, left, replace(right, small=small), on, define)
+    (row,) = spark.sql(f"SELECT count(*) AS n FROM {text(joined.right)}").collect()
+    assert 900 < row.n <= 9000
 
 
 def _query(join: str, condition: str, right: str) -> str:
