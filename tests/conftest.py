@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,6 +65,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def macros() -> SimpleNamespace:
+    """The dbt macros that write join conditions, as jinja renders them."""
+    import jinja2
+
+    package = SimpleNamespace()
+    text = (Path(__file__).parents[1] / "macros" / "joins.sql").read_text(encoding="utf-8")
+    template = jinja2.Environment(autoescape=False).from_string(text)  # noqa: S701 - it is SQL
+    vars(package).update(vars(template.make_module({"deltajoin": package})))
+    return package
 
 
 @pytest.fixture

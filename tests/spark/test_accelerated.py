@@ -13,8 +13,8 @@ from __future__ import annotations
 import datetime
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from unittest.mock import patch
@@ -24,10 +24,15 @@ from pyspark.sql import SparkSession
 
 import deltajoin
 from deltajoin.accelerate import choose
+from deltajoin.accelerate.choose import recognised
+from deltajoin.accelerate.protocol import Sides
+from deltajoin.emit.ast import table
+from deltajoin.emit.candidates import Side, candidates_of
 from deltajoin.emit.views import Views
 from deltajoin.emit.whole_query import full_sql
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import COUNT
+from deltajoin.sql.dialect import parse_expression, text
 
 _EARTH = (
     "2 * 6371 * asin(sqrt(pow(sin(radians(b.lat - a.lat) / 2), 2) + cos(radians(a.lat)) * "
@@ -303,6 +308,31 @@ def test_types_that_cannot_be_compared_are_refused(session: SparkSession, tables
     assert (raised.value.code, (tables / "refused").exists()) == ("SPARK_ANALYSIS", False)
 
 
+@pytest.mark.parametrize("small", [True, False], ids=["whole", "lookup"])
+def test_one_large_box_is_not_repeated_for_each_small_one(
+    session: SparkSession, small: bool
+) -> None:
+    """It lies in a million bins of their size; all rows stand nine times on average at most."""
+    session.sql("SELECT id * 10D AS x, id * 10D AS y FROM range(100)").createOrReplaceTempView("p")
+    large = "CASE WHEN id = 7 THEN 1000D ELSE 1D END"
+    at = "CASE WHEN id = 7 THEN 0D ELSE CAST(id AS DOUBLE) END"
+    boxes = f"SELECT {at} AS x1, {at} + {large} AS x2, {at} AS y1, {at} + {large} AS y2"
+    session.sql(f"{boxes} FROM range(1000)").createOrReplaceTempView("q")
+    on = [parse_expression(f"p.{c} BETWEEN q.{c}1 AND q.{c}2") for c in "xy"]
+    found = recognised(on, Sides(frozenset("q"), lambda column: "double"))
+    assert found
+    assert len(found.spans) == 2
+    left, right = (Side(table(name), name, parse_expression) for name in "pq")
+
+    def define(what: str, sql: str) -> str:
+        session.sql(sql).createOrReplaceTempView(f"box_{what}")
+        return f"box_{what}"
+
+    joined = candidates_of(found, left, replace(right, small=small), on, define)
+    (row,) = session.sql(f"SELECT count(*) AS n FROM {text(joined.right)}").collect()
+    assert 900 < row.n <= 9000
+
+
 def _query(join: str, condition: str, right: str) -> str:
     word = f"LEFT {join.upper()}" if join in ("semi", "anti") else join.upper()
     pair = "" if join in ("semi", "anti") else ", b.id AS j, a.lo + b.hi AS x"
@@ -314,8 +344,8 @@ def _compared(
     session: SparkSession, folder: Path, kind: str, text: str, right: str
 ) -> Counter[tuple[int, str]]:
     """The rows of a query, each with its data set: the same by candidates of a kind, as often."""
-    own = _counted(session, text)
-    served, ours = _ours(session, folder, text, right)
+    own = counted(session, text)
+    served, ours = accelerated_rows(session, folder, text, {"a", right})
     assert set(served) == {kind}, text
     lost, added = own - ours, ours - own
     where = sorted({list(DATA_SETS)[case] for case, _ in (*lost, *added)})
@@ -323,7 +353,7 @@ def _compared(
     return own
 
 
-def _counted(session: SparkSession, text: str) -> Counter[tuple[int, str]]:
+def counted(session: SparkSession, text: str) -> Counter[tuple[int, str]]:
     """Rows, each with its data set; in the rows of a bag their last column says how often."""
     rows = session.sql(text)
     bag = rows.columns[-1] == COUNT
@@ -335,12 +365,13 @@ def _counted(session: SparkSession, text: str) -> Counter[tuple[int, str]]:
     return found
 
 
-def _ours(
-    session: SparkSession, folder: Path, text: str, right: str
+def accelerated_rows(
+    session: SparkSession, folder: Path, text: str, names: Iterable[str]
 ) -> tuple[list[str], Counter[tuple[int, str]]]:
-    """The accelerators that a plan takes, and the rows of its full query."""
-    sources = {"a": str(folder / "a"), right: str(folder / right)}
-    keys = {"a": ["id"], right: ["id"]}
+    """The accelerators that a plan takes, and the rows of its full query, over tables with a view
+    and a folder each, whose keys are `id`."""
+    sources = {name: str(folder / name) for name in names}
+    keys = dict.fromkeys(sources, ["id"])
     model = deltajoin.Model("accelerated", text, sources, str(folder / "target"), keys)
     with patch.object(choose, "FEW_PAIRS", 0), patch.object(choose, "FEW_PER_KEY", 0):
         plan = deltajoin.plan(model)
@@ -351,4 +382,4 @@ def _ours(
     for source in plan.sources:
         view = views.scan(source.source, source.version).view
         session.table(source.source).createOrReplaceTempView(view)
-    return served, _counted(session, emitted)
+    return served, counted(session, emitted)

@@ -3,18 +3,12 @@ tables, several accelerators in a row; the rows that Spark gives for the text as
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from pyspark.sql import SparkSession
 
-import deltajoin
-from deltajoin.accelerate import choose
-from deltajoin.emit.views import Views
-from deltajoin.emit.whole_query import full_sql
-from deltajoin.names import COUNT
+from tests.spark.test_accelerated import accelerated_rows, counted
 
 _NEAR = "hypot(a.d - b.d, a.e - b.e) <= 3"
 #: A FROM over tables a, b, c, and the kinds that serve it, in any order.
@@ -57,27 +51,11 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 @pytest.mark.parametrize("text", QUERIES)
 def test_the_rows_are_those_of_the_text(spark: SparkSession, tables: Path, text: str) -> None:
     names = [name for name in "abc" if f"{name}." in text]
-    sources = {name: str(tables / name) for name in names}
     sql = f"SELECT {', '.join(f'{n}.id AS {n}_id, {n}.hi AS {n}_hi' for n in names)} FROM {text}"
-    keys = {name: ["id"] for name in names}
-    model = deltajoin.Model("trees", sql, sources, str(tables / "target"), keys)
-    with patch.object(choose, "FEW_PAIRS", 0), patch.object(choose, "FEW_PER_KEY", 0):
-        plan = deltajoin.plan(model)
-        assert plan.full_query is not None
-        served = [found.kind for arm in plan.full_query.arms for _, found in arm.accelerated]
-        views = Views(plan)
-        emitted = full_sql(plan, views)
-    assert sorted(served) == sorted(QUERIES[text]), plan.full_query.to_dict()
-    for source in plan.sources:
-        frame = spark.read.format("delta").load(sources[source.source])
-        frame.createOrReplaceTempView(views.scan(source.source, source.version).view)
-        frame.createOrReplaceTempView(source.source)
-    columns = [f"{n}_{column}" for n in names for column in ("id", "hi")]
-    frame = spark.sql(emitted)
-    times = COUNT if COUNT in frame.columns else "1"  # of a bag: how often a row stands in it
-    ours: Counter[str] = Counter()
-    for *row, count in frame.selectExpr(*columns, f"{times} AS n").collect():
-        ours[str(row)] += count
-    own = Counter(str(list(row)) for row in spark.sql(sql).collect())
+    for name in names:
+        spark.read.format("delta").load(str(tables / name)).createOrReplaceTempView(name)
+    served, ours = accelerated_rows(spark, tables, sql, names)
+    assert sorted(served) == sorted(QUERIES[text])
+    own = counted(spark, sql)
     assert own
-    assert ours == own, f"{emitted}\n{ours - own}\n{own - ours}"
+    assert ours == own, f"{ours - own}\n{own - ours}"

@@ -22,12 +22,13 @@ from deltajoin.accelerate.choose import Sizes, accelerated, accelerators, recogn
 from deltajoin.accelerate.families import as_doubles, family
 from deltajoin.accelerate.protocol import Candidates, Extreme, Shared, Sides, Span
 from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.dialect import parse_expression, text
 
 #: Columns of both relations, `a` on the left and `b` on the right.
 TYPES = {
     "day": "date", "at": "timestamp", "local": "timestamp_ntz", "till": "timestamp",
     "x": "double", "y": "double", "z": "double", "f": "float", "g": "float",
+    "x1": "double", "x2": "double", "y1": "double", "y2": "double",
     "lat": "double", "lon": "double", "flat": "float", "flon": "float",
     "i": "int", "j": "int", "l": "bigint", "yes": "boolean",
     "money": "decimal(10,2)", "long": "decimal(38,0)", "fine": "decimal(28,18)",
@@ -381,6 +382,38 @@ def test_conditions_that_belong_together_make_a_span() -> None:
     assert candidates.serves == ("`a`.`at` >= `b`.`at`", "`a`.`at` < `b`.`till`")
 
 
+BOX = ("a.x BETWEEN b.x1 AND b.x2", "a.y BETWEEN b.y1 AND b.y2")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "lines"),
+    [
+        (BOX, 2),
+        (("b.x BETWEEN a.x1 AND a.x2", "b.y >= a.y1", "b.y < a.y2"), 2),
+        (("a.x1 <= b.x2", "a.x2 >= b.x1", "a.y1 <= b.y2", "a.y2 >= b.y1"), 2),
+        (("abs(a.x - b.x) <= 1", "abs(a.y - b.y) <= 1"), 2),
+        (("a.at >= b.at", "a.at < b.till OR b.till IS NULL", "a.i BETWEEN b.i AND b.j"), 2),
+        ((*BOX, "a.i BETWEEN b.i AND b.j"), 2),
+        # a value of the first line again, or a second line that nothing holds together
+        ((BOX[0], "a.x >= b.y1", "a.x <= b.y2"), 1),
+        ((BOX[0], "a.y BETWEEN b.x1 AND b.x2"), 1),
+        ((BOX[0], "a.y >= b.x2", "a.y <= b.y2"), 1),
+        ((BOX[0], "a.y >= b.y1", "a.z < b.z"), 1),
+    ],
+)
+def test_a_box_is_of_two_lines(conditions: Sequence[str], lines: int) -> None:
+    candidates = found(*conditions)
+    assert candidates
+    assert len(candidates.spans) == lines
+
+
+def test_both_lines_of_a_box_are_served() -> None:
+    candidates = found("a.i < b.j", *BOX)
+    assert candidates
+    assert candidates.serves == tuple(text(parse_expression(sql)) for sql in BOX)
+    assert ["y1" in end for span in candidates.spans for end in span.right[:1]] == [False, True]
+
+
 DOUBLES = (
     None, NAN, INF, -INF, 0.0, -0.0, 0.1, 0.2, 0.1 + 0.2, 0.3, 1.0, -1.0, 5e-324, 16777217.0, 1e16,
     -1e16, 1e200, 1e289, -1e295, 2e290, 1.1e300, -1e300, 1.7e308, -1.7e308,
@@ -441,6 +474,7 @@ def lost(conditions: Sequence[str], columns: dict[str, Sequence[float | None]]) 
         ["abs(a.x - b.x) <= b.y OR b.y IS NULL"],
         ["a.x - b.x <= b.y", "b.x - a.x <= a.y"],
         ["a.x - b.x <= 3 OR a.x - b.x IS NULL", "a.x >= b.y"],
+        ["a.x BETWEEN b.x AND b.y", "abs(a.z - b.z) < 1"],
     ],
     ids=" AND ".join,
 )

@@ -4,7 +4,8 @@
 
 A row whose ends stand the wrong way round (a containment: both ends of the left row lie in the
 right one) matches only where the other row's interval holds both, so one of them stands for it.
-`abs(a - b) <= c` is the band a - c .. a + c, a little wider for what rounding may add.
+`abs(a - b) <= c` is the band a - c .. a + c, a little wider for what rounding may add. Boxes in two
+dimensions are intervals of two lines; more lines would repeat rows more than they leave out.
 """
 
 from __future__ import annotations
@@ -58,15 +59,17 @@ class Ranges:
     joins: frozenset[str] = EVERY_JOIN
 
     def recognise(self, conditions: Sequence[exp.Expr], sides: Sides) -> Candidates | None:
-        """The span of the first comparison in either direction, those that belong together first:
-        with a value in common."""
+        """The spans of comparisons in either direction: of those that belong together first, with a
+        value in common; and of a second line, such as the other coordinate of a box, which has
+        values of its own that belong together as much."""
         bounds = [bound for node in conditions for bound in bounds_of(node, sides)]
         pairs = [(up, down) for up in bounds if up.upward for down in bounds if not down.upward]
         if not pairs:
             return None
-        up, down = min(pairs, key=lambda pair: -_alike(*pair))
-        written = tuple(dict.fromkeys((down.written, up.written)))
-        return Candidates(self.name, written, (span(up, down),))
+        pairs.sort(key=lambda pair: -_alike(*pair))
+        lines = [pairs[0], *(pair for pair in pairs if _is_other_line(pair, pairs[0]))][:2]
+        written = dict.fromkeys(each.written for up, down in lines for each in (down, up))
+        return Candidates(self.name, tuple(written), tuple(span(*pair) for pair in lines))
 
 
 def span(up: Bound, down: Bound) -> Span:
@@ -81,6 +84,11 @@ def span(up: Bound, down: Bound) -> Span:
 
 def _alike(up: Bound, down: Bound) -> int:
     return (up.left == down.left) + (up.right == down.right)
+
+
+def _is_other_line(pair: tuple[Bound, Bound], first: tuple[Bound, Bound]) -> bool:
+    values, others = ({v for each in two for v in (each.left, each.right)} for two in (pair, first))
+    return not values & others and bool(_alike(*pair)) == bool(_alike(*first))
 
 
 def bounds_of(node: exp.Expr, sides: Sides) -> Iterator[Bound]:

@@ -11,8 +11,10 @@ repeated: inner, left, semi and anti joins keep their meaning.
 
 Bins of one line are a quarter of the mean length of the intervals: about five a row, and candidates
 about as many as pairs. Those of two lines are a half, of three all of it: a row stands once for
-each bin of all lines, nine or eight times instead of 125. Widths, levels and the part of the line
-where both sides have rows are measured by queries of one row: what is outside is left out.
+each bin of all lines, nine or eight times instead of 125. Their mean is the quadratic, the cubic
+one: by Hoelder's inequality the rows then stand no more often, however few of them are how long.
+Widths, levels and the part of each line where both sides have rows are measured by two queries of
+one row for all lines: what is outside is left out.
 """
 
 from __future__ import annotations
@@ -88,75 +90,118 @@ def candidates_of(
         return _grouped(found.extreme, left, right, on)
     if found.shared:
         return _sharing(found, found.shared, left, right, on)
-    rows, equal, before = right.rows, list[exp.Expr](), list[exp.Expr]()
-    for number, span in enumerate(found.spans):
-        line = _Line(span, left, right, define, _PARTS.get(len(found.spans), 1))
-        rows, place, new = _binned(line, rows, right.alias, number)
-        equal += new
-        before += [table(line.name), place]
-    return Joined(rows, (*equal, *on), tuple(before))
+    lines = _lines(found.spans, left, right)
+    hull = define("hull", _hull(lines, left, right))
+    measured = define("lines", _measured(lines, hull, left, right))
+    rows, place, equal = _binned(lines, measured, right)
+    return Joined(rows, (*equal, *on), (table(measured), place))
 
 
 # spans --------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class _Line:
-    """The part of a line where both sides have rows, and its bins, as a query of one row: low and
-    high end, width of a bin, highest level, longest left interval."""
+    """One of the lines: its number, both ends of the left and of the right rows' intervals."""
 
-    def __init__(self, span: Span, left: Side, right: Side, define: Define, parts: int) -> None:
-        self.parts = parts
-        self.left = [left.text(end) for end in span.left]
-        self.right = [right.text(end) for end in span.right]
-        self.point = span.left[0] == span.left[1]
-        sides = [(left, _ends(left, self.left)), (right, _ends(right, self.right))]
-        small = [ends for side, ends in sides if side.small] or [ends for _, ends in sides]
-        hull = define("hull", _hull(small))
-        measured = [] if self.point else [sides[0][1]]
-        if span.right[0] != span.right[1] and (right.small or not left.small):
-            measured.append(sides[1][1])
-        self.name = define("line", self._bins(hull, measured))
+    number: int
+    left: tuple[str, str]
+    right: tuple[str, str]
 
-    def _bins(self, hull: str, measured: Sequence[str]) -> str:
-        length = "(least(e.high, h.hi) - greatest(e.low, h.lo))"
-        lengths = [
-            f"(SELECT avg({length}) AS mean, max({length}) AS longest FROM {ends} e "
-            f"CROSS JOIN {quote(hull)} h WHERE e.high >= h.lo AND e.low <= h.hi) m{i}"
-            for i, ends in enumerate(measured)
-        ]
-        widths = [f"m{i}.mean / {self.parts}D" for i in range(len(measured))]
-        widths = widths or ["(h.hi - h.lo) / (4D * h.n)"]
-        width = (
-            f"greatest({', '.join(widths)}, (h.hi - h.lo) / {_MOST_BINS}, "
-            "greatest(abs(h.lo), abs(h.hi)) / 1e9D, 1e-290D)"
-        )
-        longest = "0D" if self.point else "coalesce(m0.longest, 0D)"
-        inside = " CROSS JOIN ".join([f"{quote(hull)} h", *lengths])
+    @property
+    def is_of_points(self) -> bool:
+        """Left rows are points of it."""
+        return self.left[0] == self.left[1]
+
+    def is_measured(self, side: str, left: Side, right: Side) -> bool:
+        """Whether the lengths of a side's intervals are."""
+        if side == "left":
+            return not self.is_of_points
+        return self.right[0] != self.right[1] and (right.small or not left.small)
+
+    def width(self, lines: int, left: Side, right: Side) -> str:
+        """The width of a bin, over `h` (the hull) and `left`, `right` (what was measured)."""
+        n, parts = self.number, _PARTS.get(lines, 1)
+        at = [side for side in ("left", "right") if self.is_measured(side, left, right)]
+        widths = [f"`{side}`.mean_{n} / {parts}D" for side in at]
+        if not at or (lines > 1 and "right" not in at and self.right[0] != self.right[1]):
+            # As many bins of all lines as rows would be points.
+            bins = f"(4D * h.n_{n})" if lines == 1 else f"pow(4D * h.n_{n}, 1D / {lines}D)"
+            widths.append(f"(h.hi_{n} - h.lo_{n}) / {bins}")
         return (
-            f"SELECT b.*, {_level('b.longest', 'b.width')} AS top FROM "
-            f"(SELECT h.lo AS lo, h.hi AS hi, {width} AS width, {longest} AS longest "
-            f"FROM {inside}) b"
+            f"greatest({', '.join(widths)}, (h.hi_{n} - h.lo_{n}) / {_MOST_BINS}, "
+            f"greatest(abs(h.lo_{n}), abs(h.hi_{n})) / 1e9D, 1e-290D)"
         )
 
-    def of(self, name: str) -> str:
-        """One of its figures: lo, hi, width, longest or top."""
-        return f"{quote(self.name)}.{name}"
 
+def _lines(spans: Sequence[Span], left: Side, right: Side) -> list[_Line]:
+    def ends(side: Side, span: tuple[str, str]) -> tuple[str, str]:
+        return side.text(span[0]), side.text(span[1])
 
-def _ends(side: Side, ends: Sequence[str]) -> str:
-    return f"(SELECT {ends[0]} AS low, {ends[1]} AS high FROM {side.source})"
-
-
-def _hull(sides: Sequence[str]) -> str:
-    """Where all of some sides have rows."""
-    hulls = [
-        f"(SELECT min(e.low) AS a, max(e.high) AS b, count(e.low) AS n FROM {ends} e) h{i}"
-        for i, ends in enumerate(sides)
+    return [
+        _Line(number, ends(left, span.left), ends(right, span.right))
+        for number, span in enumerate(spans)
     ]
-    low, high = "h0.a", "h0.b"
-    if len(hulls) > 1:
-        low, high = "greatest(h0.a, h1.a)", "least(h0.b, h1.b)"
-    return f"SELECT {low} AS lo, {high} AS hi, h0.n AS n FROM {' CROSS JOIN '.join(hulls)}"
+
+
+def _ends(lines: Sequence[_Line], side: str) -> str:
+    """Both ends of a side's interval on each line, as columns."""
+    ends = ((line.number, *(line.left if side == "left" else line.right)) for line in lines)
+    return ", ".join(f"{low} AS low_{n}, {high} AS high_{n}" for n, low, high in ends)
+
+
+def _hull(lines: Sequence[_Line], left: Side, right: Side) -> str:
+    """Where both sides have rows, or those of them that are small."""
+    sides = {"left": left, "right": right}
+    small = [name for name, side in sides.items() if side.small] or list(sides)
+    figures = ", ".join(
+        f"min(e.low_{n}) AS a_{n}, max(e.high_{n}) AS b_{n}, count(e.low_{n}) AS n_{n}"
+        for n in range(len(lines))
+    )
+    hulls = []
+    for name in small:
+        ends = f"(SELECT {_ends(lines, name)} FROM {sides[name].source}) e"
+        hulls.append(f"(SELECT {figures} FROM {ends}) `{name}`")
+    shown = []
+    for n in range(len(lines)):
+        low, high = (", ".join(f"`{name}`.{end}_{n}" for name in small) for end in "ab")
+        if len(small) > 1:
+            low, high = f"greatest({low})", f"least({high})"
+        shown.append(f"{low} AS lo_{n}, {high} AS hi_{n}, `{small[0]}`.n_{n} AS n_{n}")
+    return f"SELECT {', '.join(shown)} FROM {' CROSS JOIN '.join(hulls)}"
+
+
+def _measured(lines: Sequence[_Line], hull: str, left: Side, right: Side) -> str:
+    """Each line's figures: ends of the hull, width of a bin, longest left interval, its level."""
+    inside = [f"{quote(hull)} h"]
+    for name, side in (("left", left), ("right", right)):
+        measured = [line for line in lines if line.is_measured(name, left, right)]
+        if measured:
+            figures = ", ".join(_lengths(line.number, len(lines)) for line in measured)
+            ends = f"(SELECT {_ends(measured, name)} FROM {side.source}) e"
+            inside.append(f"(SELECT {figures} FROM {ends} CROSS JOIN {quote(hull)} h) `{name}`")
+    shown = ", ".join(
+        f"h.lo_{line.number} AS lo_{line.number}, h.hi_{line.number} AS hi_{line.number}, "
+        f"{line.width(len(lines), left, right)} AS width_{line.number}, "
+        f"{_longest(line)} AS longest_{line.number}"
+        for line in lines
+    )
+    tops = ", ".join(
+        f"{_level(f'b.longest_{n}', f'b.width_{n}')} AS top_{n}" for n in range(len(lines))
+    )
+    return f"SELECT b.*, {tops} FROM (SELECT {shown} FROM {' CROSS JOIN '.join(inside)}) b"
+
+
+def _lengths(n: int, lines: int) -> str:
+    """The mean and the greatest length of the intervals that meet the hull, as far as they do."""
+    length = f"(least(e.high_{n}, h.hi_{n}) - greatest(e.low_{n}, h.lo_{n}))"
+    inside = f"CASE WHEN e.high_{n} >= h.lo_{n} AND e.low_{n} <= h.hi_{n} THEN {length} END"
+    mean = f"avg({inside})" if lines == 1 else f"pow(avg(pow({inside}, {lines}D)), 1D / {lines}D)"
+    return f"{mean} AS mean_{n}, max({inside}) AS longest_{n}"
+
+
+def _longest(line: _Line) -> str:
+    return "0D" if line.is_of_points else f"coalesce(`left`.longest_{line.number}, 0D)"
 
 
 def _level(length: str, width: str) -> str:
@@ -166,46 +211,52 @@ def _level(length: str, width: str) -> str:
 
 
 def _binned(
-    line: _Line, rows: exp.Expr, alias: str, number: int
+    lines: Sequence[_Line], measured: str, right: Side
 ) -> tuple[exp.Expr, exp.Expr, list[exp.Expr]]:
-    """The right rows once for each bin; the left row's bin; their equalities."""
-    bins, levels = f"{RESERVED_PREFIX}bin_{number}", f"{RESERVED_PREFIX}level_{number}"
-    place = f"{line.name}_place"
-    lo, hi, width = line.of("lo"), line.of("hi"), line.of("width")
-    views, shown, before = "", "", ""
-    bin_width, level = width, "0"
-    if not line.point:
-        level = _level(f"(least(e.high, {hi}) - greatest(e.low, {lo}))", width)
-        bin_width = f"({width} * pow({_WIDER}, {levels}.{levels}))"
-        top = f"CAST({line.of('top')} AS INT)"
-        views = f" LATERAL VIEW explode(sequence(0, {top})) {levels} AS {levels}"
-        shown = f", {levels}.{levels}"
-        # A left interval begins in its own bin and may end in the next.
-        before = f" - CASE WHEN {line.of('longest')} > 0D THEN 1 ELSE 0 END"
-    first = f"CAST(floor(greatest({place}.low, {lo}) / {bin_width}) AS BIGINT){before}"
-    last = f"CAST(floor(least({place}.high, {hi}) / {bin_width}) AS BIGINT)"
-    touched = (
-        f"CASE WHEN {place}.high >= {lo} AND {place}.low <= {hi} "
-        f"THEN sequence({first}, greatest({first}, {last})) END"
-    )
-    views += f" LATERAL VIEW explode({touched}) {bins} AS {bins}"
-    low, high = line.right
-    ends = f"LATERAL (SELECT {low} AS low, {high} AS high) AS {place}"
-    inside = f"{text(rows)} CROSS JOIN {quote(line.name)} CROSS JOIN {ends}{views}"
-    select = f"SELECT {quote(alias)}.*, {bins}.{bins}{shown} FROM {inside}"
-    here = f"(SELECT {line.left[0]} AS low, {line.left[1]} AS high)"
-    own = (
-        f"SELECT p.level, CASE WHEN p.high >= {lo} AND p.low <= {hi} THEN "
-        f"CAST(floor(greatest(p.low, {lo}) / ({width} * pow({_WIDER}, p.level))) AS BIGINT) END "
-        f"AS bin FROM (SELECT e.*, {level} AS level FROM {here} e) p"
-    )
-    equal = [f"{place}.bin = {quote(alias)}.{bins}"]
-    if not line.point:
-        equal.append(f"CAST({place}.level AS INT) = {quote(alias)}.{levels}")
+    """The right rows once for each bin of all lines; the left row's bins; their equalities."""
+    place, alias = f"{measured}_place", quote(right.alias)
+    views, shown, own, levels, equal = "", [], [], [], []
+    for line in lines:
+        n = line.number
+        lo, hi, width, longest, top = (
+            f"{quote(measured)}.{name}_{n}" for name in ("lo", "hi", "width", "longest", "top")
+        )
+        bins, on_level = f"{RESERVED_PREFIX}bin_{n}", f"{RESERVED_PREFIX}level_{n}"
+        bin_width, level, before = width, "0", ""
+        shown.append(f"{bins}.{bins}")
+        if not line.is_of_points:
+            level = _level(f"(least(e.high_{n}, {hi}) - greatest(e.low_{n}, {lo}))", width)
+            bin_width = f"({width} * pow({_WIDER}, {on_level}.{on_level}))"
+            views += (
+                f" LATERAL VIEW explode(sequence(0, CAST({top} AS INT))) {on_level} AS {on_level}"
+            )
+            shown.append(f"{on_level}.{on_level}")
+            equal.append(f"CAST({place}.level_{n} AS INT) = {alias}.{on_level}")
+            # A left interval begins in its own bin and may end in the next.
+            before = f" - CASE WHEN {longest} > 0D THEN 1 ELSE 0 END"
+        first = f"CAST(floor(greatest({place}.low_{n}, {lo}) / {bin_width}) AS BIGINT){before}"
+        last = f"CAST(floor(least({place}.high_{n}, {hi}) / {bin_width}) AS BIGINT)"
+        touched = (
+            f"CASE WHEN {place}.high_{n} >= {lo} AND {place}.low_{n} <= {hi} "
+            f"THEN sequence({first}, greatest({first}, {last})) END"
+        )
+        views += f" LATERAL VIEW explode({touched}) {bins} AS {bins}"
+        levels.append(f"{level} AS level_{n}")
+        own.append(
+            f"p.level_{n}, CASE WHEN p.high_{n} >= {lo} AND p.low_{n} <= {hi} THEN CAST(floor("
+            f"greatest(p.low_{n}, {lo}) / ({width} * pow({_WIDER}, p.level_{n}))) AS BIGINT) END "
+            f"AS bin_{n}"
+        )
+        equal.append(f"{place}.bin_{n} = {alias}.{bins}")
+    ends = f"LATERAL (SELECT {_ends(lines, 'right')}) AS {place}"
+    inside = f"{right.source} CROSS JOIN {quote(measured)} CROSS JOIN {ends}{views}"
+    select = f"SELECT {alias}.*, {', '.join(shown)} FROM {inside}"
+    here = f"(SELECT {_ends(lines, 'left')})"
+    row = f"SELECT {', '.join(own)} FROM (SELECT e.*, {', '.join(levels)} FROM {here} e) p"
     lateral = exp.Lateral(
-        this=parse(own).subquery(), alias=exp.TableAlias(this=exp.to_identifier(place))
+        this=parse(row).subquery(), alias=exp.TableAlias(this=exp.to_identifier(place))
     )
-    return _sub(select, alias), lateral, [parse_expression(sql) for sql in equal]
+    return _sub(select, right.alias), lateral, [parse_expression(sql) for sql in equal]
 
 
 # shared values ------------------------------------------------------------------------------------
