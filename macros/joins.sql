@@ -22,6 +22,26 @@
 {{ time }} >= {{ right }}.{{ at }} AND ({{ time }} < {{ right }}.next_at OR {{ right }}.next_at IS NULL)
 {%- endmacro %}
 
+{#-
+  The same with the time of the previous row, too, `previous_at`; and the conditions that such a row is the
+  first one at or after a time, or the nearest one: of two that are as near, the earlier.
+
+    FROM flights f LEFT JOIN {{ deltajoin.with_neighbours(ref('weather'), ['origin'], 'time_hour') }} w
+      ON f.origin = w.origin AND {{ deltajoin.is_nearest('f.time_hour', 'w', 'time_hour') }}
+-#}
+{% macro with_neighbours(relation, keys, at) -%}
+{%- set rows = "OVER (PARTITION BY " ~ keys | join(', ') ~ " ORDER BY " ~ at ~ ")" -%}
+(SELECT *, lag({{ at }}) {{ rows }} AS previous_at, lead({{ at }}) {{ rows }} AS next_at FROM {{ relation }})
+{%- endmacro %}
+
+{% macro is_first_after(time, right, at) -%}
+{{ time }} <= {{ right }}.{{ at }} AND ({{ time }} > {{ right }}.previous_at OR {{ right }}.previous_at IS NULL)
+{%- endmacro %}
+
+{% macro is_nearest(time, right, at) -%}
+({{ time }} > {{ right }}.previous_at OR {{ right }}.previous_at IS NULL) AND ({{ time }} < {{ right }}.next_at OR {{ right }}.next_at IS NULL) AND ({{ time }} - {{ right }}.{{ at }} <= {{ right }}.next_at - {{ time }} OR {{ right }}.next_at IS NULL) AND ({{ right }}.{{ at }} - {{ time }} < {{ time }} - {{ right }}.previous_at OR {{ right }}.previous_at IS NULL)
+{%- endmacro %}
+
 
 {#-
   Polygons on a plane, as join conditions that are accelerated by their bounding boxes:

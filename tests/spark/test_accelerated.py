@@ -13,10 +13,11 @@ from __future__ import annotations
 import datetime
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from unittest.mock import patch
 
 import pytest
@@ -28,10 +29,12 @@ from deltajoin.accelerate.choose import recognised
 from deltajoin.accelerate.protocol import Sides
 from deltajoin.emit.ast import table
 from deltajoin.emit.candidates import Side, candidates_of
+from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Views
 from deltajoin.emit.whole_query import full_sql
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import COUNT
+from deltajoin.runtime.read import open_statements
 from deltajoin.sql.dialect import parse_expression, text
 
 _EARTH = (
@@ -324,9 +327,9 @@ def test_one_large_box_is_not_repeated_for_each_small_one(
     assert len(found.spans) == 2
     left, right = (Side(table(name), name, parse_expression) for name in "pq")
 
-    def define(what: str, sql: str) -> str:
-        session.sql(sql).createOrReplaceTempView(f"box_{what}")
-        return f"box_{what}"
+    def define(sql: str) -> str:
+        session.sql(sql).createOrReplaceTempView("box_lines")
+        return "box_lines"
 
     joined = candidates_of(found, left, replace(right, small=small), on, define)
     (row,) = session.sql(f"SELECT count(*) AS n FROM {text(joined.right)}").collect()
@@ -366,20 +369,26 @@ def counted(session: SparkSession, text: str) -> Counter[tuple[int, str]]:
 
 
 def accelerated_rows(
-    session: SparkSession, folder: Path, text: str, names: Iterable[str]
+    session: SparkSession,
+    folder: Path,
+    text: str,
+    names: Iterable[str],
+    keys: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> tuple[list[str], Counter[tuple[int, str]]]:
     """The accelerators that a plan takes, and the rows of its full query, over tables with a view
-    and a folder each, whose keys are `id`."""
+    and a folder each, whose keys are `id` but for `keys`."""
     sources = {name: str(folder / name) for name in names}
-    keys = dict.fromkeys(sources, ["id"])
-    model = deltajoin.Model("accelerated", text, sources, str(folder / "target"), keys)
+    known = {name: ["id"] for name in sources} | dict(keys)
+    model = deltajoin.Model("accelerated", text, sources, str(folder / "target"), known)
     with patch.object(choose, "FEW_PAIRS", 0), patch.object(choose, "FEW_PER_KEY", 0):
         plan = deltajoin.plan(model)
         assert plan.full_query is not None
         served = [found.kind for arm in plan.full_query.arms for _, found in arm.accelerated]
         views = Views(plan)
-        emitted = full_sql(plan, views)
+        apart = list[Statement]()
+        emitted = full_sql(plan, views, apart=apart)
     for source in plan.sources:
         view = views.scan(source.source, source.version).view
         session.table(source.source).createOrReplaceTempView(view)
+    open_statements(session, [asdict(statement) for statement in apart])
     return served, counted(session, emitted)

@@ -1,9 +1,11 @@
 """Accelerated joins among other joins on Spark: full joins, sides that are joins, values of several
-tables, several accelerators in a row; the rows that Spark gives for the text as it is written."""
+tables, several accelerators in a row, rows by their time; the rows that Spark gives for the text as
+it is written."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -59,3 +61,45 @@ def test_the_rows_are_those_of_the_text(spark: SparkSession, tables: Path, text:
     own = counted(spark, sql)
     assert own
     assert ours == own, f"{ours - own}\n{own - ours}"
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "date", "double"])
+def test_rows_by_their_time(
+    spark: SparkSession, tmp_path: Path, macros: SimpleNamespace, kind: str
+) -> None:
+    """The last before, the first after and the nearest, by hand; the time of a row, and the middle
+    between two rows, among the times."""
+    moment = {
+        "timestamp": "timestamp_micros(1767225600000000 + {} * 1500001)",
+        "date": "date_add(DATE'2026-01-01', CAST({} AS INT))",
+        "double": "CAST({} AS DOUBLE)",
+    }[kind]
+    times = {"a": [(k, at) for k in (1, 2, 3) for at in range(-2, 40)], "b": []}
+    times["b"] = [(k, at) for k in (1, 2) for at in range(0, 36, 2) if at * (k + 5) % 7 < 3]
+    for name, rows in times.items():
+        frame = spark.createDataFrame(
+            [(i, *row) for i, row in enumerate(rows)], "id int, k int, n int"
+        )
+        frame = frame.selectExpr("id", "k", f"{moment.format('n')} AS ts")
+        frame.coalesce(1).write.format("delta").save(str(tmp_path / name))
+        spark.read.format("delta").load(str(tmp_path / name)).createOrReplaceTempView(name)
+    right = macros.with_neighbours("b", ["k"], "ts")
+    chosen = {
+        "is_last_before": lambda at: lambda other: (other > at, at - other),
+        "is_first_after": lambda at: lambda other: (other < at, other - at),
+        "is_nearest": lambda at: lambda other: (False, abs(at - other), other),
+    }
+    for macro, order in chosen.items():
+        on = f"a.k = r.k AND {getattr(macros, macro)('a.ts', 'r', 'ts')}"
+        sql = f"SELECT a.id AS i, r.id AS j FROM a LEFT JOIN {right} r ON {on}"
+        served, ours = accelerated_rows(spark, tmp_path, sql, "ab", {"b": ["k", "ts"]})
+        assert served == ["range"], macro
+        assert ours == counted(spark, sql), macro
+        numbers = {row: number for number, row in enumerate(times["b"])}
+        found = {}
+        for number, (k, at) in enumerate(times["a"]):
+            same = [other for of, other in times["b"] if of == k]
+            best = min(same, key=order(at), default=None)
+            missing = best is None or order(at)(best)[0]
+            found[number, str([number, None if missing else numbers[k, best]])] = 1
+        assert ours == found, macro

@@ -20,13 +20,13 @@ def test_a_distance_is_served_by_its_bands(macros: SimpleNamespace) -> None:
     assert len(found.spans) == 3
 
 
-def test_the_last_row_before_is_served_by_a_range(macros: SimpleNamespace) -> None:
-    written = macros.is_last_before("a.at", "b", "at")
-    found = recognised(
-        flattened(parse_expression(written)), Sides(frozenset("b"), lambda _: "timestamp", "left")
-    )
-    assert found is not None
-    assert found.kind == "range"
+def test_a_row_by_its_time_is_served_by_a_range(macros: SimpleNamespace) -> None:
+    for macro in (macros.is_last_before, macros.is_first_after, macros.is_nearest):
+        conditions = flattened(parse_expression(macro("a.at", "b", "at")))
+        found = recognised(conditions, Sides(frozenset("b"), lambda _: "timestamp", "left"))
+        assert found is not None
+        assert found.kind == "range"
+        assert len(found.spans) == 1
 
 
 def test_polygons_are_served_by_their_boxes(macros: SimpleNamespace) -> None:

@@ -13,8 +13,8 @@ Bins of one line are a quarter of the mean length of the intervals: about five a
 about as many as pairs. Those of two lines are a half, of three all of it: a row stands once for
 each bin of all lines, nine or eight times instead of 125. Their mean is the quadratic, the cubic
 one: by Hoelder's inequality the rows then stand no more often, however few of them are how long.
-Widths, levels and the part of each line where both sides have rows are measured by two queries of
-one row for all lines: what is outside is left out.
+Widths, levels and the part of each line where both sides have rows (the hull) are measured by a
+query of one row for all lines: what is outside is left out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PARTS = {1: 4, 2: 2}
 _VALUES, _TOKEN = f"{RESERVED_PREFIX}values", f"{RESERVED_PREFIX}token"
 
 Moved = Callable[[str], exp.Expr]
-Define = Callable[[str, str], str]
+Define = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,14 @@ def candidates_of(
         left: the rows that its values are measured on; its expressions are read in the join by the
             same names.
         on: the join's conditions as they are.
-        define: gives a query a name, by which it is read: (what it is, its text) -> the name.
+        define: gives a query of one row a name, by which it is read: its text -> the name.
     """
     if found.extreme:
         return _grouped(found.extreme, left, right, on)
     if found.shared:
         return _sharing(found, found.shared, left, right, on)
     lines = _lines(found.spans, left, right)
-    hull = define("hull", _hull(lines, left, right))
-    measured = define("lines", _measured(lines, hull, left, right))
+    measured = define(_measured(lines, left, right))
     rows, place, equal = _binned(lines, measured, right)
     return Joined(rows, (*equal, *on), (table(measured), place))
 
@@ -171,15 +170,15 @@ def _hull(lines: Sequence[_Line], left: Side, right: Side) -> str:
     return f"SELECT {', '.join(shown)} FROM {' CROSS JOIN '.join(hulls)}"
 
 
-def _measured(lines: Sequence[_Line], hull: str, left: Side, right: Side) -> str:
+def _measured(lines: Sequence[_Line], left: Side, right: Side) -> str:
     """Each line's figures: ends of the hull, width of a bin, longest left interval, its level."""
-    inside = [f"{quote(hull)} h"]
+    inside = ["hull h"]
     for name, side in (("left", left), ("right", right)):
         measured = [line for line in lines if line.is_measured(name, left, right)]
         if measured:
             figures = ", ".join(_lengths(line.number, len(lines)) for line in measured)
             ends = f"(SELECT {_ends(measured, name)} FROM {side.source}) e"
-            inside.append(f"(SELECT {figures} FROM {ends} CROSS JOIN {quote(hull)} h) `{name}`")
+            inside.append(f"(SELECT {figures} FROM {ends} CROSS JOIN hull h) `{name}`")
     shown = ", ".join(
         f"h.lo_{line.number} AS lo_{line.number}, h.hi_{line.number} AS hi_{line.number}, "
         f"{line.width(len(lines), left, right)} AS width_{line.number}, "
@@ -189,7 +188,8 @@ def _measured(lines: Sequence[_Line], hull: str, left: Side, right: Side) -> str
     tops = ", ".join(
         f"{_level(f'b.longest_{n}', f'b.width_{n}')} AS top_{n}" for n in range(len(lines))
     )
-    return f"SELECT b.*, {tops} FROM (SELECT {shown} FROM {' CROSS JOIN '.join(inside)}) b"
+    rows = f"(SELECT {shown} FROM {' CROSS JOIN '.join(inside)}) b"
+    return f"WITH hull AS ({_hull(lines, left, right)}) SELECT b.*, {tops} FROM {rows}"
 
 
 def _lengths(n: int, lines: int) -> str:

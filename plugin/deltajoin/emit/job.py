@@ -23,6 +23,10 @@ _STATEMENTS = tuple("sql fold into whens full key_check compare sketch text stam
 _IMPORT = "from deltajoin.runtime.job import main"
 _MAIN = "if __name__ == '__main__':\n    main(PLAN, PROGRAM)"
 _SHIPPED = ("__init__.py", "contract.py", "errors.py", "names.py", "storage.py", "runtime")
+#: Left out of the program where they are empty.
+_SELDOM = frozenset(
+    "shadow derived crossing sketch evidence syntax stamps narrowed apart measured".split()
+)
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -36,14 +40,12 @@ class JobFiles:
 
 def describe_job(plan: DeltaPlan) -> dict[str, Any]:
     """What the runtime executes: the plan's values and its statements, as plain values."""
-    program = asdict(build_program(plan))
-    for optional in ("shadow", "derived", "sketch", "evidence", "syntax", "stamps", "narrowed"):
-        if not program[optional]:
-            del program[optional]
-    for derived in program.get("derived", ()):
-        if not derived["crossing"]:
-            del derived["crossing"]
+    program = asdict(build_program(plan), dict_factory=_without_unset)
     return {"plan": plan.to_dict(), "program": program}
+
+
+def _without_unset(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in pairs if value or name not in _SELDOM}
 
 
 def job_source(plan: DeltaPlan) -> str:

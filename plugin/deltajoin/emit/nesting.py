@@ -49,13 +49,13 @@ _TURNED = {"inner": "inner", "full": "full", "left": "right"}
 @dataclass(frozen=True)
 class Arms:
     """Right sides to broadcast, and those that an accelerator finds, as sets of relations; relation
-    -> columns that are read. `beside` names a query that stands beside this one: (what it is, its
-    text)."""
+    -> columns that are read. `beside` names a query of one row that stands beside this one: its
+    text -> its name."""
 
     broadcast: tuple[int, ...] = ()
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     accelerated: tuple[tuple[int, Candidates], ...] = ()
-    beside: Callable[[str, str], str] | None = None
+    beside: Callable[[str], str] | None = None
 
 
 def add_from(

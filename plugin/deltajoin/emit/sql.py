@@ -71,6 +71,7 @@ class Program:
     shared: tuple[SharedProgram, ...] = ()
     fold: str | None = None
     merge: Merge | None = None
+    apart: tuple[Statement, ...] = ()
     full: str | None = None
     key_check: str | None = None
     touched: str | None = None
@@ -94,6 +95,7 @@ class Program:
         yield from ((p.view, p.sql) for p in path_statements(self.paths, self.shared))
         yield from [(TOUCHED, self.touched)] if self.touched else []
         yield from ((part.view, part.sql) for part in self.regroup)
+        yield from ((part.view, part.sql) for part in self.apart)
         merge = self.merge.sql if self.merge else None
         ends = {"full": self.full, "to_write": self.fold, "merge": merge}
         yield from ((name, sql) for name, sql in ends.items() if sql is not None)
@@ -107,11 +109,14 @@ def build_program(plan: DeltaPlan) -> Program:
     views = Views(plan)
     if plan.strategy == "full":
         fold, merge = rebuild_statements(plan.target, plan.rebuild)
+        apart = list[Statement]()
+        full = full_sql(plan, views, apart=apart)
         return Program(
             scans=tuple(views.scan(s.source, s.version) for s in plan.sources),
             fold=fold,
             merge=merge,
-            full=full_sql(plan, views),
+            apart=tuple(apart),
+            full=full,
             key_check=_key_check(plan, views),
             sketch=_sketch(plan, views),
             stamps=stamps_sql(plan.target),

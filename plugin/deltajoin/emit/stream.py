@@ -71,11 +71,13 @@ class Statement:
     """One SELECT and the view that its result is read through.
 
     `relation` is the one looked up, None where none is: the change itself, the output rows.
+    `measured`: one row, which is computed once and then read as literals.
     """
 
     view: str
     sql: str
     relation: str | None = None
+    measured: bool = False
 
 
 @dataclass(frozen=True)
@@ -304,10 +306,10 @@ class StepEmitter:
             select = select.join(each, join_type="cross")
         return _join(select, found.right, list(found.on), _JOIN[step.kind])
 
-    def _define(self, what: str, sql: str) -> str:
-        """A query that others read, as a view."""
-        name = self._views.beside(f"{self._prefix}_{what}")
-        self.statements.append(Statement(name, pretty(parse(sql))))
+    def _define(self, sql: str) -> str:
+        """A query of one row that others read, as a view."""
+        name = self._views.beside(f"{self._prefix}_lines")
+        self.statements.append(Statement(name, pretty(parse(sql)), measured=True))
         return name
 
     def _relation(self, step: LookupStep, stream: Stream, alias: str) -> exp.Expr:

@@ -16,6 +16,7 @@ from deltajoin.emit.ast import column, expression, named, pretty, table, union_a
 from deltajoin.emit.kept_groups import grouped
 from deltajoin.emit.nesting import Arms, add_from
 from deltajoin.emit.parts import generated, windowed
+from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Views
 from deltajoin.emit.write import count_select, stamped
 from deltajoin.errors import DeltaJoinError
@@ -35,13 +36,20 @@ def query_rows(
     views: Views,
     versions: Mapping[str, int],
     state: GroupState | None = None,
+    apart: list[Statement] | None = None,
 ) -> exp.Query:
-    """What a graph gives out, groups as they are stored; `versions`: source -> the one read."""
+    """What a graph gives out, groups as they are stored; `versions`: source -> the one read.
+
+    `apart` gets the queries of one row that this one reads; without, they stand before it.
+    """
     lines: dict[str, exp.Query] = {}
 
-    def beside(what: str, sql: str) -> str:
-        name = views.beside(what)
-        lines[name] = parse(sql)
+    def beside(sql: str) -> str:
+        name = views.beside("lines")
+        if apart is None:
+            lines[name] = parse(sql)
+        else:
+            apart.append(Statement(name, pretty(parse(sql)), measured=True))
         return name
 
     def scan(relation: str) -> exp.Table:
@@ -113,13 +121,19 @@ def own_text(plan: DeltaPlan, views: Views) -> str:
     return over_views(plan.sql, places)
 
 
-def full_sql(plan: DeltaPlan, views: Views, *, stamps: bool = True) -> str:
+def full_sql(
+    plan: DeltaPlan,
+    views: Views,
+    *,
+    stamps: bool = True,
+    apart: list[Statement] | None = None,
+) -> str:
     """The whole query over this epoch's versions, by its clock; derived sources stand before it by
-    name. Without `stamps`: its rows alone."""
+    name. Without `stamps`: its rows alone; `apart` gets statements to be opened before, if any."""
     if plan.graph is None or plan.full_query is None:
         return own_text(plan, views)
     versions = {s.source: s.version for s in plan.all_sources}
-    rows = query_rows(plan.graph, plan.full_query, views, versions, plan.state)
+    rows = query_rows(plan.graph, plan.full_query, views, versions, plan.state, apart)
     if plan.target.kind == "bag":
         rows = count_select(rows, plan.target)
     if stamps:
@@ -132,6 +146,9 @@ def full_sql(plan: DeltaPlan, views: Views, *, stamps: bool = True) -> str:
         )
         for derived in plan.derived
     }
+    if apart:  # they may read derived sources, too
+        apart[:0] = [Statement(view, pretty(query)) for view, query in below.items()]
+        return pretty(rows)
     return pretty(_before(rows, below))
 
 

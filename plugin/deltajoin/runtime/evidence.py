@@ -21,6 +21,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.names import COUNT, SHOWN, quote
 from deltajoin.runtime.difference import columns_of
 from deltajoin.runtime.failures import translate
+from deltajoin.runtime.read import open_statements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +57,7 @@ def hold_against(
     written = spark.sql(evidence["text"])
     columns = columns_of(written)
     try:
-        rows = spark.sql(program["full"])
+        rows = own_form(spark, program)
         differs = _other_columns(columns_of(rows), columns, target)
     except Exception as error:
         differs = f"our form of it fails: {translate(error, '').message}"
@@ -86,6 +87,12 @@ def hold_against(
         return Proof(rows, report, [])
     warning = f"MEANING_DIFFERS: {differs}; the query is rebuilt from its own text"
     return Proof(written, {"differs": differs}, [warning])
+
+
+def own_form(spark: SparkSession, program: dict[str, Any]) -> DataFrame:
+    """The rows of our form of a query."""
+    open_statements(spark, program.get("apart", []))
+    return spark.sql(program["full"])
 
 
 def by_own_text(target: dict[str, Any], mode: str, proof: Proof) -> dict[str, Any]:

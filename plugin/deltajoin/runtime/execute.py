@@ -25,7 +25,7 @@ from deltajoin.runtime import target as targets
 from deltajoin.runtime.commits import commits_since, last_commit, overtaken, refuse_changed
 from deltajoin.runtime.derived import derive
 from deltajoin.runtime.difference import counted_columns, counts_of, find_difference, why_overwrite
-from deltajoin.runtime.evidence import Proof, by_own_text, hold_against
+from deltajoin.runtime.evidence import Proof, by_own_text, hold_against, own_form
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.narrowing import Narrowing
@@ -206,7 +206,7 @@ class _Run:
         """The rows to write: those of our form of the query if they are the user's own text's."""
         with explained(f"query of {self.plan['model']}"):
             if "evidence" not in self.program:
-                rows = self.spark.sql(self.program["full"])
+                rows = own_form(self.spark, self.program)
                 _ = rows.schema  # Spark Connect analyses no sooner
                 return rows
             self._release_proof()  # of a try before

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.names import PATH, quote
-from deltajoin.runtime.read import Counter
+from deltajoin.runtime.read import Counter, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,7 +91,7 @@ def _chain(
     `figures`: what to count, in the order of `runs`.
     """
     for statement in statements:
-        frame = spark.sql(statement["sql"])
+        frame = opened(spark, statement)
         if statement["relation"] is not None:
             columns = {f"rows_{i}": sql for i, sql in enumerate(figures)}
             counter = Counter(statement["view"], columns)

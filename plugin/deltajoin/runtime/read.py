@@ -65,7 +65,20 @@ def open_scans(spark: SparkSession, scans: list[dict[str, Any]]) -> None:
 def open_statements(spark: SparkSession, statements: list[dict[str, Any]]) -> None:
     """Register each statement under its view name."""
     for statement in statements:
-        spark.sql(statement["sql"]).createOrReplaceTempView(quote(statement["view"]))
+        opened(spark, statement).createOrReplaceTempView(quote(statement["view"]))
+
+
+def opened(spark: SparkSession, statement: dict[str, Any]) -> DataFrame:
+    """The rows of a statement; one that is measured is computed here, and stands as literals."""
+    rows = spark.sql(statement["sql"])
+    if not statement.get("measured"):
+        return rows
+    (row,) = rows.collect()
+    values = (
+        f"CAST({'NULL' if value is None else repr(str(value))} AS DOUBLE) AS {quote(name)}"
+        for name, value in row.asDict().items()
+    )
+    return spark.sql(f"SELECT {', '.join(values)}")
 
 
 def materialise_changes(spark: SparkSession, feeds: list[dict[str, Any]]) -> dict[str, int]:
