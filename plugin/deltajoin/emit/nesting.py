@@ -127,13 +127,9 @@ class _Nesting:
         if served is not None:
             moved = partial(expression, rename=names)
             one = measured or left.first
+            small = measured is not None and plan.left.rows <= plan.right.rows
             sides = (
-                Side(
-                    one,
-                    one.alias,
-                    moved,
-                    measured is not None and plan.left.rows <= plan.right.rows,
-                ),
+                Side(one, one.alias, moved, small),
                 Side(right.first, right.first.alias, moved, plan.right.left is None),
             )
             added = self._found(added[0], served, *sides, [moved(p.sql) for p in on])
