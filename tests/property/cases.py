@@ -242,11 +242,13 @@ class _Sql:
             elif relation.join == "cross":
                 from_.append(f" CROSS JOIN {text}")
                 where += [self.fill(p, outside) for p in using]
-            elif using:
+            elif using and relation.alias.lower() not in {
+                self.exposed(p.refs[1]).lower() for p in using
+            }:
                 columns = ", ".join(self.name(self.exposed(p.refs[1])) for p in using)
                 from_.append(f" JOIN {text} USING ({columns})")
-            elif on:
-                conjuncts = " AND ".join(_wrapped(self.fill(p, outside)) for p in on)
+            elif on or using:  # of a table `k`, USING (k) makes `k.k` a field of the column
+                conjuncts = " AND ".join(_wrapped(self.fill(p, outside)) for p in on or using)
                 from_.append(f" JOIN {text} ON {conjuncts}")
             else:
                 from_.append(f" CROSS JOIN {text}")

@@ -58,6 +58,13 @@ def test_using_shows_its_column_once_and_first() -> None:
     assert outputs("SELECT K FROM p JOIN w USING (k)") == [("K", "`p`.`k`")]
 
 
+def test_what_using_hides_of_a_table_is_no_more_than_a_field() -> None:
+    """Of a table `k`, that is: `k.k` is a field then of the column that USING shows."""
+    assert outputs("SELECT k.k AS x FROM p JOIN w AS k USING (k)") == [("x", "`p`.`k`.`k`")]
+    assert outputs("SELECT k.k FROM p RIGHT JOIN w AS k USING (k)") == [("k", "`k`.`k`")]
+    assert outputs("SELECT k.k, k.y FROM p AS k JOIN w USING (k)")[0] == ("k", "`k`.`k`")
+
+
 def test_a_table_used_several_times_is_several_relations() -> None:
     bound = graph("SELECT a.id, b.id AS other FROM f a JOIN f b ON a.k = b.k JOIN f ON f.k = b.x")
     assert [(r.name, r.source) for r in bound.relations] == [("a", "f"), ("b", "f"), ("f", "f")]

@@ -22,7 +22,8 @@ from deltajoin.model import Model
 #:
 #:     1   expressions run as they were written: brackets, casts, intervals, operators, clauses
 #:     2   -0.0, NaN and collations through groups, windows, unions, keys and derived sources
-RULES = 2
+#:     3   a field of a column that USING merged, beside a table of the column's name
+RULES = 3
 
 
 def canonical_json(value: Any) -> str:

@@ -141,9 +141,21 @@ class Scope:
         parts = [part.name for part in node.parts]
         for size in range(len(parts) - 1, 0, -1):
             items = self._qualified(parts[:size])
-            if found := _found(items, parts[size]):
+            found = _found(items, parts[size])
+            if found and not self._is_a_field(items, parts, size):
                 return _single(found, parts[size + 1 :], node)
         return self._unqualified(parts, node)
+
+    def _is_a_field(self, items: list[Item], parts: list[str], size: int) -> bool:
+        """Whether `k.k`, which USING hides of a table `k`, is a field of the visible column `k`."""
+        first, name = parts[0].lower(), parts[size].lower()
+        apart = [item for item, column in self.apart if column == name]
+        hides = all(any(item is one for one in apart) for item in items if name in item.columns)
+        return hides and (first in self.merged or bool(_found(self._showing(first), first)))
+
+    def _showing(self, name: str) -> list[Item]:
+        """The items of which a column is not hidden."""
+        return [item for item in self.items if name not in item.hidden]
 
     def _qualified(self, parts: list[str]) -> list[Item]:
         qualifier = tuple(part.lower() for part in parts)
@@ -152,7 +164,7 @@ class Scope:
     def _unqualified(self, parts: list[str], node: exp.Column) -> exp.Expr:
         name = parts[0].lower()
         found = [self.merged[name][1].copy()] if name in self.merged else []
-        found += _found([item for item in self.items if name not in item.hidden], name)
+        found += _found(self._showing(name), name)
         if found:
             return _single(found, parts[1:], node)
         if len(parts) == 1 and name in functions.BARE:
