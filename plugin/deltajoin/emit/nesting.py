@@ -127,9 +127,8 @@ class _Nesting:
         if served is not None:
             moved = partial(expression, rename=names)
             one = measured or left.first
-            small = measured is not None and plan.left.rows <= plan.right.rows
             sides = (
-                Side(one, one.alias, moved, small),
+                Side(one, one.alias, moved, measured is not None),
                 Side(right.first, right.first.alias, moved, plan.right.left is None),
             )
             added = self._found(added[0], served, *sides, [moved(p.sql) for p in on])
