@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import sqlglot
 from sqlglot import exp
 
 
-def lateral_joins(sql: str) -> str:
+def with_lateral_joins(tree: exp.Expr) -> exp.Expr:
     """Spark SQL with every LATERAL VIEW of explode, posexplode and stack turned to a join.
 
     Example:
-        >>> lateral_joins("SELECT x FROM t LATERAL VIEW OUTER explode(a) v AS x")
+        >>> import sqlglot
+        >>> sql = "SELECT x FROM t LATERAL VIEW OUTER explode(a) v AS x"
+        >>> with_lateral_joins(sqlglot.parse_one(sql, "spark")).sql("duckdb")
         'SELECT x FROM t LEFT JOIN LATERAL (SELECT UNNEST(a) AS x) AS v ON TRUE'
     """
-    tree = sqlglot.parse_one(sql, dialect="spark")
     for select in list(tree.find_all(exp.Select)):
         for view in select.args.pop("laterals", None) or []:
             select.append("joins", _join(view))
-    return tree.sql(dialect="databricks")  # keeps QUALIFY
+    return tree
 
 
 def _join(view: exp.Lateral) -> exp.Join:

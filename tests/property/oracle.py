@@ -46,7 +46,7 @@ from deltajoin.sql.bind import bind
 from deltajoin.sql.clock import frozen_query
 from tests.property.cases import Case, Row, State, play, render_sql
 from tests.property.generate import TUNED, Profile, generate
-from tests.property.lateral import lateral_joins
+from tests.property.lateral import with_lateral_joins
 
 Bag = Counter[tuple[Any, ...]]
 Feeds = dict[str, list[tuple[str, Row]]]
@@ -106,8 +106,8 @@ def forget_connection() -> None:
 def to_duckdb(sql: str) -> str:
     """One Spark statement as DuckDB's."""
     silent = sqlglot.ErrorLevel.IGNORE  # hints are dropped
-    sql = lateral_joins(sql) if "LATERAL VIEW" in sql else sql
-    (text,) = sqlglot.transpile(sql, "spark", "duckdb", identify=True, unsupported_level=silent)
+    tree = with_lateral_joins(sqlglot.parse_one(sql, dialect="spark"))
+    text = tree.sql("duckdb", identify=True, unsupported_level=silent)
     text = text.replace("RAISE_ERROR(", "ERROR(").replace("raise_error(", "error(")
     return text.replace("LEFT SEMI JOIN", "SEMI JOIN").replace("LEFT ANTI JOIN", "ANTI JOIN")
 
@@ -266,18 +266,15 @@ def _stored(case: Case, maker: _PlanMaker, sql: str, state: State) -> pa.Table:
         for table in case.tables:
             _register(table.name, _arrow(table.columns, tuple(state[table.name].values())))
         return con.sql(to_duckdb(sql)).to_arrow_table()
-    full = maker.full.full
-    assert full is not None
     _load(case, maker.full, {1: state, 2: state}, {})
-    return con.sql(to_duckdb(full)).to_arrow_table()
+    return con.sql(_whole(maker.full)).to_arrow_table()
 
 
 def _check_backfill(case: Case, maker: _PlanMaker, state: State, wanted: Bag) -> None:
     program, target = maker.full, maker.target
     _load(case, program, {1: state, 2: state}, {})
     con = connection()
-    assert program.full is not None
-    rows = con.execute(to_duckdb(program.full)).fetchall()
+    rows = con.execute(_whole(program)).fetchall()
     found = Counter(rows)
     if target.kind == "bag":
         if len(found) != len(rows):
@@ -288,6 +285,12 @@ def _check_backfill(case: Case, maker: _PlanMaker, state: State, wanted: Bag) ->
         raise Mismatch(f"backfill: {problem}")
     if program.key_check and con.execute(to_duckdb(program.key_check)).fetchall():
         raise Mismatch("key check: found a violation where there is none")
+
+
+def _whole(program: Program) -> str:
+    """A rebuild's query as one text: what Spark opens before it stands before it by name."""
+    assert program.full is not None
+    return _over(_texts(program.apart), program.full)
 
 
 class _PlanMaker:
@@ -484,8 +487,13 @@ def to_write(program: Program) -> str | None:
     if not views:
         return None
     assert program.fold is not None
-    head = ", ".join(f"{_identifier(name)} AS ({to_duckdb(sql)})" for name, sql in views)
-    return f"WITH {head} {to_duckdb(program.fold)}"
+    return _over(views, program.fold)
+
+
+def _over(views: Sequence[tuple[str, str]], sql: str) -> str:
+    """A query after others that it reads by name, for DuckDB."""
+    head = ", ".join(f"{_identifier(name)} AS ({to_duckdb(text)})" for name, text in views)
+    return f"WITH {head} SELECT * FROM ({to_duckdb(sql)})" if views else to_duckdb(sql)
 
 
 def views_of(program: Program) -> list[tuple[str, str]]:

@@ -232,6 +232,7 @@ class Database:
                 rows.createOrReplaceTempView(quoted(scan.view))
                 self.views.add(scan.view)
         assert program.full is not None
+        assert not program.apart
         rows = self.session.sql(program.full)
         return rows.where(quoted(SHOWN)) if SHOWN in rows.columns else rows
 

@@ -79,3 +79,10 @@ def test_a_hint_keeps_its_place() -> None:
     inner = "(SELECT /*+ BROADCAST(u), REPARTITION(3, y) */ `u`.`x` FROM `u`)"
     found = text(parse(f"SELECT x IN {inner} AS q FROM `t`"))
     assert found == f"SELECT `x` IN {inner} AS q FROM `t`"
+
+
+def test_a_with_stays_where_it_stands() -> None:
+    below = "(WITH h AS (SELECT 1 AS x) SELECT h.x FROM h)"
+    tree = parse(f"SELECT a.x FROM {below} AS a CROSS JOIN {below} AS b")
+    tree.select("b.x", copy=False)
+    assert text(tree).count("WITH") == 2

@@ -67,6 +67,8 @@ class Verbatim(Spark):
             for kind, write in Spark.Generator.TRANSFORMS.items()
             if kind not in (exp.Select, exp.With, exp.From, exp.Pivot)
         } | {UnsignedShift: lambda self, node: self.binary(node, ">>>")}
+        #: A WITH stays where it stands: two may name different rows alike.
+        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
 
 
 def parse(sql: str) -> exp.Query:
