@@ -252,10 +252,16 @@ def _write_audit(
         if record["plan_hash"] != planned.hash:
             raise overtaken(planned.epoch, planned.target.place)
         audit, ledger = from_commit(commit, state.location), Ledger(state.location)
-        ledger.settle(planned.to_dict())
         if watch is not None:
             audit = replace(audit, phases=watch.phases, seconds=watch.seconds)
-        ledger.write(audit)
+        try:
+            ledger.settle(planned.to_dict())
+            ledger.write(audit)
+        except DeltaJoinError as error:
+            if error.code != "LEDGER_UNWRITABLE":
+                raise
+            late = f"{error}; the epoch is committed, the next run writes its record"
+            audit = replace(audit, warnings=(*audit.warnings, late))
         return audit
     raise DeltaJoinError(
         "COMMIT_MISSING",

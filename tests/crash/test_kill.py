@@ -35,6 +35,9 @@ FIRST = (
 )
 LATER = tuple(step for step in FIRST if step != "target_created")
 COMMITTED = ("after_merge", "verified", "audit_written")
+#: The step of the first kill and that of the second, which hits the run that heals it.
+TWICE = (("changes_materialised", "before_merge"), ("before_merge", "after_merge"))
+EVERY_TWICE = tuple((one, two) for one in LATER if one not in COMMITTED for two in LATER)
 
 
 def kill_at(shop: Shop, step: str) -> list[str]:
@@ -91,6 +94,25 @@ def test_a_first_run_killed_at(killed: dict[tuple[str, str], Shop], spark: Any, 
 @pytest.mark.parametrize("step", LATER)
 def test_a_later_run_killed_at(killed: dict[tuple[str, str], Shop], spark: Any, step: str) -> None:
     restart(killed["later", step], spark, step, 2)
+
+
+def test_killed_again_while_it_heals(
+    request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Two kills of a later run, and none of the rows or records that they left is in the way."""
+    root = tmp_path_factory.mktemp("killed-twice")
+    pairs = EVERY_TWICE if request.config.getoption("--thorough") else TWICE
+    shops_by_pair = {}
+    for pair in pairs:
+        shop = shops.built(spark, tmp_path_factory, root / "-".join(pair))
+        change(shop, 100)
+        shops_by_pair[pair] = shop
+    kill_all({pair[::-1]: shop for pair, shop in shops_by_pair.items()})
+    for (_, two), steps in kill_all(shops_by_pair).items():
+        assert steps == list(LATER[: LATER.index(two) + 1])
+    for (_, two), shop in shops_by_pair.items():
+        restart(shop, spark, two, 2)
+    print(f"{len(pairs)} of {len(pairs)} pairs of kills healed")
 
 
 def restart(shop: Shop, spark: Any, step: str, epoch: int) -> None:

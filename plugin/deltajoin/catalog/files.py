@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from deltajoin.errors import DeltaJoinError
 from deltajoin.storage import options_of
 
 
@@ -57,7 +60,15 @@ class Files(Protocol):
     """A folder: relative names with forward slashes in, content out; a missing file is None."""
 
     def read(self, rel: str) -> bytes | None: ...
-    def write(self, rel: str, content: bytes) -> None: ...
+
+    def write(self, rel: str, content: bytes) -> None:
+        """Replace the file.
+
+        Raises:
+            DeltaJoinError: LEDGER_UNWRITABLE; the file is then as it was, or not there.
+        """
+        ...
+
     def remove(self, rel: str) -> None: ...
     def exists(self, rel: str) -> bool: ...
     def list(self, rel: str) -> tuple[str, ...]: ...
@@ -105,21 +116,35 @@ class LocalFiles(Files):
 
     def write(self, rel: str, content: bytes) -> None:
         path = self._root / rel
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(
-            prefix=f".{path.name}.", suffix=".tmp", dir=path.parent
-        )
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(draft, 0o644)
-            os.replace(draft, path)
-        except BaseException:
-            os.unlink(draft)
-            raise
-        _sync_folder(path.parent)
+        with _writing(str(path)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, draft = tempfile.mkstemp(
+                prefix=f".{path.name}.", suffix=".tmp", dir=path.parent
+            )
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.chmod(draft, 0o644)
+                os.replace(draft, path)
+            except BaseException:
+                os.unlink(draft)
+                raise
+            _sync_folder(path.parent)
+
+
+@contextmanager
+def _writing(place: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DeltaJoinError(
+            "LEDGER_UNWRITABLE",
+            f"the file can't be written: {error.strerror or error}",
+            where=place,
+            remedy="Make room, or give the right to write there; then run again.",
+        ) from error
 
 
 def _sync_folder(folder: Path) -> None:
@@ -136,6 +161,7 @@ class RemoteFiles(Files):
     def __init__(self, root: str) -> None:
         from deltalake._internal import DeltaFileSystemHandler
 
+        self._root = root
         self._handler: Any = DeltaFileSystemHandler(root, options_of(root))
 
     def read(self, rel: str) -> bytes | None:
@@ -161,6 +187,7 @@ class RemoteFiles(Files):
             self._handler.delete_file(rel)
 
     def write(self, rel: str, content: bytes) -> None:
-        stream = self._handler.open_output_stream(rel, None)
-        stream.write(content)
-        stream.close()
+        with _writing(f"{self._root}/{rel}"):
+            stream = self._handler.open_output_stream(rel, None)
+            stream.write(content)
+            stream.close()

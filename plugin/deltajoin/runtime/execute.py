@@ -281,7 +281,10 @@ class _Run:
     def _commit(
         self, write: Callable[[], Any], counts: dict[str, int], lookups: Lookups | None
     ) -> None:
-        """Commit the epoch by one statement; once more where only maintenance came between."""
+        """Commit the epoch by one statement; once more where only maintenance came between.
+
+        A statement that fails after its commit, say at a hook, has done its work.
+        """
         place, epoch = self.target["place"], self.plan["epoch"]
         self.on_step("before_merge", {"rows": counts})
         rows = f"of {sum(counts.values()):,} rows into {place}" if counts else f"of {place}"
@@ -295,9 +298,19 @@ class _Run:
                     write()
                 break
             except DeltaJoinError as error:
+                if self._has_landed():
+                    break
                 if error.code != "CONCURRENT_RUN" or not left:
                     raise
         self.committed = last_commit(self.spark)
+
+    def _has_landed(self) -> bool:
+        """Whether a write that failed did commit, so that only its answer is lost."""
+        try:
+            commits = commits_since(self.spark, self.target["location"], self.previous)
+        except Exception:  # the session is gone, too
+            return False
+        return any(c.record and c.record.get("run_id") == self.run_id for c in commits)
 
     def _merge_text(self, rows: int) -> str:
         """The MERGE of so many rows, which looks for them within the ranges of their keys."""

@@ -1,0 +1,114 @@
+"""A commit that lands although its statement fails, and a ledger that can't be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltajoin
+from deltajoin.catalog import files
+from deltajoin.runtime import execute
+from tests.spark import shop as shops
+from tests.spark.shop import Shop, assert_right, never, open_shop, written
+
+
+@pytest.fixture
+def built(spark: Any, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Shop:
+    return shops.built(spark, tmp_path_factory, tmp_path / "shop")
+
+
+@pytest.fixture
+def answers_lost(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every write fails once it is done; the names of the models whose writes did."""
+    real, lost = execute.commit_marks, list[str]()
+
+    @contextmanager
+    def marks(spark: Any, application: str, *more: Any) -> Iterator[None]:
+        with real(spark, application, *more):
+            yield
+        lost.append(application)
+        raise RuntimeError("the connection was closed")
+
+    monkeypatch.setattr(execute, "commit_marks", marks)
+    return lost
+
+
+@pytest.mark.parametrize("few", [0, 10_000])
+def test_an_answer_is_lost(few: int, spark: Any, tmp_path: Path, answers_lost: list[str]) -> None:
+    """Of a first build, a MERGE and an overwrite, compiled and interpreted."""
+    session, shop = spark.newSession(), open_shop(tmp_path)
+    session.conf.set("spark.deltajoin.fewRows", few)
+    assert deltajoin.run(shop.model(), session).epoch == 1
+    shop.append("orders", (100, 1, 5))
+    record = deltajoin.run(shop.model(mode="incremental_strict"), session)
+    assert (record.strategy, record.epoch, record.rows["inserted"]) == ("incremental", 2, 1)
+    shop.delete("orders", "order_id = 3")
+    assert deltajoin.run(shop.model(mode="full"), session).strategy == "full"
+    assert len(answers_lost) == 3
+    assert_right(shop, 3)
+
+
+def test_a_write_that_fails_for_good_is_no_commit(
+    built: Shop, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = written(built)
+    built.append("orders", (100, 1, 5))
+
+    @contextmanager
+    def marks(*of: Any) -> Iterator[None]:
+        raise RuntimeError("the connection was closed")
+        yield
+
+    monkeypatch.setattr(execute, "commit_marks", marks)
+    with pytest.raises(deltajoin.DeltaJoinError, match="connection was closed") as caught:
+        deltajoin.run(built.model(), spark)
+    assert caught.value.code == "SPARK_FAILED"
+    assert written(built) == kept
+
+
+# a ledger without room ----------------------------------------------------------------------------
+
+
+def no_room() -> pytest.MonkeyPatch:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(files.os, "fsync", full)
+    return patch
+
+
+def at(step: str, work: Callable[[], Any]) -> Callable[[str, dict[str, Any]], None]:
+    return lambda name, info: work() if name == step else None
+
+
+def test_no_room_for_the_plan(built: Shop) -> None:
+    kept = written(built)
+    built.append("orders", (100, 1, 5))
+    patch = no_room()
+    with pytest.raises(deltajoin.DeltaJoinError, match="No space left") as caught:
+        deltajoin.run(built.model(), never)
+    patch.undo()
+    assert caught.value.code == "LEDGER_UNWRITABLE"
+    assert str(caught.value.where).endswith("_deltajoin/plans/00000002.json")
+    assert written(built) == kept
+
+
+def test_no_room_for_the_record(built: Shop, spark: Any) -> None:
+    """The epoch is committed: that is said, and the next run writes what is missing."""
+    built.append("orders", (100, 1, 5))
+    patches: list[pytest.MonkeyPatch] = []
+    record = deltajoin.run(
+        built.model(), spark, on_step=at("verified", lambda: patches.append(no_room()))
+    )
+    patches[0].undo()
+    assert (record.strategy, record.epoch) == ("incremental", 2)
+    assert "the next run writes its record" in record.warnings[-1]
+    assert deltajoin.run(built.model(), never).strategy == "noop"
+    assert_right(built, 2)
