@@ -180,6 +180,11 @@ class _Sql:
             return ref[1]
         return relation.renames[self.case.table(relation.table).names.index(ref[1])]
 
+    def columns(self) -> set[str]:
+        """The columns of all relations, as they are seen; in lower case."""
+        tables = [(r.alias, self.case.table(r.table).names) for r in self.case.relations]
+        return {self.exposed((a, name)).lower() for a, names in tables for name in names}
+
     def ref(self, ref: Ref, outside: bool = True) -> str:
         if outside and ref[0] in self.inside:
             return f"g.{self.name(self.grouped_name(ref))}"
@@ -242,12 +247,10 @@ class _Sql:
             elif relation.join == "cross":
                 from_.append(f" CROSS JOIN {text}")
                 where += [self.fill(p, outside) for p in using]
-            elif using and relation.alias.lower() not in {
-                self.exposed(p.refs[1]).lower() for p in using
-            }:
+            elif using and relation.alias.lower() not in self.columns():
                 columns = ", ".join(self.name(self.exposed(p.refs[1])) for p in using)
                 from_.append(f" JOIN {text} USING ({columns})")
-            elif on or using:  # of a table `k`, USING (k) makes `k.k` a field of the column
+            elif on or using:  # beside USING, `k.d` may be a field of a column `k`
                 conjuncts = " AND ".join(_wrapped(self.fill(p, outside)) for p in on or using)
                 from_.append(f" JOIN {text} ON {conjuncts}")
             else:

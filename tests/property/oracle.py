@@ -92,7 +92,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
     con.execute("SET threads = 1; SET enable_progress_bar = false")
     con.execute("SET max_expression_depth TO 10000")  # all views of an epoch are one statement
-    # Over Arrow tables, DuckDB 2.0 makes `LEFT JOIN r ... WHERE r.k IS NULL` an anti join that loses
+    # Over Arrow tables, DuckDB 2.0 makes `LEFT JOIN r ... WHERE r.k IS NULL` an anti join without
     # the conditions of r.
     con.execute("SET disabled_optimizers = 'outer_join_simplification'")
     con.execute("CREATE MACRO timestamp_micros(n) AS make_timestamp(n)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from sqlglot import exp
 
@@ -73,6 +75,28 @@ def test_a_changed_node_is_written_anew() -> None:
     call = parse_expression("count( * )")
     call.set("expressions", [exp.Literal.number(1)])
     assert text(call) == "count( 1 )"
+
+
+CLAUSES = """
+SELECT a.x FROM a JOIN (b LEFT JOIN c ON b.x=c.y JOIN d ON d.x=b.x) ON a.z=b.w WHERE a.x IS NULL
+SELECT a.x FROM a GROUP BY a.x HAVING count(1)>1 ORDER BY a.x LIMIT 3 OFFSET 2
+SELECT a.x FROM a LATERAL VIEW explode(a.y) v AS q LATERAL VIEW OUTER explode(a.z) w AS r
+SELECT a.x FROM a TABLESAMPLE (10 ROWS) QUALIFY row_number() OVER (ORDER BY a.x)=1
+SELECT a.x FROM a PIVOT (sum(a.y) FOR a.z IN (1,2)) WHERE a.x=1 SORT BY a.x
+SELECT a.x FROM a WHERE a.x=1 DISTRIBUTE BY a.x SORT BY a.x
+SELECT a.x FROM a WHERE a.x=1 CLUSTER BY a.x
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("sql", CLAUSES)
+def test_clauses_keep_apart_in_what_is_written_anew(sql: str) -> None:
+    tree = parse(sql)
+    assert text(tree).replace("`", "") == sql
+    tree.select("a.more", copy=False)
+    for table in tree.find_all(exp.Table):  # a table with joins is in brackets
+        table.this.set("this", table.name + "_v1")
+    wanted = re.sub(r"\b(FROM |JOIN |JOIN \()([a-d])\b", r"\1\2_v1", sql)
+    assert text(tree).replace("`", "") == wanted.replace("a.x FROM", "a.x, a.more FROM")
 
 
 def test_a_hint_keeps_its_place() -> None:

@@ -27,6 +27,13 @@ _NAMES = (exp.Column, exp.Identifier, exp.Table, exp.TableAlias)
 #: Nothing is exchanged inside these.
 _PARTS = (exp.Identifier, exp.TableAlias, exp.DataType)
 
+#: A generator writes these with white space before them.
+_SET_APART = (
+    *(exp.From, exp.Join, exp.Lateral, exp.Pivot, exp.TableSample, exp.Where, exp.Group),
+    *(exp.Having, exp.Qualify, exp.Order, exp.Sort, exp.Cluster, exp.Distribute),
+    *(exp.Limit, exp.Offset),
+)
+
 
 class Tokens:
     """A text and the tokens in it, comments left out; places are offsets in the text."""
@@ -209,12 +216,18 @@ class SpanGenerator:
 
     def sql(self, expression: Any, key: str | None = None, comment: bool = True) -> str:
         if key is None and isinstance(expression, exp.Expr):
-            found = written(expression, self.sql)
-            if found is not None:  # a line break in a string is not to be indented
-                return self._safe(found)
+            found = written(expression, self._inside)
+            if found is not None:
+                before = cast(Any, self).sep() if isinstance(expression, _SET_APART) else ""
+                return before + self._safe(found)
         made: str = super().sql(expression, key, comment)  # type: ignore[misc]
         return made
 
+    def _inside(self, node: exp.Expr) -> str:
+        """A node in a place of what was written, which has the white space around it."""
+        return self.sql(node).lstrip() if isinstance(node, _SET_APART) else self.sql(node)
+
     def _safe(self, sql: str) -> str:
+        """A line break in a string is not to be indented."""
         pretty = cast(Any, self).pretty
         return sql.replace("\n", cast(Any, self).SENTINEL_LINE_BREAK) if pretty else sql
