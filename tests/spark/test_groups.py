@@ -197,7 +197,7 @@ def test_what_fails_interpreted_is_compiled(spark: Any, market: Market) -> None:
     caller = able(spark, odd)
     caller.conf.unset(FEW_ROWS_SETTING)
     caller.read.format("delta").load(market.path("sales")).createOrReplaceTempView("sales")
-    with for_few_rows(caller), pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+    with for_few_rows(caller, {}), pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         caller.sql(model.sql).collect()
     assert caller.sql(model.sql).collect() == []
     steps: list[str] = []

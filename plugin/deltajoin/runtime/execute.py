@@ -148,7 +148,7 @@ class _Run:
         if has_few_rows(self.caller, self.plan["frontier"]) and not self._compares_many():
             self.interpreted = True
             try:
-                with for_few_rows(self.spark):
+                with for_few_rows(self.spark, self.plan["frontier"]):
                     return write()
             except DeltaJoinError as error:
                 if error.code != "SPARK_FAILED":

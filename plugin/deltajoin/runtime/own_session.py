@@ -50,9 +50,11 @@ _FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
-    # A small file is written anew in one job; to mark rows of it as deleted takes Delta seven.
-    "spark.databricks.delta.merge.deletionVectors.persistent": "false",
 }
+#: A tiny file is written anew in one job; to mark rows of it as deleted takes Delta seven, which
+#: cost as much as 10,000 rows that are copied.
+TINY_ROWS = 5_000
+_FOR_TINY_FILES = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
 #: No join broadcasts a side, whether Spark's estimate or a hint of ours says so.
 _WITHOUT_BROADCASTS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
@@ -79,9 +81,13 @@ def own_session(
 
 def has_few_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
     """True when the sources of a frontier are known to have few rows together; INVALID_SETTING."""
-    rows = [at["rows"] for at in frontier.values()]
     few = _number_of_rows(caller, FEW_ROWS_SETTING, FEW_ROWS)
-    return None not in rows and sum(rows) <= few
+    return _have_at_most(few, frontier)
+
+
+def _have_at_most(most: int, frontier: dict[str, Any]) -> bool:
+    rows = [at["rows"] for at in frontier.values()]
+    return None not in rows and sum(rows) <= most
 
 
 def may_compare_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
@@ -103,9 +109,10 @@ def _number_of_rows(caller: SparkSession, setting: str, default: int) -> int:
     return int(given)
 
 
-def for_few_rows(own: SparkSession) -> AbstractContextManager[None]:
+def for_few_rows(own: SparkSession, frontier: dict[str, Any]) -> AbstractContextManager[None]:
     """Plans made inside are interpreted, and not planned anew between their stages."""
-    return _with_confs(own, _FOR_FEW_ROWS)
+    tiny = _FOR_TINY_FILES if _have_at_most(TINY_ROWS, frontier) else {}
+    return _with_confs(own, _FOR_FEW_ROWS | tiny)
 
 
 def without_broadcasts(own: SparkSession) -> None:
