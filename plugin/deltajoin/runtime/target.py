@@ -182,13 +182,16 @@ def locate(spark: SparkSession, name: str) -> str | None:
 
     if not spark.catalog.tableExists(name):
         return None
-    try:
-        rows = spark.sql(f"DESCRIBE DETAIL {name}").select("format", "location").collect()
+    try:  # DESCRIBE DETAIL would count the table's files
+        rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
     except AnalysisException as error:
         raise _not_delta(name) from error
-    if not rows or rows[0]["format"] != "delta":
+    about: dict[str, str] = {}
+    for row in rows:  # columns come first, perhaps of the same names
+        about = {} if row[0] == "# Detailed Table Information" else {**about, row[0]: row[1]}
+    if about.get("Provider") != "delta" or "Location" not in about:
         raise _not_delta(name)
-    return str(rows[0]["location"])
+    return about["Location"]
 
 
 def _not_delta(name: str) -> DeltaJoinError:
