@@ -68,6 +68,11 @@ TYPED = """
     sum(m * 2) OVER (); k / 2; m / 3; d + 1; f * 2; k % 2; k DIV 2; round(m, 1); 1e3
     lag(k) OVER (ORDER BY id); k + NULL; if(b, g, 'x'); if(b, dt, NULL); nvl2(b, m, k)
     sum(k) OVER () + 1; sum(m) OVER () * 2; sum(length(g)) OVER (); max(id) OVER () - k
+    row_number() OVER (ORDER BY id); rank() OVER (ORDER BY k); dense_rank() OVER (ORDER BY k)
+    ntile(3) OVER (ORDER BY id); percent_rank() OVER (ORDER BY k); cume_dist() OVER (ORDER BY k)
+    datediff(dt, dt); date_diff(dt, dt); datediff(DAY, ts, ts); trunc(dt, 'MM')
+    date_trunc('DAY', ts); date_trunc('DAY', tn); date_trunc('DAY', dt); months_between(ts, ts)
+    instr(g, 'a'); weekday(dt); weekofyear(dt); hash(k, g); xxhash64(g); crc32(bin)
 """
 
 

@@ -35,10 +35,12 @@ _OF_ARGUMENT = _CHOSEN | {"avg", "mean", "sum"}
 #: What functions give, whatever they are given.
 _GIVEN = {
     "string": "date_format dayname hex md5 monthname sha1 sha2",
-    "int": "day dayofmonth dayofweek dayofyear hour length minute month quarter second year",
-    "bigint": "count count_if unix_micros unix_millis unix_seconds",
-    "timestamp": "timestamp_micros timestamp_millis timestamp_seconds",
-    "date": "add_months date date_add date_sub last_day make_date next_day to_date",
+    "int": "day dayofmonth dayofweek dayofyear dense_rank hash hour instr length minute month "
+    "ntile quarter rank row_number second weekday weekofyear year",
+    "bigint": "count count_if crc32 unix_micros unix_millis unix_seconds xxhash64",
+    "double": "cume_dist months_between percent_rank",
+    "timestamp": "date_trunc timestamp_micros timestamp_millis timestamp_seconds",
+    "date": "add_months date date_add date_sub last_day make_date next_day to_date trunc",
 }
 _GIVES = {name: kind for kind, names in _GIVEN.items() for name in names.split()}
 
@@ -182,6 +184,8 @@ def _function(node: exp.Anonymous, type_of: TypeOf) -> str:
         return found if exact(found) else ""
     if name in _TEXTS and kind_of(arguments[0], type_of) == "string":
         return "string" if name != "concat" or _chosen(arguments, type_of) else ""
+    if name in ("datediff", "date_diff"):  # in days, or in a unit that comes first
+        return "bigint" if len(arguments) == 3 else "int"
     if name in _SHIFTED and len(arguments) in (1, 2):  # a third is what stands for none
         return kind_of(arguments[0], type_of)
     if name in _OF_ARGUMENT and len(arguments) == 1:
