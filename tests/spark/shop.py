@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -147,6 +147,11 @@ def written(shop: Shop) -> dict[str, bytes]:
         if (shop.root / folder).exists()
         for name, content in files_of(shop.path(folder)).items()
     }
+
+
+def at(step: str, work: Callable[[], Any]) -> Callable[[str, dict[str, Any]], None]:
+    """For `on_step`: some work when a run comes to a step."""
+    return lambda name, info: work() if name == step else None
 
 
 def never() -> Any:

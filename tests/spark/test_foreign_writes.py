@@ -7,7 +7,6 @@ found, it is gone for ever.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from deltajoin.audit.verify import verify
 from deltajoin.runtime import execute
 from deltajoin.runtime.job import check_tables
 from tests.spark import shop as shops
-from tests.spark.shop import Shop, assert_right, never, open_shop, written
+from tests.spark.shop import Shop, assert_right, at, never, open_shop, written
 
 #: Models by what is written: groups, the difference of a rebuild.
 MODELS = {
@@ -32,10 +31,6 @@ MODELS = {
 @pytest.fixture
 def built(spark: Any, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Shop:
     return shops.built(spark, tmp_path_factory, tmp_path / "a shop {of} rows")
-
-
-def at(step: str, work: Callable[[], Any]) -> Callable[[str, dict[str, Any]], None]:
-    return lambda name, info: work() if name == step else None
 
 
 def delete_one(shop: Shop) -> None:

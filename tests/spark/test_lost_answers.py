@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import deltajoin
 from deltajoin.catalog import files
 from deltajoin.runtime import execute
 from tests.spark import shop as shops
-from tests.spark.shop import Shop, assert_right, never, open_shop, written
+from tests.spark.shop import Shop, assert_right, at, never, open_shop, written
 
 
 @pytest.fixture
@@ -82,10 +82,6 @@ def no_room() -> pytest.MonkeyPatch:
     patch = pytest.MonkeyPatch()
     patch.setattr(files.os, "fsync", full)
     return patch
-
-
-def at(step: str, work: Callable[[], Any]) -> Callable[[str, dict[str, Any]], None]:
-    return lambda name, info: work() if name == step else None
 
 
 def test_no_room_for_the_plan(built: Shop) -> None:
