@@ -183,15 +183,20 @@ def locate(spark: SparkSession, name: str) -> str | None:
     if not spark.catalog.tableExists(name):
         return None
     try:  # DESCRIBE DETAIL would count the table's files
-        rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
+        about = facts_of(spark, name)
     except AnalysisException as error:
         raise _not_delta(name) from error
-    about: dict[str, str] = {}
-    for row in rows:  # columns come first, perhaps of the same names
-        about = {} if row[0] == "# Detailed Table Information" else {**about, row[0]: row[1]}
     if about.get("Provider") != "delta" or "Location" not in about:
         raise _not_delta(name)
     return about["Location"]
+
+
+def facts_of(spark: SparkSession, name: str) -> dict[str, str]:
+    """What DESCRIBE EXTENDED says of a table or view behind its columns, which may have the same
+    names; empty for a temporary view."""
+    rows = [(row[0], row[1]) for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()]
+    start = next((i for i, (key, _) in enumerate(rows) if key.startswith("# Detailed")), len(rows))
+    return dict(rows[start:])
 
 
 def _not_delta(name: str) -> DeltaJoinError:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from deltajoin.adapters.dbt.place import is_view
 from deltajoin.contract import BACKING_SUFFIX
 from deltajoin.names import quote, quote_dotted, split_dotted
+from deltajoin.runtime.target import facts_of
 from deltajoin.sql.views import qualify_tables
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ def view_sql(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     name = quote_dotted(parts)
     if not is_view(spark, name):
         return None
-    rows = [(row[0], row[1]) for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()]
-    start = next(i for i, (key, _) in enumerate(rows) if key.startswith("# Detailed"))
-    return query_of(dict(rows[start:]), spark.table(name).columns)
+    return query_of(facts_of(spark, name), spark.table(name).columns)
 
 
 def query_of(facts: Mapping[str, str | None], columns: Sequence[str]) -> str | None:
