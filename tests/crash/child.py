@@ -1,11 +1,12 @@
-"""Run the shop's model in a process group of its own that dies by SIGKILL at a named step.
+"""Run a kind of model (`kinds.py`) in a process group of its own that dies at its k-th step.
 
-    python child.py <repository> <shop folder> <step>
-    python child.py <repository> <shop folder> never <bytes>
+    python child.py <repository> <folder> <kind> <k> [after=S] [bytes=N] [remote=URL]
 
-The second has room for files of so many bytes only, and prints the code that its run ends with.
+With k = 0 it lives. `after`: it dies so many seconds after that step. `bytes`: its JVM has room for
+files of so many bytes only. `remote`: its Spark is a Connect server, which lives on. It prints each
+step and the code of a refusal.
 
-No handler, no cleanup and no JVM shutdown hook runs: the whole group is gone at once.
+Death is SIGKILL to the group: no handler, no cleanup and no JVM shutdown hook runs.
 """
 
 from __future__ import annotations
@@ -14,36 +15,50 @@ import os
 import resource
 import signal
 import sys
+from itertools import count
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 
-def main(repository: str, folder: str, last: str, room: str = "") -> None:
+def main(repository: str, folder: str, kind: str, last: str, *options: str) -> None:
     sys.path[:0] = [repository, str(Path(repository, "plugin"))]
     import deltajoin
-    from deltajoin.runtime.session import local_session
-    from tests.spark.shop import Shop
+    from deltajoin.runtime.session import local_session, remote_session
+    from tests.crash.kinds import KINDS
 
-    def die(name: str, info: dict[str, Any]) -> None:
+    given = dict(option.split("=", 1) for option in options)
+    numbers = count(1)
+
+    def passed(name: str, info: dict[str, Any]) -> None:
         print(name, flush=True)
-        if name == last:
-            os.killpg(os.getpgid(0), signal.SIGKILL)
+        if next(numbers) == int(last):
+            if "after" in given:
+                Timer(float(given["after"]), die).start()
+            else:
+                die()
+
+    def die() -> None:
+        os.killpg(os.getpgid(0), signal.SIGKILL)
 
     def session() -> Any:
+        if "remote" in given:
+            return remote_session(given["remote"])
         small = {
             "spark.sql.shuffle.partitions": "2",
             "spark.databricks.delta.snapshotPartitions": "1",
+            **KINDS[kind].conf(Path(folder)),
         }
         spark = local_session("crash", "local[2]", small)
-        if room:  # not before: a session begins by copying jars
+        if "bytes" in given:  # not before: a session begins by copying jars
             java = spark._jvm.java.lang.ProcessHandle.current().pid()
-            resource.prlimit(java, resource.RLIMIT_FSIZE, (int(room), int(room)))
+            resource.prlimit(java, resource.RLIMIT_FSIZE, (int(given["bytes"]),) * 2)
         return spark
 
     if os.getpgid(0) != os.getpid():
         raise SystemExit("not the leader of a process group: a kill would reach others")
     try:
-        deltajoin.run(Shop(Path(folder)).model(), session, on_step=die)
+        KINDS[kind].run(Path(folder), session, passed)
     except deltajoin.DeltaJoinError as error:
         print(error.code, error.message, flush=True)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 
 import deltajoin
 from deltajoin.catalog import load_target
-from tests.crash.test_kill import REPOSITORY
+from tests.crash.kinds import start
 from tests.spark import shop as shops
 from tests.spark.shop import Shop, assert_right, open_shop, written
 
@@ -23,15 +21,7 @@ ROOM = 100_000
 
 def run_without_room(shop: Shop) -> list[str]:
     """The steps of a run that may write no file of more bytes than `ROOM`, and its code."""
-    child = Path(__file__).with_name("child.py")
-    arguments = [str(child), str(REPOSITORY), str(shop.root), "never", str(ROOM)]
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        start_new_session=True,
-    )
+    done = start(shop.root, "keyed", 0, f"bytes={ROOM}")
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.splitlines()
 

@@ -7,9 +7,10 @@ share the session of the tests, and each goes on to a further run that finds not
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import signal
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ import pytest
 
 import deltajoin
 from deltajoin.catalog import load_target
+from tests.crash.kinds import KINDS, start
 from tests.spark import shop as shops
 from tests.spark.shop import Shop, assert_right, epochs, never, open_shop, rows_at
 
 pytestmark = pytest.mark.crash
 
-REPOSITORY = Path(__file__).parents[2]
 FIRST = (
     "planned",
     "target_created",
@@ -37,20 +38,16 @@ LATER = tuple(step for step in FIRST if step != "target_created")
 COMMITTED = ("after_merge", "verified", "audit_written")
 #: The step of the first kill and that of the second, which hits the run that heals it.
 TWICE = (("changes_materialised", "before_merge"), ("before_merge", "after_merge"))
+#: Kind -> the steps at which `make test` kills its first run and a later one.
+QUICK: Mapping[str, Any] = {"chain": ((), (11,))}
 EVERY_TWICE = tuple((one, two) for one in LATER if one not in COMMITTED for two in LATER)
 
 
 def kill_at(shop: Shop, step: str) -> list[str]:
     """Run the model in a new process group until it kills itself; the steps that it passed."""
-    child = Path(__file__).with_name("child.py")
-    done = subprocess.run(
-        [sys.executable, str(child), str(REPOSITORY), str(shop.root), step],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        start_new_session=True,
-    )
-    assert done.returncode == -9, done.stderr[-3000:]
+    steps = LATER if (shop.root / "target").exists() else FIRST
+    done = start(shop.root, "keyed", steps.index(step) + 1)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
     return done.stdout.split()
 
 
@@ -97,11 +94,11 @@ def test_a_later_run_killed_at(killed: dict[tuple[str, str], Shop], spark: Any, 
 
 
 def test_killed_again_while_it_heals(
-    request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory
+    thorough: bool, spark: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Two kills of a later run, and none of the rows or records that they left is in the way."""
     root = tmp_path_factory.mktemp("killed-twice")
-    pairs = EVERY_TWICE if request.config.getoption("--thorough") else TWICE
+    pairs = EVERY_TWICE if thorough else TWICE
     shops_by_pair = {}
     for pair in pairs:
         shop = shops.built(spark, tmp_path_factory, root / "-".join(pair))
@@ -113,6 +110,46 @@ def test_killed_again_while_it_heals(
     for (_, two), shop in shops_by_pair.items():
         restart(shop, spark, two, 2)
     print(f"{len(pairs)} of {len(pairs)} pairs of kills healed")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "kind" in metafunc.fixturenames:
+        every = metafunc.config.getoption("--thorough")
+        metafunc.parametrize("kind", KINDS if every else QUICK)
+
+
+def test_killed_at_its_kth_step(kind: str, spark: Any, tmp_path: Path, thorough: bool) -> None:
+    """k = 1, 2, ... until a run lives: first runs, each in a folder of its own; then later runs of
+    one target, each of them healed before the next."""
+    first, later = (count(1), count(1)) if thorough else QUICK[kind]
+    for k in first:
+        if killed_and_healed(kind, open_shop(tmp_path / f"first-{k}"), k, 1, spark):
+            break
+    shop = open_shop(tmp_path / "later")
+    heal(kind, shop, 1, spark)
+    for epoch, k in enumerate(later, 2):
+        change(shop, 100 + epoch)
+        if killed_and_healed(kind, shop, k, epoch, spark):
+            print(f"{kind}: {k - 1} kills of later runs")  # noqa: T201
+            break
+
+
+def killed_and_healed(kind: str, shop: Shop, k: int, epoch: int, spark: Any) -> bool:
+    """Kill a run at its k-th step and run it again; whether it lived, for want of such a step."""
+    done = start(shop.root, kind, k)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr[-3000:]
+    heal(kind, shop, epoch, spark)
+    return done.returncode == 0
+
+
+def heal(kind: str, shop: Shop, epoch: int, spark: Any) -> None:
+    """Run a kind of model to its end, where its catalog is, and look at its targets."""
+    if KINDS[kind].conf(shop.root):
+        done = start(shop.root, kind, 0)
+        assert done.returncode == 0, done.stderr[-3000:]
+    else:
+        KINDS[kind].run(shop.root, spark)
+    KINDS[kind].assert_right(shop.root, epoch, spark)
 
 
 def restart(shop: Shop, spark: Any, step: str, epoch: int) -> None:

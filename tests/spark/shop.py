@@ -30,6 +30,11 @@ SELECT o.order_id, o.amount, c.name
 FROM orders AS o
 JOIN customers AS c ON o.customer_id = c.customer_id
 """
+BAG = "SELECT c.name FROM orders o LEFT JOIN customers c ON o.customer_id = c.customer_id"
+GROUPS = """
+SELECT c.name, count(*) AS n, sum(o.amount) AS amount
+FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.name
+"""
 KEYS = {"orders": ["order_id"], "customers": ["customer_id"]}
 ORDERS = pa.schema([("order_id", pa.int64()), ("customer_id", pa.int64()), ("amount", pa.int64())])
 CUSTOMERS = pa.schema([("customer_id", pa.int64()), ("name", pa.string())])

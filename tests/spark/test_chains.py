@@ -42,8 +42,8 @@ Rows = Counter[tuple[Any, ...]]
 class Diamond:
     """`named` and `dear` over orders and customers, and `both` over all of them."""
 
-    def __init__(self, root: Path) -> None:
-        self.shop = open_shop(root)
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop
 
     def model(self, name: str, /, **changes: Any) -> deltajoin.Model:
         sql, read = DIAMOND[name]
@@ -100,7 +100,7 @@ def told(summary: RunSummary) -> dict[str, tuple[str, str]]:
 
 @pytest.fixture
 def diamond(tmp_path: Path) -> Diamond:
-    return Diamond(tmp_path)
+    return Diamond(open_shop(tmp_path))
 
 
 RAN = dict.fromkeys(("dear", "named", "both"), ("ran", "CHANGES"))

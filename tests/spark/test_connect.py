@@ -25,14 +25,11 @@ from deltajoin.catalog import load_target
 from deltajoin.delta.history import epochs_of
 from deltajoin.runtime.own_session import COMPARE_ROWS_SETTING
 from deltajoin.runtime.session import java_options, submit_conf, submit_environment
-from tests.spark.shop import KEYS, SCHEMAS, Shop, as_rows, never, open_shop
+from tests.crash.kinds import KINDS, start
+from tests.crash.test_kill import change
+from tests.spark.shop import BAG, GROUPS, KEYS, SCHEMAS, Shop, as_rows, never, open_shop
 
 MARK = "spark.databricks.delta.commitInfo.userMetadata"
-BAG = "SELECT c.name FROM orders o LEFT JOIN customers c ON o.customer_id = c.customer_id"
-GROUPS = """
-SELECT c.name, count(*) AS n, sum(o.amount) AS amount
-FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.name
-"""
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +156,41 @@ def test_epochs_of_a_keyed_table_a_bag_and_groups(remote: Any, tmp_path: Path) -
     assert (record.strategy, record.reason) == ("full", "CHANGE_TOO_LARGE")
     assert record.to_dict()["written"] == "difference"
     assert_right(remote, shop, models[2:])
+
+
+@pytest.mark.crash
+def test_a_client_that_is_killed(server: str, remote: Any, tmp_path: Path, thorough: bool) -> None:
+    """At its k-th step; or in the midst of its MERGE, which the server may finish, and once."""
+    kills: list[tuple[Any, ...]] = [("bag", 5), ("keyed", 4, "after=0.3")]
+    if thorough:
+        kinds = ("keyed", "full", "bag", "groups", "chain")
+        kills = [(kind, k) for kind in kinds for k in range(1, 22 if kind == "chain" else 8)]
+        kills += [("groups", 4, f"after={tenths / 10}") for tenths in range(30)]
+    epochs: dict[str, int] = {}
+    for kind, k, *when in kills:
+        shop = Shop(tmp_path / kind)
+        if kind not in epochs:
+            open_shop(shop.root)
+            KINDS[kind].run(shop.root, remote)
+        epoch = epochs[kind] = epochs.get(kind, 1) + 1
+        change(shop, 100 + epoch)
+        done = start(shop.root, kind, k, f"remote={server}", *when)
+        assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+        _run_until_it_can(kind, shop, remote)
+        KINDS[kind].assert_right(shop.root, epoch, remote)
+    print(f"{len(kills)} kills of clients: {epochs}")  # noqa: T201
+
+
+def _run_until_it_can(kind: str, shop: Shop, remote: Any) -> None:
+    """While the server still writes for a client that is gone, a run may lose to it."""
+    for _ in range(20):
+        try:
+            return KINDS[kind].run(shop.root, remote)
+        except (deltajoin.DeltaJoinError, AssertionError) as error:
+            if "CONCURRENT_RUN" not in str(error):
+                raise
+            time.sleep(1)
+    raise AssertionError("the run of a killed client is in the way for ever")
 
 
 def test_a_target_named_without_its_schema_and_a_refusal(remote: Any, tmp_path: Path) -> None:

@@ -21,14 +21,19 @@ import deltajoin
 from deltajoin.audit import ledger
 from deltajoin.audit.verify import verify
 from deltajoin.catalog import load_target
-from tests.spark.shop import KEYS, SQL, Shop, as_rows, as_table, expected, open_shop
+from tests.spark.shop import (
+    BAG,
+    GROUPS,
+    KEYS,
+    SQL,
+    Shop,
+    as_rows,
+    as_table,
+    expected,
+    open_shop,
+)
 
-MODELS = {
-    "keyed": SQL,
-    "bag": "SELECT c.name FROM orders o LEFT JOIN customers c ON o.customer_id = c.customer_id",
-    "groups": "SELECT c.name, count(*) AS n, sum(o.amount) AS amount FROM orders o"
-    " JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.name",
-}
+MODELS = {"keyed": SQL, "bag": BAG, "groups": GROUPS}
 MODES = ("auto", "incremental", "incremental", "incremental_strict", "shadow", "full")
 STEPS = ("planned", "plan_frozen", "changes_materialised", "before_merge", "after_merge")
 

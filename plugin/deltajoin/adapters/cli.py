@@ -201,12 +201,17 @@ def explain(model: Model, as_json: bool, svg: Path | None, trace: bool) -> None:
 @_with_model
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for job.py, deltajoin.zip.")
 def emit(model: Model, as_json: bool, out: Path | None) -> None:
-    """Write the PySpark job of the next run; without --out print its source."""
+    """Write the PySpark job of the next run, and its plan to the target's ledger, as a run does;
+    without --out print its source only."""
+    from deltajoin.api import freeze
     from deltajoin.emit.job import job_source, write_job
 
     planned = deltajoin.plan(model)
     source = job_source(planned)
-    files = write_job(planned, out) if out else None
+    files = None
+    if out:
+        freeze(planned, storage_options=model.storage_options)
+        files = write_job(planned, out)
     if as_json:
         found = {"job": str(files.job), "py_files": str(files.py_files)} if files else {}
         _print_json({**found, "plan_hash": planned.hash, "source": source})

@@ -1,0 +1,126 @@
+"""The kinds of run that tests kill: how each is run, and what then must be true of its targets.
+
+A `view` is a target by name whose rows lie under a view; its catalog is a metastore of its own
+below the folder, which one process at a time can open. A `chain` is three models over one frontier.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import deltajoin
+from deltajoin import chain
+from deltajoin.audit.verify import verify
+from deltajoin.catalog import load_target
+from tests.spark.shop import BAG, GROUPS, SQL, Shop, as_rows, epochs, expected
+from tests.spark.test_chains import Diamond
+
+OnStep = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One model over the shop."""
+
+    sql: str = SQL
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def conf(self, folder: Path) -> dict[str, str]:
+        """Settings of the session that runs it."""
+        return {}
+
+    def model(self, folder: Path) -> deltajoin.Model:
+        return Shop(folder).model(sql=self.sql, **self.changes)
+
+    def run(self, folder: Path, spark: Any, on_step: OnStep | None = None) -> None:
+        deltajoin.run(self.model(folder), spark, on_step=on_step)
+
+    def assert_right(self, folder: Path, epoch: int, spark: Any) -> None:
+        """The query's rows, one commit an epoch, and a whole ledger."""
+        model = self.model(folder)
+        found = as_rows(deltajoin.read(model, spark).toArrow())
+        assert found == expected(Shop(folder), self.sql)
+        assert_whole(model.target, epoch)
+
+
+@dataclass(frozen=True)
+class Named(Kind):
+    """A target by name, in a metastore that only its runs open; each tells the target's rows."""
+
+    def conf(self, folder: Path) -> dict[str, str]:
+        metastore = f"jdbc:derby:;databaseName={folder}/metastore;create=true"
+        return {
+            "spark.sql.catalogImplementation": "hive",
+            "spark.sql.warehouse.dir": (folder / "warehouse").as_uri(),
+            "spark.hadoop.javax.jdo.option.ConnectionURL": metastore,
+        }
+
+    def run(self, folder: Path, spark: Any, on_step: OnStep | None = None) -> None:
+        session = spark()
+        super().run(folder, session, on_step)
+        rows = [list(row) for row in session.table("wide").collect()]
+        (folder / "rows.json").write_text(json.dumps(rows))
+
+    def assert_right(self, folder: Path, epoch: int, spark: Any) -> None:
+        rows = json.loads((folder / "rows.json").read_text())
+        assert sorted(rows) == sorted(map(list, expected(Shop(folder), self.sql).elements()))
+        (log,) = (folder / "warehouse").glob("*/_delta_log")
+        assert_whole(str(log.parent), epoch)
+
+
+@dataclass(frozen=True)
+class Chain(Kind):
+    """`named` and `dear`, and `both` that reads them."""
+
+    def run(self, folder: Path, spark: Any, on_step: OnStep | None = None) -> None:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return deltajoin.run(*args, **kwargs, on_step=on_step)
+
+        once, chain.run = chain.run, run
+        try:
+            summary = chain.run_all(Diamond(Shop(folder)).models(), spark)
+        finally:
+            chain.run = once
+        assert summary.failed == (), summary.to_dict()
+
+    def assert_right(self, folder: Path, epoch: int, spark: Any) -> None:
+        diamond = Diamond(Shop(folder))
+        diamond.assert_right(diamond.versions())
+        for model in diamond.models():
+            assert_whole(model.target, epoch)
+
+
+def assert_whole(target: str, epoch: int) -> None:
+    state = load_target(target)
+    assert state is not None
+    assert epochs(state) == list(range(1, epoch + 1))
+    assert verify(state) == ()
+
+
+def start(folder: Path, kind: str, step: int, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a kind of model by `child.py` until it dies at its k-th step, or lives (0)."""
+    repository = Path(__file__).parents[2]
+    child = [str(Path(__file__).with_name("child.py")), str(repository)]
+    return subprocess.run(
+        [sys.executable, *child, str(folder), kind, str(step), *options],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        start_new_session=True,
+    )
+
+
+KINDS: Mapping[str, Kind] = {
+    "keyed": Kind(),
+    "full": Kind(changes={"mode": "full"}),
+    "bag": Kind(BAG),
+    "groups": Kind(GROUPS),
+    "view": Named(GROUPS, {"target": "wide"}),
+    "chain": Chain(),
+}
