@@ -67,7 +67,8 @@ def hold_against(
     elif not differs and evidence["rows"]:
         from pyspark import StorageLevel
 
-        rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        # In memory, the rows of large sources take more than a small driver has, and are no faster.
+        rows = rows.persist(StorageLevel.DISK_ONLY)
         often = quote(COUNT) if target["kind"] == "bag" else "1L"
         shown = rows.where(quote(SHOWN)) if SHOWN in target.get("hidden", ()) else rows
         sides = tuple(
