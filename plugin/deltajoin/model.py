@@ -6,6 +6,7 @@ checks on names and modes stand once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -77,13 +78,7 @@ class Model:
         check_text(self.sql, "sql")
         if len(self.sql.encode()) > MAX_SQL_BYTES:
             raise _invalid(f"the SQL is longer than {MAX_SQL_BYTES} bytes")
-        for label, text in (("name", self.name), ("target", self.target)):
-            check_text(text, label)
-            if not text.strip():
-                raise _invalid(f"'{label}' is empty")
-        for table, place in self.sources.items():
-            for text in (table, place):
-                check_text(text, f"sources: {table}")
+        self._check_places()
         if isinstance(self.keys, str) or any(isinstance(c, str) for c in self.keys.values()):
             raise _invalid("'keys' maps a table name to a list of columns")
         for table, columns in self.keys.items():
@@ -93,6 +88,18 @@ class Model:
         if self.mode not in MODES:
             what, remedy = f"mode '{self.mode}' is not known", f"Use one of: {', '.join(MODES)}."
             raise DeltaJoinError("UNKNOWN_MODE", what, where=self.name, remedy=remedy)
+
+    def _check_places(self) -> None:
+        for label, text in (("name", self.name), ("target", self.target)):
+            check_text(text, label)
+            if not text.strip():
+                raise _invalid(f"'{label}' is empty")
+        for table, place in self.sources.items():
+            for text in (table, place):
+                check_text(text, f"sources: {table}")
+        for label, place in (*self.sources.items(), ("target", self.target)):
+            if _WITH_PASSWORD.match(place):
+                raise _invalid(f"the location of '{label}' holds a password; storage_options may")
 
     def _check_planning(self) -> None:
         if isinstance(self.order, str) or not all(isinstance(name, str) for name in self.order):
@@ -137,6 +144,9 @@ def _is_texts(options: object) -> bool:
     return isinstance(options, Mapping) and all(
         isinstance(text, str) for pair in options.items() for text in pair
     )
+
+
+_WITH_PASSWORD = re.compile(r"[\w+.-]+://[^/@]*:[^/]*@")
 
 
 def is_path(place: str) -> bool:

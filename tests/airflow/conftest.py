@@ -14,6 +14,7 @@ import pytest
 
 import deltajoin
 from deltajoin.runtime.session import java_home
+from tests.secrets import PLANTED, found_in
 
 DAGS = Path(__file__).with_name("dags")
 DRIVE = Path(__file__).with_name("drive.py")
@@ -56,7 +57,15 @@ def airflow_env(airflow_home: Path, tmp_path: Path) -> dict[str, str]:
         "AIRFLOW_HOME": str(airflow_home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
+            {
+                "conn_type": "spark",
+                "host": "local[2]",
+                "password": PLANTED["password of a connection"],
+                "extra": {"token": PLANTED["extra of a connection"]},
+            }
+        ),
+        "SOME_SECRET": PLANTED["environment"],
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
             {"type": "file", "log_file_path": str(tmp_path / "lineage.jsonl"), "append": True}
         ),
@@ -78,6 +87,7 @@ def play(airflow_env: dict[str, str]) -> Play:
             timeout=400,
         )
         assert process.returncode == 0, process.stderr[-8000:]
+        assert found_in(process.stdout + process.stderr) == []
         outcomes: list[Any] = json.loads(process.stdout)
         return outcomes
 

@@ -10,10 +10,12 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from deltalake import DeltaTable
 
 from tests.airflow.conftest import DAGS, DRIVE, TABLES, Play
+from tests.spark.connect_server import connect_server
 
 NEW_ORDER = {"append": ["orders", [{"id": 6, "customer": 1, "amount": 60}]]}
 
@@ -134,6 +136,18 @@ def kill_when(file: Path, env: dict[str, str]) -> None:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def test_runs_on_a_connect_server(play: Play, airflow_env: dict[str, str], tmp_path: Path) -> None:
+    """Which the connection names; the task starts no Spark of its own."""
+    with connect_server(tmp_path / "server") as url:
+        server = urlsplit(url)
+        connection = {"conn_type": "spark_connect", "host": server.hostname, "port": server.port}
+        airflow_env["AIRFLOW_CONN_SPARK_CONNECT_DEFAULT"] = json.dumps(connection)
+        *_, first, _, second = play(*TABLES, {"dag": "connected"}, NEW_ORDER, {"dag": "connected"})
+    assert [one["state"] for one in (first, second)] == ["success", "success"], second["log"]
+    assert [one["audit"]["strategy"] for one in (first, second)] == ["full", "incremental"]
+    assert (epochs(tmp_path / "connected"), rows(tmp_path / "connected")) == ([2, 1], 7)
 
 
 def test_submitted_job_and_its_failures(play: Play, tmp_path: Path) -> None:

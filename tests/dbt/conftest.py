@@ -15,6 +15,7 @@ import yaml
 
 import deltajoin
 from deltajoin.runtime.session import java_home, java_options, submit_conf
+from tests.secrets import PLANTED, found_in
 
 REPOSITORY = Path(__file__).parents[2]
 DRIVE = Path(__file__).with_name("drive.py")
@@ -41,6 +42,7 @@ def small_conf() -> dict[str, str]:
         "spark.buffer.pageSize": "2m",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
+        "deltajoin.storage.client_secret": PLANTED["parameter of a profile"],
     }
 
 
@@ -68,6 +70,9 @@ def play_in(project: Path, steps: list[dict[str, Any]], **env: str) -> list[Outc
         timeout=600,
     )
     assert process.returncode == 0, process.stderr[-8000:]
+    left = [process.stdout.encode(), process.stderr.encode()]
+    left += [f.read_bytes() for part in ("logs", "target") for f in (project / part).glob("*.*")]
+    assert [place for text in left for place in found_in(text)] == []
     outcomes: list[Outcome] = json.loads((project / "outcomes.json").read_text())
     return outcomes
 
@@ -78,11 +83,12 @@ def make_project(
     models: dict[str, Any] | None = None,
     conf: dict[str, str] | None = None,
     project: dict[str, Any] | None = None,
+    remote: str | None = None,
 ) -> Path:
     """Write a dbt project named `shop` with its profile and the deltajoin package.
 
     `models` are configs for all of its models, `conf` settings of its Spark session, `project` more
-    of its dbt_project.yml.
+    of its dbt_project.yml, `remote` the URL of a Spark Connect server to run on.
     """
     profile = {
         "type": "spark",
@@ -90,7 +96,10 @@ def make_project(
         "host": "NA",
         "schema": "dw",
         "threads": 2,
-        "server_side_parameters": {**small_conf(), **(conf or {})},
+        "server_side_parameters": {
+            **({"spark.remote": remote} if remote else small_conf()),
+            **(conf or {}),
+        },
     }
     written = {
         "dbt_project.yml": yaml.safe_dump(

@@ -3,13 +3,17 @@
 Messages of Spark can carry row values: only their first line is kept, shortened, without what Spark
 put into it but for names of types, functions, columns and settings. Of an error of Java that
 PySpark hands on as it is, the kind, Spark's name for it, the file and the root's kind are told.
+Spark's own error is not the cause of ours, for whoever logs an error logs its causes; nor is it
+logged by PySpark, as it would be besides.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from deltajoin.errors import DeltaJoinError
 
@@ -75,12 +79,31 @@ _BY_TEXT = (
 @contextmanager
 def explained(where: str) -> Iterator[None]:
     """Turn what Spark raises inside into a `DeltaJoinError`."""
+    _keep_quiet()
+    before = _inside.set(True)
     try:
         yield
     except DeltaJoinError:
         raise
     except Exception as error:
-        raise translate(error, where) from error
+        raise translate(error, where) from None
+    finally:
+        _inside.reset(before)
+
+
+_inside: ContextVar[bool] = ContextVar("explained", default=False)
+
+
+def _outside(_: logging.LogRecord) -> bool:
+    return not _inside.get()
+
+
+def _keep_quiet() -> None:
+    """Let PySpark log none of the errors that are explained."""
+    from pyspark.logger import PySparkLogger
+
+    for kind in ("SQL", "DataFrame"):
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger").addFilter(_outside)
 
 
 def translate(error: Exception, where: str) -> DeltaJoinError:

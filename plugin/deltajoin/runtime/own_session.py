@@ -45,6 +45,8 @@ FEW_ROWS_SETTING = "spark.deltajoin.fewRows"
 #: text.
 COMPARE_ROWS = 20_000_000
 COMPARE_ROWS_SETTING = "spark.deltajoin.compareRows"
+#: Of so many rows that differ, an error tells the keys; none unless somebody asks for them.
+EXAMPLES_SETTING = "spark.deltajoin.examples"
 _FOR_FEW_ROWS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -95,6 +97,11 @@ def may_compare_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
     counts don't stand against it; INVALID_SETTING."""
     most = _number_of_rows(caller, COMPARE_ROWS_SETTING, COMPARE_ROWS)
     return 0 < most >= sum(at["rows"] or 0 for at in frontier.values())
+
+
+def examples(caller: SparkSession) -> int:
+    """Of how many rows an error may tell the keys; INVALID_SETTING."""
+    return _number_of_rows(caller, EXAMPLES_SETTING, 0)
 
 
 def _number_of_rows(caller: SparkSession, setting: str, default: int) -> int:

@@ -14,7 +14,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.names import OPERATION, WEIGHT, quote
 from deltajoin.runtime.difference import BY_WEIGHT
 from deltajoin.runtime.failures import explained
-from deltajoin.runtime.own_session import own_session
+from deltajoin.runtime.own_session import EXAMPLES_SETTING, examples, own_session
 from deltajoin.runtime.port import port_of
 from deltajoin.runtime.read import Counter, open_scans
 from deltajoin.runtime.target import read_stored
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EXTRA, MISSING = "__deltajoin_extra", "__deltajoin_missing"
-EXAMPLES = 3
 _MISMATCH = ("SHADOW_MISMATCH", "after this run the target would hold")
 _DIFFER = ("ROWS_DIFFER", "over the versions of the last epoch the target is found to hold")
 
@@ -99,19 +98,21 @@ def _compared(
             raise DeltaJoinError(
                 code,
                 f"{begins} {differing[EXTRA]} rows too many and lack {differing[MISSING]} of the "
-                f"query's; nothing was written; for example {_examples(found, target)}",
+                f"query's; nothing was written{_examples(found, target, examples(spark))}",
                 where=target["place"],
                 remedy="Run once with mode full. If nothing else wrote to the target, report the "
-                "model.",
+                f"model. Set {EXAMPLES_SETTING} to a number of rows to be told their keys.",
             )
         return queried.figures(rows)["rows"]
 
 
-def _examples(found: DataFrame, target: dict[str, Any]) -> str:
+def _examples(found: DataFrame, target: dict[str, Any], most: int) -> str:
     """The keys of some differing rows; of a bag all columns."""
+    if not most:
+        return ""
     there = [name for name in found.columns if name not in (EXTRA, MISSING)]
     wanted = [name for name in target["key"] if name in there] or there
     columns = [found[quote(name)] for name in wanted]
-    rows = found.select(*columns).distinct().orderBy(*columns).limit(EXAMPLES).collect()
+    rows = found.select(*columns).distinct().orderBy(*columns).limit(most).collect()
     shown = (", ".join(f"{n}={v}" for n, v in zip(wanted, row, strict=True)) for row in rows)
-    return "; ".join(f"({text[:200]})" for text in shown)
+    return "; for example " + "; ".join(f"({text[:200]})" for text in shown)

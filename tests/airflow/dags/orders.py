@@ -102,6 +102,13 @@ for name, kind in (("submitted", DeltaJoinOperator), ("answer_lost", LosesTheAns
             outlets=[Asset("orders_submitted")],
         )
 
+with DAG("connected"):
+    DeltaJoinOperator(
+        **{**COMMON, "conf": {"spark.sql.shuffle.partitions": "2"}},
+        target=str(HOME / "connected"),
+        submit="spark_connect",
+    )
+
 with DAG("wrong_key"):
     DeltaJoinOperator(
         **{
