@@ -8,7 +8,7 @@ from deltajoin.audit.explain import explanation
 from deltajoin.delta.derived import describe
 from deltajoin.delta.identity import row_key
 from deltajoin.delta.state import hidden_columns
-from deltajoin.delta.ties import ambiguous_order
+from deltajoin.delta.ties import ambiguous_order, identifying_relations
 from deltajoin.emit.ast import column, expression
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.bind import bind
@@ -150,6 +150,47 @@ def test_what_depends_on_ties_needs_an_order_by_the_key(call: str, unique: bool)
         assert (stop.code, bool(stop.remedy)) == ("WINDOW_TIES", True)
     one_more = found.windowing is not None and bool(found.windowing.orders)
     assert bool(ambiguous_order(found, {"w": ("k",)}, TYPES)) == one_more
+
+
+LAST = "row_number() OVER (PARTITION BY f.id ORDER BY w.at DESC)"
+TIMED = {"f": ("id",), "w": ("k", "at")}
+
+
+@pytest.mark.parametrize(
+    ("rows", "call", "fixed"),
+    [
+        ("f LEFT JOIN w ON w.k = f.k AND w.at <= f.at", LAST, True),
+        ("f JOIN w ON w.k = f.k AND w.at <= f.at", LAST, True),
+        ("f JOIN w ON w.at <= f.at WHERE w.k = f.k", LAST, True),
+        ("f LEFT JOIN w ON w.k = 3 AND w.at <= f.at", LAST, False),
+        ("f LEFT JOIN w ON w.k <= f.k AND w.at <= f.at", LAST, False),
+        ("f LEFT JOIN w ON w.k = f.k + 1", LAST, False),
+        ("f LEFT JOIN w ON w.y = f.k", LAST, False),
+        ("f RIGHT JOIN w ON w.k = f.k", LAST, False),
+        ("f FULL JOIN w ON w.k = f.k", LAST, False),
+        ("f LEFT JOIN w ON w.k = f.k", LAST.replace("w.at", "w.y"), False),
+        ("f LEFT JOIN w ON w.k = f.k", LAST.replace("w.at", "w.at + 1"), False),
+        ("f LEFT JOIN w ON w.k = f.k", LAST.replace("f.id", "f.k"), False),
+        ("f LEFT JOIN w ON w.k = f.k", LAST.replace("f.id", "f.k").replace("DESC", ", f.id"), True),
+        ("f LEFT JOIN w ON w.k = f.k LEFT JOIN w w2 ON w2.k = w.k AND w2.at = f.at", LAST, True),
+        ("f LEFT JOIN w ON w.k = f.k LEFT JOIN w w2 ON w2.k = w.k", LAST, False),
+        ("f LEFT SEMI JOIN w w2 ON w2.k = f.k LEFT JOIN w ON w.k = f.k", LAST, True),
+    ],
+)
+def test_an_order_may_fix_a_row_by_keys_and_equalities(rows: str, call: str, fixed: bool) -> None:
+    found = graph(f"SELECT f.id, {call} AS n FROM {rows}")
+    assert (ambiguous_order(found, TIMED, TYPES) is None) == fixed
+    other_types = {**TYPES, ("w", "k"): "string"}
+    assert ambiguous_order(found, TIMED, other_types) is not None
+    assert ambiguous_order(found, {**TIMED, "w": ("k", "at", "y")}, TYPES) is not None
+
+
+def test_the_last_row_of_a_join_identifies_it() -> None:
+    found = graph(
+        f"SELECT f.id, w.y FROM f LEFT JOIN w ON w.k = f.k AND w.at <= f.at QUALIFY {LAST} = 1"
+    )
+    assert row_key(found, TIMED, TYPES) == ("id",)
+    assert identifying_relations(found, TIMED, TYPES, keyed=True) == ("f", "w")
 
 
 @pytest.mark.parametrize(

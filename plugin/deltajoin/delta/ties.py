@@ -2,8 +2,13 @@
 
 A window function such as `row_number`, and a sum over ROWS, gives rows that tie whatever Spark
 happens to give them. Its partition and order columns must hold a key of the joined rows
-(`delta.identity`): then no rows tie, which the statements check at each run. In an aggregate over
-ordered rows, those of a group that tie must agree in what the value is made of. They do where that
+(`delta.identity`), or fix a row of each relation: then no rows tie, which the statements check at
+each run. So the last quote before each trade is kept, as (l.id, r.ts) fix l, and with it r.k:
+
+    row_number() OVER (PARTITION BY l.id ORDER BY r.ts DESC)  of  l LEFT JOIN r ON l.k = r.k AND ...
+
+In an aggregate over ordered rows, those of a group that tie must agree in what the value is made
+of. They do where that
 
     is the order itself     sort_array(collect_list(x)): values that tie are the same, as of a plain
                             type (not of floats, where 0.0 ties with -0.0, nor under collations)
@@ -55,8 +60,10 @@ def ambiguous_order(graph: JoinGraph, keys: Keys, types: Types) -> Refusal | Non
     for order in graph.windowing.orders if graph.windowing else ():
         shown = tuple(below[name] for name in order.columns if name in below)
         ordered = replace(graph, projections=shown)
-        if graph.generation is None and target_key(ordered, keys, types):
-            continue
+        if graph.generation is None:
+            given = {p.column for p in shown if p.column is not None}
+            if target_key(ordered, keys, types) or _Fixed(graph, keys, types, given).is_row:
+                continue
         named = (below[n].sql.replace("`", "") if n in below else n for n in order.columns)
         return Refusal(
             "WINDOW_TIES",
@@ -95,61 +102,27 @@ def _calls(graph: JoinGraph) -> Iterator[Ordered]:
         yield from ordered_calls(parse_expression(sql)) if sql else ()
 
 
-class _Rows:
-    """The rows of a group that tie in an order: what is the same in all of them."""
+class _Fixed:
+    """What given columns of the joined rows fix: further columns, and whole relations."""
 
-    def __init__(self, graph: JoinGraph, keys: Keys, types: Types, call: Ordered) -> None:
-        self._graph, self._keys, self._types, self._call = graph, keys, types, call
-        self._below = joined_columns(graph)
-        grouping = graph.grouping
-        given = [*call.by, *(exp.column(key) for key in (grouping.keys if grouping else ()))]
-        read = (self._read(e) for e in given if isinstance(e, exp.Column) and self._is_plain(e))
-        self.columns = {ref for ref in read if ref is not None}
-        self.fixed: set[str] = set()
+    def __init__(self, graph: JoinGraph, keys: Keys, types: Types, given: set[ColumnRef]) -> None:
+        self._graph, self._keys, self._types = graph, keys, types
+        self.columns, self.fixed = given, set[str]()
         branches = graph.branches
         if len(branches) == 1 and not graph.has_union:
             self._grow(branches[0], branches[0].early)
 
     @property
-    def is_fixed(self) -> bool:
-        """True when the value of the aggregate is one only."""
-        by = {text(e) for e in self._call.by if self._is_plain(e)}
-        return all(
-            text(value) in by
-            or all((ref := self._read(c)) and self._has(ref) for c in value.find_all(exp.Column))
-            for value in self._call.values
-        )
+    def is_row(self) -> bool:
+        """True when one joined row at most has these values."""
+        shown = [name for core in self._graph.branches for name in _shown(core)]
+        return bool(shown) and self.fixed.issuperset(shown)
 
     def _has(self, ref: ColumnRef) -> bool:
         return ref in self.columns or ref[0] in self.fixed
 
-    def _read(self, column: exp.Column) -> ColumnRef | None:
-        """The relation's column that a column of the rows is."""
-        name = self._below.get(column.name)
-        return next((p.column for p in self._graph.projections if p.name == name), None)
-
-    def _type(self, column: exp.Column) -> str:
-        """The type of a column of the rows, "" where branches differ or it is not known."""
-        name, found = self._below.get(column.name), set()
-        for core in self._graph.branches:
-            ref = next((p.column for p in self._graph.outputs(core) if p.name == name), None)
-            found.add(self._type_of(ref) if ref else "")
-        return found.pop() if len(found) == 1 else ""
-
     def _type_of(self, ref: ColumnRef) -> str:
         return self._types.get((self._graph.by_name[ref[0]].source, ref[1]), "")
-
-    def _is_plain(self, node: exp.Expr) -> bool:
-        """True for values of which those that are equal are the same."""
-        node = node.unnest()
-        if isinstance(node, exp.Cast):
-            return _PLAIN.fullmatch(node.to.sql("spark").lower()) is not None
-        if isinstance(node, exp.Column):
-            return _PLAIN.fullmatch(self._type(node)) is not None
-        if exact_type(node, self._type) is not None:
-            return True
-        is_text = isinstance(node, exp.Anonymous) and str(node.this).lower() in _TEXTS
-        return is_text and all(_PLAIN.fullmatch(self._type(c)) for c in node.find_all(exp.Column))
 
     def _grow(self, core: Core, edges: tuple[Predicate, ...]) -> None:
         """Add what equalities and keys fix in a core, then in what is attached to it."""
@@ -177,3 +150,58 @@ class _Rows:
             for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
                 if self._has(one):
                     self.columns.add(other)
+
+
+def _shown(core: Core) -> Iterator[str]:
+    """The relations whose rows are in the joined rows."""
+    yield from core.relations
+    for attachment in core.attachments:
+        if attachment.kind == "left":
+            yield from _shown(attachment.core)
+
+
+class _Rows(_Fixed):
+    """The rows of a group that tie in an order: what is the same in all of them."""
+
+    def __init__(self, graph: JoinGraph, keys: Keys, types: Types, call: Ordered) -> None:
+        self._graph, self._types, self._call = graph, types, call
+        self._below = joined_columns(graph)
+        grouping = graph.grouping
+        given = [*call.by, *(exp.column(key) for key in (grouping.keys if grouping else ()))]
+        read = (self._read(e) for e in given if isinstance(e, exp.Column) and self._is_plain(e))
+        super().__init__(graph, keys, types, {ref for ref in read if ref is not None})
+
+    @property
+    def is_fixed(self) -> bool:
+        """True when the value of the aggregate is one only."""
+        by = {text(e) for e in self._call.by if self._is_plain(e)}
+        return all(
+            text(value) in by
+            or all((ref := self._read(c)) and self._has(ref) for c in value.find_all(exp.Column))
+            for value in self._call.values
+        )
+
+    def _read(self, column: exp.Column) -> ColumnRef | None:
+        """The relation's column that a column of the rows is."""
+        name = self._below.get(column.name)
+        return next((p.column for p in self._graph.projections if p.name == name), None)
+
+    def _type(self, column: exp.Column) -> str:
+        """The type of a column of the rows, "" where branches differ or it is not known."""
+        name, found = self._below.get(column.name), set()
+        for core in self._graph.branches:
+            ref = next((p.column for p in self._graph.outputs(core) if p.name == name), None)
+            found.add(self._type_of(ref) if ref else "")
+        return found.pop() if len(found) == 1 else ""
+
+    def _is_plain(self, node: exp.Expr) -> bool:
+        """True for values of which those that are equal are the same."""
+        node = node.unnest()
+        if isinstance(node, exp.Cast):
+            return _PLAIN.fullmatch(node.to.sql("spark").lower()) is not None
+        if isinstance(node, exp.Column):
+            return _PLAIN.fullmatch(self._type(node)) is not None
+        if exact_type(node, self._type) is not None:
+            return True
+        is_text = isinstance(node, exp.Anonymous) and str(node.this).lower() in _TEXTS
+        return is_text and all(_PLAIN.fullmatch(self._type(c)) for c in node.find_all(exp.Column))
