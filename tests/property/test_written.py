@@ -109,7 +109,7 @@ class _Rows:
         self.name, self._key, self._rng = name, key, rng
         self._rows: dict[int, Row] = {}
         self._next = 0
-        for _ in range(rng.randrange(5)):
+        for _ in range(rng.randrange(5) if len(key) < len(COLUMNS) else rng.randrange(5, 12)):
             self._insert()
 
     def table(self) -> Table:

@@ -185,6 +185,52 @@ def test_an_order_may_fix_a_row_by_keys_and_equalities(rows: str, call: str, fix
     assert ambiguous_order(found, {**TIMED, "w": ("k", "at", "y")}, TYPES) is not None
 
 
+NEXT = "(SELECT k, at, y, lead(at) OVER (PARTITION BY k ORDER BY at) AS n FROM w) AS w"
+BEFORE = NEXT.replace("lead", "lag")
+
+
+@pytest.mark.parametrize(
+    ("rows", "condition", "one"),
+    [
+        (NEXT, "f.at >= w.at AND (f.at < w.n OR w.n IS NULL)", True),
+        (NEXT, "w.at <= f.at AND (w.n IS NULL OR w.n > f.at)", True),
+        (NEXT, "f.at > w.at AND f.at <= w.n", True),
+        (NEXT, "f.at > w.at AND f.at < w.n AND w.y > 3", True),
+        (NEXT, "f.x + 1 >= w.at AND f.x + 1 < w.n", True),
+        (BEFORE, "f.at <= w.at AND (f.at > w.n OR w.n IS NULL)", True),
+        (BEFORE, "f.at < w.at AND f.at >= w.n", True),
+        (NEXT, "f.at >= w.at AND f.at <= w.n", False),
+        (NEXT, "f.at BETWEEN w.at AND w.n", False),
+        (NEXT, "f.at >= w.at AND (f.at < w.n OR w.y IS NULL)", False),
+        (NEXT, "f.at >= w.at AND (f.at < w.n OR f.at IS NULL)", False),
+        (NEXT, "f.at >= w.at AND f.x < w.n", False),
+        (NEXT, "f.at >= w.at", False),
+        (NEXT, "f.at <= w.at AND (f.at > w.n OR w.n IS NULL)", False),
+        (BEFORE, "f.at >= w.at AND (f.at < w.n OR w.n IS NULL)", False),
+        (NEXT.replace("BY at", "BY at DESC"), "f.at >= w.at AND f.at < w.n", False),
+        (NEXT.replace("BY at", "BY y"), "f.at >= w.at AND f.at < w.n", False),
+        (NEXT.replace("BY at", "BY at, y"), "f.at >= w.at AND f.at < w.n", False),
+        (NEXT.replace("lead(at)", "lead(at, 2)"), "f.at >= w.at AND f.at < w.n", False),
+        (NEXT.replace("lead(at)", "lead(y)"), "f.at >= w.at AND f.at < w.n", False),
+        (NEXT.replace("lead(at)", "min(at)"), "f.at >= w.at AND f.at < w.n", False),
+        (NEXT.replace("BY k ", "BY k, y "), "f.at >= w.at AND f.at < w.n", False),
+    ],
+)
+@pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN"])
+def test_a_value_between_neighbours_finds_one_row(
+    join: str, rows: str, condition: str, one: bool
+) -> None:
+    found = graph(f"SELECT f.id, w.y FROM f {join} {rows} ON w.k = f.k AND {condition}")
+    assert row_key_of(found, TYPES) == (("id",) if one else ())
+    other = {**TYPES, ("f", "at"): "string", ("f", "x"): "string"}
+    assert row_key_of(found, other) == ()
+
+
+def row_key_of(found: JoinGraph, types: dict[tuple[str, str], str]) -> tuple[str, ...]:
+    known = describe(found, TIMED, types)
+    return row_key(found, known.keys, known.types)
+
+
 def test_the_last_row_of_a_join_identifies_it() -> None:
     found = graph(
         f"SELECT f.id, w.y FROM f LEFT JOIN w ON w.k = f.k AND w.at <= f.at QUALIFY {LAST} = 1"

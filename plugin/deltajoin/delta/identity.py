@@ -2,17 +2,21 @@
 
 The key of the result is the union of the declared keys of the relations that nothing else
 determines: a relation whose whole key is equated with columns of others adds nothing, because each
-row of the others finds at most one row of it. Equality determines only between columns of one type
-(`'01' = 1` matches two strings). What an outer join attaches never determines what it is attached
+row of the others finds at most one row of it; so does one that they put between neighbours
+(`delta.neighbours`). Equality determines only between columns of one type (`'01' = 1` matches two
+strings). What an outer join attaches never determines what it is attached
 to; semi and anti joins add nothing. If a relation lacks a key, a key column is not given out, or
 a full join adds rows of either side, the target is a bag: distinct rows with a multiplicity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from sqlglot import exp
+
+from deltajoin.delta.neighbours import lines_of
 from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
 
 Keys = Mapping[str, tuple[str, ...]]
@@ -118,13 +122,30 @@ def _closure(
     while grew:
         grew = False
         for name in level.relations:
-            if name not in known and all(
-                any(ref[0] in known for ref in _same_type(graph, level.predicates, ref, types))
-                for ref in ((name, column) for column in keys[graph.by_name[name].source])
-            ):
+            if name not in known and _is_determined(graph, level, keys, types, name, known):
                 known |= {name}
                 grew = True
     return known
+
+
+def _is_determined(
+    graph: JoinGraph, level: _Level, keys: Keys, types: Types, name: str, known: frozenset[str]
+) -> bool:
+    def are_known(columns: Iterable[str]) -> bool:
+        return all(
+            any(ref[0] in known for ref in _same_type(graph, level.predicates, (name, c), types))
+            for c in columns
+        )
+
+    def type_of(column: exp.Column) -> str:
+        return types.get((graph.by_name[column.table].source, column.name), "")
+
+    source = graph.by_name[name].source
+    below = next((d.graph for d in graph.derived if d.name == source), None)
+    return are_known(keys[source]) or any(
+        are_known(line.partition) and line.finds_one(name, known, level.predicates, type_of)
+        for line in (lines_of(below) if below else ())
+    )
 
 
 def _same_type(

@@ -109,6 +109,16 @@ with DAG("connected"):
         submit="spark_connect",
     )
 
+if "RACED_MODEL" in os.environ:
+    with DAG("raced"):
+        DeltaJoinOperator(
+            task_id="join",
+            model=os.environ["RACED_MODEL"],
+            conf=CONF,
+            retries=2,
+            retry_delay=timedelta(0),
+        )
+
 with DAG("wrong_key"):
     DeltaJoinOperator(
         **{
