@@ -148,6 +148,27 @@ DEFECTS = (
         ("options stay in force", "_in_force.reset(before)", "pass"),
     ),
     *_of(
+        "delta/neighbours.py",
+        "windows",
+        ("both ends closed", '"=" not in (less[1:] and more[1:])', "True"),
+        ("values of other types", "and kind_of(value, type_of) == kind", "and True"),
+        ("another value's order", "at is not None and at == by", "at is not None"),
+        ("the order turned", 'any(o.args.get("desc") for o in order.expressions)', "False"),
+        ("another column that is NULL", 'missing in ("", text(mine))', "True"),
+        ("two values", "and text(value) == text(other)", "and True"),
+    ),
+    *_of(
+        "delta/ties.py",
+        "windows",
+        ("a table that nothing fixes", "self.fixed.issuperset(shown)", "bool(self.fixed)"),
+        ("equal in other types", "kind == self._type_of(edge.right) and ", ""),
+    ),
+    *_of(
+        "model.py",
+        "bad_sql",
+        ("a password in a location", "if _WITH_PASSWORD.match(place):", "if False:"),
+    ),
+    *_of(
         "delta/key_order.py",
         "key_order",
         ("a declared layout", "if layout.partition_by or layout.clustered_by:", "if False:"),

@@ -352,6 +352,8 @@ DECLARED = {
     "keys as text": ({"keys": "a=k"}, "INVALID_MODEL"),
     "no name": ({"name": " "}, "INVALID_MODEL"),
     "no target": ({"target": ""}, "INVALID_MODEL"),
+    "a password": ({"sources": {"a": "s3://me:pass@lake/a"}}, "INVALID_MODEL"),
+    "a target's password": ({"target": "s3a://me:word@lake/t"}, "INVALID_MODEL"),
     "no source": ({"sources": {}}, "UNKNOWN_TABLE"),
     "endless SQL": ({"sql": "SELECT 1 -- " + "x" * 1_000_000}, "INVALID_MODEL"),
     "catalog name": ({"sources": {"a": "db.a", "b": "db.b"}}, "CATALOG_NAME"),
