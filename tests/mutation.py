@@ -154,7 +154,7 @@ DEFECTS = (
         ("values of other types", "and kind_of(value, type_of) == kind", "and True"),
         ("another value's order", "at is not None and at == by", "at is not None"),
         ("the order turned", 'any(o.args.get("desc") for o in order.expressions)', "False"),
-        ("another column that is NULL", 'missing in ("", text(mine))', "True"),
+        ("a value that is NULL", "(not last or mine.name == beside)", "True"),
         ("two values", "and text(value) == text(other)", "and True"),
     ),
     *_of(

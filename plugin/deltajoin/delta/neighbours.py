@@ -20,7 +20,7 @@ from deltajoin.layers import INPUT
 from deltajoin.sql.dialect import parse_expression, parsed, text
 from deltajoin.sql.keys import TURNED, comparisons
 from deltajoin.sql.kinds import kind_of
-from deltajoin.sql.nodes import function_name
+from deltajoin.sql.nodes import column, function_name
 from deltajoin.sql.predicates import relations_in
 
 
@@ -42,9 +42,9 @@ class Line:
         type_of: Callable[[exp.Column], str],
     ) -> bool:
         """True when predicates put a value of known relations between a row and its neighbour."""
-        found = [each for p in predicates for each in _compared(p, relation, known)]
+        found = [each for p in predicates for each in _compared(p, relation, known, self.beside)]
         before, after = ("<", ">") if self.upward else (">", "<")
-        kind = type_of(exp.column(self.at, table=relation))
+        kind = type_of(column(self.at, relation))
         return bool(kind) and any(
             (one, two) == (self.at, self.beside)
             and (less[0], more[0]) == (before, after)
@@ -78,24 +78,27 @@ def lines_of(graph: JoinGraph) -> Iterator[Line]:
 
 
 def _compared(
-    predicate: Predicate, relation: str, known: frozenset[str]
+    predicate: Predicate, relation: str, known: frozenset[str], beside: str
 ) -> Iterator[tuple[str, str, exp.Expr]]:
-    """(column of the relation, operator, value of known relations); the column may be NULL too."""
+    """(column of the relation, operator, value of known relations); a row without a neighbour may
+    be let through."""
     node = parsed(predicate.sql).unnest()
-    missing = ""
-    if isinstance(node, exp.Or):
-        for one, other in ((node.this, node.expression), (node.expression, node.this)):
-            is_null = other.unnest()
-            if isinstance(is_null, exp.Is) and isinstance(is_null.expression, exp.Null):
-                node, missing = one.unnest(), text(is_null.this.unnest())
+    last = isinstance(node, exp.Or)
+    if last:
+        missing = text(column(beside, relation))
+        sides = (node.this.unnest(), node.expression.unnest())
+        rest = [each for each in sides if not _is_null(each, missing)]
+        if len(rest) != 1:
+            return
+        node = rest[0]
     for one, operator, two in comparisons(node):
         for mine, how, value in ((one, operator, two), (two, TURNED[operator], one)):
             mine, held = mine.unnest(), relations_in(value)
-            if (
-                isinstance(mine, exp.Column)
-                and {mine.table} == {relation}
-                and held
-                and held <= known
-            ):
-                if missing in ("", text(mine)):
-                    yield mine.name, how, value
+            here = isinstance(mine, exp.Column) and mine.table == relation and bool(held)
+            if here and held <= known and (not last or mine.name == beside):
+                yield mine.name, how, value
+
+
+def _is_null(node: exp.Expr, column: str) -> bool:
+    here = isinstance(node, exp.Is) and isinstance(node.expression, exp.Null)
+    return here and text(node.this) == column
