@@ -42,6 +42,11 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def airflow_env(airflow_home: Path, tmp_path: Path) -> dict[str, str]:
     """The environment of an Airflow process with the test DAGs and tables of its own."""
+    return environment(airflow_home, tmp_path)
+
+
+def environment(home: Path, tables: Path) -> dict[str, str]:
+    """The same, for a home of Airflow and a folder with tables."""
     bundle = {
         "name": "tests",
         "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
@@ -54,7 +59,7 @@ def airflow_env(airflow_home: Path, tmp_path: Path) -> dict[str, str]:
         "JAVA_HOME": str(java),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(Path(deltajoin.__file__).parents[1]),
-        "AIRFLOW_HOME": str(airflow_home),
+        "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([bundle]),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
@@ -67,9 +72,9 @@ def airflow_env(airflow_home: Path, tmp_path: Path) -> dict[str, str]:
         ),
         "SOME_SECRET": PLANTED["environment"],
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
-            {"type": "file", "log_file_path": str(tmp_path / "lineage.jsonl"), "append": True}
+            {"type": "file", "log_file_path": str(tables / "lineage.jsonl"), "append": True}
         ),
-        "ORDERS_HOME": str(tmp_path),
+        "ORDERS_HOME": str(tables),
     }
 
 

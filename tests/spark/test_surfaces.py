@@ -8,7 +8,6 @@ with `--thorough` all pairs.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,9 +25,8 @@ import deltajoin
 from deltajoin.audit.verify import verify
 from deltajoin.catalog import load_target
 from deltajoin.model import load_model
-from deltajoin.runtime.session import java_home
-from tests.airflow.conftest import DAGS
-from tests.airflow.conftest import DRIVE as AIRFLOW
+from tests.airflow.conftest import DAGS, DRIVE, environment
+from tests.dbt.conftest import environment as dbt_environment
 from tests.dbt.conftest import make_project, play_in
 from tests.dbt.test_location import FILES
 from tests.spark.shop import FEED, epochs, never, rows_at
@@ -55,10 +53,10 @@ class Place:
         self.file = root / "keyed.yml"
         self.file.write_text(yaml.safe_dump(model))
 
-    def table(self, name: str, **columns: Any) -> None:
+    def table(self, table: str, /, **columns: Any) -> None:
         ints = {key: pa.array(values) for key, values in columns.items()}
         rows = pa.table({k: v.cast("int32") if v.type == "int64" else v for k, v in ints.items()})
-        place = str(self.root / "raw" / name)
+        place = str(self.root / "raw" / table)
         write_deltalake(place, rows, mode="append", configuration=FEED)
 
     def change(self) -> None:
@@ -73,16 +71,11 @@ class Place:
         return {row[0]: names[row[1]] for row in orders if row[1] in names}
 
 
-def environment(**more: str) -> dict[str, str]:
-    path = os.pathsep.join((str(Path(deltajoin.__file__).parents[1]), str(DAGS.parents[2])))
-    return {**os.environ, "PYTHONPATH": path, "JAVA_HOME": str(java_home()), **more}
-
-
 def by_command_line(place: Place, who: str) -> str:
     command = [sys.executable, "-m", "deltajoin.adapters.cli", "run", "--json", "--master"]
     done = subprocess.run(
         [*command, "local[1]", "--model", str(place.file)],
-        env=environment(),
+        env=dbt_environment(),
         capture_output=True,
         text=True,
         timeout=400,
@@ -93,15 +86,11 @@ def by_command_line(place: Place, who: str) -> str:
 
 def by_airflow(place: Place, who: str) -> str:
     home = place.root / f"airflow-{who}"
+    home.mkdir()
     done = subprocess.run(
-        [sys.executable, str(AIRFLOW), str(DAGS)],
+        [sys.executable, str(DRIVE), str(DAGS)],
         input=json.dumps([{"dag": "raced"}]),
-        env=environment(
-            AIRFLOW_HOME=str(home),
-            AIRFLOW__CORE__LOAD_EXAMPLES="False",
-            ORDERS_HOME=str(place.root),
-            RACED_MODEL=str(place.file),
-        ),
+        env={**environment(home, place.root), "RACED_MODEL": str(place.file)},
         capture_output=True,
         text=True,
         timeout=400,
