@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import re
 
+OPTIONS = (
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_SAS_TOKEN",
+    "GOOGLE_SERVICE_ACCOUNT_KEY",
+    "client_secret",
+)
+SETTINGS = (
+    "fs.s3a.secret.key",
+    "fs.azure.account.key.lake.dfs.core.windows.net",
+    "spark.some.password",
+)
 #: Where each is planted -> what it is. None is part of another.
 PLANTED = {
     name: f"planted{number:02d}{'QxZw'[number % 4]}{37 * number + 1009}"
     for number, name in enumerate(
         (
             "environment",
-            "AWS_SECRET_ACCESS_KEY",
-            "AWS_SESSION_TOKEN",
-            "AZURE_STORAGE_ACCOUNT_KEY",
-            "AZURE_STORAGE_SAS_TOKEN",
-            "GOOGLE_SERVICE_ACCOUNT_KEY",
-            "client_secret",
-            "fs.s3a.secret.key",
-            "fs.azure.account.key.lake.dfs.core.windows.net",
-            "spark.some.password",
+            *OPTIONS,
+            *SETTINGS,
             "password of a URL",
             "value of a key",
             "value of a text",

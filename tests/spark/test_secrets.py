@@ -20,22 +20,8 @@ from typing import Any
 
 import deltajoin
 from deltajoin.api import check_rows
-from tests.secrets import PLANTED, found_in
+from tests.secrets import OPTIONS, PLANTED, SETTINGS, found_in
 from tests.spark.shop import BAG, GROUPS, SQL, Shop, at, open_shop
-
-OPTIONS = (
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AZURE_STORAGE_ACCOUNT_KEY",
-    "AZURE_STORAGE_SAS_TOKEN",
-    "GOOGLE_SERVICE_ACCOUNT_KEY",
-    "client_secret",
-)
-SETTINGS = (
-    "fs.s3a.secret.key",
-    "fs.azure.account.key.lake.dfs.core.windows.net",
-    "spark.some.password",
-)
 
 
 class Story:
