@@ -16,9 +16,7 @@ from typing import Any
 
 import deltajoin
 from deltajoin import chain
-from deltajoin.audit.verify import verify
-from deltajoin.catalog import load_target
-from tests.spark.shop import BAG, GROUPS, SQL, Shop, as_rows, epochs, expected
+from tests.spark.shop import BAG, GROUPS, SQL, Shop, as_rows, assert_whole, expected
 from tests.spark.test_chains import Diamond
 
 OnStep = Callable[[str, dict[str, Any]], None]
@@ -94,13 +92,6 @@ class Chain(Kind):
         diamond.assert_right(diamond.versions())
         for model in diamond.models():
             assert_whole(model.target, epoch)
-
-
-def assert_whole(target: str, epoch: int) -> None:
-    state = load_target(target)
-    assert state is not None
-    assert epochs(state) == list(range(1, epoch + 1))
-    assert verify(state) == ()
 
 
 def start(folder: Path, kind: str, step: int, *options: str) -> subprocess.CompletedProcess[str]:

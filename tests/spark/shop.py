@@ -127,8 +127,14 @@ def records(state: TargetState) -> list[dict[str, Any]]:
 
 def assert_right(shop: Shop, last: int, sql: str = SQL) -> None:
     """The target holds the query's rows, every epoch once, and a ledger without a fault."""
-    state = shop.target()
     assert rows_at(shop.path("target")) == expected(shop, sql)
+    assert_whole(shop.path("target"), last)
+
+
+def assert_whole(target: str, last: int) -> None:
+    """Every epoch once, and a ledger without a fault."""
+    state = load_target(target)
+    assert state is not None
     assert epochs(state) == list(range(1, last + 1))
     assert verify(state) == ()
 
