@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parents[1]
 #: Rows that come to the left table; of the others as many are looked at one by one.
 CHANGED = 1_000
-#: The length of the line on which intervals and points lie; keys of the ASOF join.
+#: The length of the line on which intervals and points lie; keys of the ASOF joins.
 LINE, KEYS = 10**9, 50
 PAIRS = "count(*) AS n, sum(i) AS i, sum(j) AS j, sum((i * j) % 1000003) AS mixed"
 
@@ -51,7 +51,8 @@ Found = tuple[int, ...]
 class Kind:
     """A join of `l` with `r`: expressions of both tables' columns beside `id`, and the condition.
 
-    `right` is what stands for the right table; `duckdb` the FROM where DuckDB writes it otherwise.
+    `rows` is what stands for the right table, `after` what follows the join; `key` the right
+    table's; `duckdb` the FROM where DuckDB writes it otherwise.
     """
 
     name: str
@@ -60,11 +61,13 @@ class Kind:
     on: str
     rows: str = "right_rows"
     duckdb: str = ""
+    after: str = ""
+    key: tuple[str, ...] = ("id",)
 
     @property
     def sql(self) -> str:
         """The join in Spark SQL, as a user writes it."""
-        source = f"left_rows l JOIN {self.rows} r ON {self.on}"
+        source = f"left_rows l JOIN {self.rows} r ON {self.on} {self.after}".rstrip()
         return f"SELECT l.id AS i, r.id AS j FROM {source}"
 
     @property
@@ -171,15 +174,25 @@ def kinds_of(right: int) -> Iterator[Kind]:
         "AND abs(l.x - r.x) <= {most:.9f}".format(wide=1.001 * most, most=most),
     )
     key = f"pmod(hash(id, 8), {KEYS})"
+    # No two of a key have one time: `lead` and the pairs are certain then.
+    times = f"{somewhere(10)} DIV {right} * {right} * 1000 + id"
+    moments = ({"k": key, "ts": f"{somewhere(9)} * 1000"}, {"k": key, "ts": times})
+    asof = "left_rows l ASOF JOIN right_rows r ON l.k = r.k AND l.ts >= r.ts"
     yield Kind(
         "asof",
-        {"k": key, "ts": f"{somewhere(9)} * 1000"},
-        # No two of a key have one time: `lead` and the pairs are certain then.
-        {"k": key, "ts": f"{somewhere(10)} DIV {right} * {right} * 1000 + id"},
+        *moments,
         "l.k = r.k AND l.ts >= r.ts AND (l.ts < r.next_ts OR r.next_ts IS NULL)",
         "(SELECT id, k, ts, lead(ts) OVER (PARTITION BY k ORDER BY ts, id) AS next_ts "
         "FROM right_rows)",
-        "left_rows l ASOF JOIN right_rows r ON l.k = r.k AND l.ts >= r.ts",
+        asof,
+    )
+    yield Kind(
+        "last",  # the same, as people write it
+        *moments,
+        "l.k = r.k AND l.ts >= r.ts",
+        duckdb=asof,
+        after="QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY r.ts DESC) = 1",
+        key=("k", "ts"),
     )
     # A circle about a place holds about three others.
     most = 2 * 6371 * (3 / right) ** 0.5
@@ -239,7 +252,7 @@ class Bench:
             sql=self.kind.sql,
             sources={name: str(self.home / name) for name in self.files},
             target=str(self.home / "target"),
-            keys={name: ["id"] for name in self.files},
+            keys={"left_rows": ["id"], "right_rows": list(self.kind.key)},
             mode=mode,
         )
 

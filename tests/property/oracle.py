@@ -24,6 +24,7 @@ import pyarrow as pa
 import sqlglot
 
 from deltajoin.catalog import ChangedFiles
+from deltajoin.delta.asof import with_neighbours
 from deltajoin.delta.clock import micros
 from deltajoin.delta.derived import Knowledge, Moment, describe, order_dependent, plan_derived
 from deltajoin.delta.epoch_order import epoch_order
@@ -112,6 +113,8 @@ def to_duckdb(sql: str) -> str:
     tree = with_lateral_joins(sqlglot.parse_one(sql, dialect="spark"))
     text = tree.sql("duckdb", identify=True, unsupported_level=silent)
     text = text.replace("RAISE_ERROR(", "ERROR(").replace("raise_error(", "error(")
+    for name in ("ARG_MAX", "ARG_MIN"):  # of a NULL, too, as in Spark
+        text = text.replace(f"{name}(", f"{name}_NULL(")
     return text.replace("LEFT SEMI JOIN", "SEMI JOIN").replace("LEFT ANTI JOIN", "ANTI JOIN")
 
 
@@ -228,7 +231,8 @@ def maker_of(case: Case) -> _PlanMaker | None:
     if query.graph is None:
         assert case.query, query.reason
         return None
-    maker = _PlanMaker(case, sql, query.graph)
+    graph = with_neighbours(query.graph, {t: key for t, key in keys.items() if key}, types)
+    maker = _PlanMaker(case, sql, graph)
     return None if maker.is_ambiguous() else maker
 
 

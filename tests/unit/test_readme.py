@@ -18,6 +18,7 @@ NUMBERS: list[int] = [1, 2]
 TABLES: dict[str, dict[str, Any]] = {
     "o": {"id": NUMBERS, "k": NUMBERS, "v": NUMBERS, "items": [NUMBERS, NUMBERS]},
     "c": {"k": NUMBERS, "name": ["a", "b"]},
+    "p": {"k": NUMBERS, "v": NUMBERS, "x": NUMBERS},
     "t": {
         "id": NUMBERS,
         "at": pa.array(NUMBERS, pa.timestamp("us", "UTC")),
@@ -55,7 +56,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def planned(sql: str, sources: dict[str, str], target: Path) -> Any:
-    keys = {"o": ["id"], "c": ["k"]}
+    keys = {"o": ["id"], "c": ["k"], "p": ["k", "v"]}
     return deltajoin.plan(deltajoin.Model("m", sql, sources, str(target), keys=keys))
 
 

@@ -8,6 +8,7 @@
     LATERAL VIEW, explode      row by row: the change itself goes through the generator
     GROUP BY, DISTINCT, total  the groups that the change touches, or state and change together
     windows                    the partitions that the change touches
+    the last row before each   neighbours: no pairs, where keys tell the rows apart
     filters, computed columns  row by row
     these below a join         as a source
     anything else              rebuilt: code, message, place, what to change
@@ -54,6 +55,7 @@ _AGGREGATES = {
 }
 
 _CROSSING = "as a source: rows that cross between two clocks enter and leave"
+_NEIGHBOURS = "by neighbours: it is the one whose neighbour is beyond, not the best of all pairs"
 _STAMP = "beside the row: written when its row is"
 _EACH = "row by row: each changed row gives its own"
 _DERIVED = "as a source: what a change reaches is computed before and after it"
@@ -82,6 +84,8 @@ def _kept(planned: DeltaPlan, graph: JoinGraph) -> list[dict[str, Any]]:
     for derived in graph.all_derived:
         below = [*_crossed(orders.get(derived.name)), *_operators(derived.graph, _DERIVED)]
         found += [{**one, "within": derived.name} for one in below]
+        if derived.asof:
+            found.append({"operator": "ASOF join", "over": derived.asof, "kept": _NEIGHBOURS})
         if derived.clocked:
             over = " AND ".join(predicate.sql for predicate in derived.graph.predicates)
             found.append({"operator": "clock", "over": over, "kept": _CROSSING})

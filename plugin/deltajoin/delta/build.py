@@ -12,6 +12,7 @@ from functools import cache
 
 from deltajoin.catalog import TableState, TargetState, overlap
 from deltajoin.contract import UNDER_A_VIEW
+from deltajoin.delta.asof import with_neighbours
 from deltajoin.delta.clock import at_clock, clock_moved, moment_of, reads_clock, stamp_columns_at
 from deltajoin.delta.derived import (
     Described,
@@ -225,6 +226,7 @@ class _Meaning:
 
 def _meaning(model: Model, inputs: Inputs, query: BoundQuery, keys: Keys, types: Types) -> _Meaning:
     graph, obstacle = _groupable(query, inputs.tables, model.lines)
+    graph = with_neighbours(graph, keys, types) if graph else None
     described = describe(graph, keys, types)
     for part in graph.parts if graph else ():
         if ties := ambiguous_order(part, described.keys, described.types):

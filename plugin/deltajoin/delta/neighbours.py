@@ -67,9 +67,10 @@ def lines_of(graph: JoinGraph) -> Iterator[Line]:
         function, order = function_name(window.this), window.args.get("order")
         if beside is None or function not in ("lead", "lag") or order is None:
             continue
-        values = [*window.this.expressions, *(o.this for o in order.expressions)]
+        first = order.expressions[0]
+        values = [*window.this.expressions, first.this]
         partition = window.args.get("partition_by") or []
-        if any(o.args.get("desc") for o in order.expressions) or len(values) != 2:
+        if first.args.get("desc") or len(values) != 2:
             continue
         names = [given.get(v.name) for v in (*partition, *values) if isinstance(v, exp.Column)]
         *columns, at, by = names if len(names) == len(partition) + 2 else (None, None)

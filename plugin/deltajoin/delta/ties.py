@@ -38,7 +38,7 @@ from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.kinds import exact_type
 from deltajoin.sql.ordered import Ordered, ordered_calls
 
-_PLAIN = re.compile(
+PLAIN = re.compile(
     r"boolean|tinyint|smallint|int|bigint|date|timestamp|timestamp_ntz|string|binary"
     r"|(decimal|char|varchar)\([0-9, ]+\)"
 )
@@ -62,7 +62,7 @@ def ambiguous_order(graph: JoinGraph, keys: Keys, types: Types) -> Refusal | Non
         ordered = replace(graph, projections=shown)
         if graph.generation is None:
             given = {p.column for p in shown if p.column is not None}
-            if target_key(ordered, keys, types) or _Fixed(graph, keys, types, given).is_row:
+            if target_key(ordered, keys, types) or Fixed(graph, keys, types, given).is_row:
                 continue
         named = (below[n].sql.replace("`", "") if n in below else n for n in order.columns)
         return Refusal(
@@ -102,7 +102,7 @@ def _calls(graph: JoinGraph) -> Iterator[Ordered]:
         yield from ordered_calls(parse_expression(sql)) if sql else ()
 
 
-class _Fixed:
+class Fixed:
     """What given columns of the joined rows fix: further columns, and whole relations."""
 
     def __init__(self, graph: JoinGraph, keys: Keys, types: Types, given: set[ColumnRef]) -> None:
@@ -146,7 +146,7 @@ class _Fixed:
         if edge.left is None or edge.right is None:
             return
         kind = self._type_of(edge.left)
-        if kind == self._type_of(edge.right) and _PLAIN.fullmatch(kind):
+        if kind == self._type_of(edge.right) and PLAIN.fullmatch(kind):
             for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
                 if self._has(one):
                     self.columns.add(other)
@@ -160,7 +160,7 @@ def _shown(core: Core) -> Iterator[str]:
             yield from _shown(attachment.core)
 
 
-class _Rows(_Fixed):
+class _Rows(Fixed):
     """The rows of a group that tie in an order: what is the same in all of them."""
 
     def __init__(self, graph: JoinGraph, keys: Keys, types: Types, call: Ordered) -> None:
@@ -198,10 +198,10 @@ class _Rows(_Fixed):
         """True for values of which those that are equal are the same."""
         node = node.unnest()
         if isinstance(node, exp.Cast):
-            return _PLAIN.fullmatch(node.to.sql("spark").lower()) is not None
+            return PLAIN.fullmatch(node.to.sql("spark").lower()) is not None
         if isinstance(node, exp.Column):
-            return _PLAIN.fullmatch(self._type(node)) is not None
+            return PLAIN.fullmatch(self._type(node)) is not None
         if exact_type(node, self._type) is not None:
             return True
         is_text = isinstance(node, exp.Anonymous) and str(node.this).lower() in _TEXTS
-        return is_text and all(_PLAIN.fullmatch(self._type(c)) for c in node.find_all(exp.Column))
+        return is_text and all(PLAIN.fullmatch(self._type(c)) for c in node.find_all(exp.Column))

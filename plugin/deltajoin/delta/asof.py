@@ -1,0 +1,445 @@
+"""The row of another table that is last before each row, found by each candidate's neighbour.
+
+People write ASOF joins as the best of all pairs. Spark then makes all pairs, and a row that comes
+late touches every row after it. Where declared keys say that the rows of `l` and `r` are told apart
+
+    SELECT l.id, r.price FROM l LEFT JOIN r ON l.k = r.k AND r.ts <= l.ts
+    QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY r.ts DESC) = 1
+
+    SELECT l.id, max_by(r.price, r.ts) FROM l LEFT JOIN r ON l.k = r.k AND r.ts <= l.ts
+    GROUP BY l.id
+
+give the rows of
+
+    SELECT l.id, r.price FROM l LEFT JOIN
+      (SELECT *, lead(ts) OVER (PARTITION BY k ORDER BY ts) AS next_ts FROM r) AS r
+    ON l.k = r.k AND r.ts <= l.ts AND (l.ts < r.next_ts OR r.next_ts IS NULL)
+
+and are kept as that (`delta.neighbours`); so are inner joins, the first row after each (`min_by`,
+ascending), and further bounds on the other side, as of a tolerance: what they say of one candidate
+they say of all that are nearer. Every other query stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from deltajoin.delta.derived import Described, describe
+from deltajoin.delta.identity import Keys, Types, row_key
+from deltajoin.delta.ties import PLAIN, Fixed
+from deltajoin.graph import Core, Derived, JoinGraph, Predicate, Relation
+from deltajoin.layers import INPUT
+from deltajoin.names import UniqueNames, quote
+from deltajoin.sql.bind import bind
+from deltajoin.sql.dialect import closed, exchanged, parse_expression, parsed, text, with_columns
+from deltajoin.sql.group_keys import is_aggregate
+from deltajoin.sql.keys import TURNED, comparisons
+from deltajoin.sql.kinds import INTEGERS, kind_of
+from deltajoin.sql.nodes import column, function_name, is_null, number
+from deltajoin.sql.normalise import as_block, simplify
+from deltajoin.sql.nulls import is_null_without
+from deltajoin.sql.predicates import predicate_of, projection_of, relations_in
+
+_FIRST = frozenset({"dense_rank", "rank", "row_number"})
+#: Aggregates of the row that is last in an order, and of the one that is first.
+_LAST, _EARLIEST = frozenset({"max", "max_by"}), frozenset({"min", "min_by"})
+#: Types that keep their order when they are compared as another type.
+_ORDERED = frozenset({*INTEGERS, "date", "timestamp"})
+#: Intervals by which all values of a type move alike.
+_STEPS = {"date": ("days",), "timestamp": ("hours",), "timestamp_ntz": ("hours", "days")}
+_IN_A_DAY = {"HOUR": 24, "MINUTE": 1_440, "SECOND": 86_400}
+
+
+def with_neighbours(graph: JoinGraph, keys: Keys, types: Types) -> JoinGraph:
+    """The query with each such join in it, at any depth, written by neighbours.
+
+    Args:
+        keys: table -> its declared key.
+        types: (table, column) -> type.
+    """
+    names = UniqueNames((*graph.sources, *(derived.name for derived in graph.all_derived)))
+    made: dict[str, Derived] = {}
+
+    def of(graph: JoinGraph) -> JoinGraph:
+        for below in graph.derived:
+            if below.name not in made:
+                made[below.name] = below if below.text else replace(below, graph=of(below.graph))
+        graph = replace(graph, derived=tuple(made[below.name] for below in graph.derived))
+        found = _rewritten(graph, describe(graph, keys, types), names)
+        if found is None:
+            return graph
+        known = describe(found, keys, types)
+        # A key's values are checked, NULL among them, only where they identify the rows.
+        return found if row_key(found, known.keys, known.types) else graph
+
+    return of(graph)
+
+
+@dataclass(frozen=True)
+class _Best:
+    """What a query says of the row that it takes of several.
+
+    `given` are the columns that tell apart what it is taken for, `relation` and `at` the candidates
+    and their order, `ties` what decides among equals, `last` or first of them. `outputs` are made
+    of the joined row that is taken, and the `conditions` are asked of it.
+    """
+
+    given: tuple[exp.Expr, ...]
+    relation: str
+    at: str
+    last: bool
+    ties: tuple[exp.Expr, ...]
+    outputs: tuple[tuple[str, exp.Expr], ...]
+    conditions: tuple[exp.Expr, ...] = ()
+
+    @property
+    def window(self) -> str:
+        """The function that gives a candidate's neighbour."""
+        return "lead" if self.last else "lag"
+
+
+def _rewritten(graph: JoinGraph, known: Described, names: UniqueNames) -> JoinGraph | None:
+    if graph.generation or graph.copies or graph.has_union or len(graph.branches) != 1:
+        return None
+    core, best = graph.branches[0], _by_window(graph) or _by_groups(graph)
+    if best is None or core.nulls:
+        return None
+    found = _Candidates.of(graph, core, best, known)
+    if found is None:
+        return None
+    own = graph.by_name[best.relation]
+    beside = UniqueNames(own.columns).take(f"{'next' if best.last else 'previous'}_{best.at}")
+    below = found.neighbours(own, beside, known)
+    if below is None:
+        return None
+    taken = f"{own.name}, the {'last' if best.last else 'first'} by {best.at}"
+    derived = Derived(names.take(f"{own.name}_neighbours"), below, asof=taken)
+    core = found.joined(predicate_of(found.until(beside)), best.conditions)
+    block = as_block(core)
+    relation = Relation(own.name, derived.name, (*own.columns, beside))
+    return replace(
+        graph,
+        relations=tuple(relation if r.name == own.name else r for r in graph.relations),
+        predicates=block.predicates,
+        projections=tuple(projection_of(name, value) for name, value in best.outputs),
+        joins=tuple(item for item in block.items if not isinstance(item, str)),
+        cores=(core,) if core.attachments else (),
+        grouping=None,
+        windowing=None,
+        derived=tuple(sorted((*graph.derived, derived), key=lambda d: d.name)),
+    )
+
+
+# what is taken ------------------------------------------------------------------------------------
+
+
+def _over_joined(graph: JoinGraph) -> Callable[[str | exp.Expr], exp.Expr]:
+    """Makes an expression over the joined rows, of one over what windows or groups read."""
+    below = {p.name: parsed(p.sql) for p in graph.projections}
+
+    def value_of(part: exp.Column) -> exp.Expr | None:
+        return closed(below[part.name]) if part.table == INPUT and part.name in below else None
+
+    def over(node: str | exp.Expr) -> exp.Expr:
+        return with_columns(parsed(node) if isinstance(node, str) else node, value_of)
+
+    return over
+
+
+def _by_window(graph: JoinGraph) -> _Best | None:
+    """Of a query that keeps the first row of each partition."""
+    windowing = graph.windowing
+    if windowing is None or len(windowing.windows) != 1:
+        return None
+    ((name, sql),) = windowing.windows
+    window, over, mine = parse_expression(sql), _over_joined(graph), text(column(name, INPUT))
+    order = window.args.get("order")
+    if function_name(window.this) not in _FIRST or order is None:
+        return None
+    conditions = [parsed(condition).unnest() for condition in windowing.conditions]
+    others = tuple(node for node in conditions if not _is_first(node, mine))
+    if len(others) == len(conditions) or any(_reads(node, name) for node in others):
+        return None
+
+    def value(sql: str) -> exp.Expr:
+        node = exchanged(parsed(sql), lambda part: number(1) if text(part) == mine else None)
+        return over(node)
+
+    best, *ties = order.expressions
+    at = over(best.this).unnest()
+    if not isinstance(at, exp.Column):
+        return None
+    return _Best(
+        given=tuple(over(part).unnest() for part in window.args.get("partition_by") or []),
+        relation=at.table,
+        at=at.name,
+        last=bool(best.args.get("desc")),
+        ties=tuple(over(part) for part in ties),
+        outputs=tuple((output.name, value(output.sql)) for output in windowing.outputs),
+        conditions=tuple(over(node) for node in others),
+    )
+
+
+def _is_first(node: exp.Expr, number: str) -> bool:
+    """True for a condition that a row's number is 1."""
+    sides = [text(side.unnest()) for side in (node.this, node.args.get("expression")) if side]
+    match node:
+        case exp.EQ():
+            return sorted(sides) == sorted((number, "1"))
+        case exp.LTE():
+            return sides == [number, "1"]
+        case exp.LT():
+            return sides == [number, "2"]
+    return False
+
+
+def _reads(node: exp.Expr, name: str) -> bool:
+    return any(part.name == name for part in node.find_all(exp.Column))
+
+
+def _by_groups(graph: JoinGraph) -> _Best | None:
+    """Of a query that gives out values of the last row of each group, or of the first."""
+    grouping = graph.grouping
+    if grouping is None or not grouping.keys or grouping.having:
+        return None
+    over, found = _over_joined(graph), set[tuple[str, str, bool]]()
+    outputs = [(name, parsed(sql)) for name, sql in grouping.outputs]
+    for call in (part for _, node in outputs for part in node.walk() if is_aggregate(part)):
+        name = function_name(call)
+        *values, by = (over(part).unnest() for part in call.expressions)
+        plain = not isinstance(call.parent, (exp.Filter, exp.WithinGroup, exp.Window))
+        if name not in _LAST | _EARLIEST or len(values) != name.endswith("_by") or not plain:
+            return None
+        if not isinstance(by, exp.Column):
+            return None
+        found.add((by.table, by.name, name in _LAST))
+    if len(found) != 1:
+        return None
+    ((relation, at, last),) = found
+
+    def value(part: exp.Expr) -> exp.Expr | None:
+        """An aggregate's value: NULL where no row was found, whatever it makes of one."""
+        if not is_aggregate(part):
+            return None
+        made = over(part.expressions[0])
+        if is_null_without(made, frozenset({relation})):
+            return closed(made)
+        there = exp.Not(this=is_null(column(at, relation)))
+        return exp.Paren(this=exp.case().when(there, closed(made)))
+
+    return _Best(
+        given=tuple(over(column(key, INPUT)).unnest() for key in grouping.keys),
+        relation=relation,
+        at=at,
+        last=last,
+        ties=(),
+        outputs=tuple((name, over(exchanged(node, value))) for name, node in outputs),
+    )
+
+
+# what it is taken of ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """The candidates of a core: the columns that equalities find them by (`partition`), conditions
+    on them alone (`own`), the comparison that bounds them (`value`, `strict`), and the attachment
+    that they are, None where they are joined inner."""
+
+    core: Core
+    best: _Best
+    place: int | None
+    partition: tuple[str, ...]
+    own: tuple[Predicate, ...]
+    value: exp.Expr
+    strict: bool
+
+    @classmethod
+    def of(cls, graph: JoinGraph, core: Core, best: _Best, known: Described) -> _Candidates | None:
+        """The candidates, where the query takes what the neighbours give."""
+        name, keys, types = best.relation, known.keys, known.types
+        given = {(c.table, c.name) for c in best.given if isinstance(c, exp.Column)}
+        fixed = frozenset(Fixed(graph, keys, types, set(given)).fixed)
+        told = all(relations_in(node) <= fixed for node in best.given)
+        source, place = graph.by_name[name].source, _place(core, name)
+        if not told or name in fixed or source not in graph.sources or source not in keys:
+            return None
+        if place is None and name not in core.inner:
+            return None
+        if _filters(core, fixed, name, place):
+            return None
+
+        def type_of(column: exp.Column) -> str:
+            return types.get((graph.by_name[column.table].source, column.name), "")
+
+        conditions = core.predicates
+        if place is not None:
+            attached = core.attachments[place]
+            conditions = (*attached.on, *attached.core.predicates)
+        bounds = _Bounds(best, fixed, type_of)
+        if not all(map(bounds.add, conditions)) or bounds.value is None or not bounds.partition:
+            return None
+        ties = [tie.this for tie in best.ties]
+        if not all(isinstance(tie, exp.Column) and tie.table == name for tie in ties):
+            return None
+        order = {*bounds.partition, best.at, *(tie.name for tie in ties)}
+        row = given | {(name, column) for column in order}
+        if not Fixed(graph, keys, types, row).is_row:
+            return None
+        value, strict = bounds.value
+        partition = tuple(dict.fromkeys(bounds.partition))
+        return cls(core, best, place, partition, tuple(bounds.own), value, strict)
+
+    def neighbours(self, own: Relation, beside: str, known: Described) -> JoinGraph | None:
+        """The candidates' table with each row's neighbour; None where a condition on it is one that
+        only this query's caller knows (a function of the user's)."""
+        best, here = self.best, quote(own.name)
+        ties = ", ".join(text(_turned(tie) if best.last else tie) for tie in best.ties)
+        order = ", ".join(filter(None, (f"{here}.{quote(best.at)}", ties)))
+        by = ", ".join(f"{here}.{quote(name)}" for name in self.partition)
+        window = f"{best.window}({here}.{quote(best.at)}) OVER (PARTITION BY {by} ORDER BY {order})"
+        columns = ", ".join(f"{here}.{quote(name)}" for name in own.columns)
+        where = " AND ".join(f"({predicate.sql})" for predicate in self.own) or "TRUE"
+        select = f"SELECT {columns}, {window} AS {quote(beside)}"
+        sql = f"{select} FROM r AS {here} WHERE {where}"  # noqa: S608 - the query's own parts
+        types = {("r", c): known.types[own.source, c] for c in own.columns}
+        made = bind(sql, {"r": own.columns}, types).graph
+        if made is None:
+            return None
+        return replace(made, relations=tuple(replace(r, source=own.source) for r in made.relations))
+
+    def until(self, beside: str) -> exp.Expr:
+        """The condition that the neighbour lies on the other side of the value."""
+        kinds: dict[tuple[bool, bool], type[exp.Binary]]
+        kinds = {(True, False): exp.LT, (True, True): exp.LTE}
+        kinds |= {(False, False): exp.GT, (False, True): exp.GTE}
+        neighbour = column(beside, self.best.relation)
+        kind = kinds[self.best.last, self.strict]
+        within = kind(this=closed(self.value), expression=neighbour)
+        return exp.Or(this=within, expression=is_null(neighbour.copy()))
+
+    def joined(self, until: Predicate, conditions: tuple[exp.Expr, ...]) -> Core:
+        """The core with the neighbour's condition, and what is asked of the row that is found."""
+        core, place = self.core, self.place
+        own = (until,) if place is None else ()
+        asked = tuple(map(predicate_of, conditions))
+        core = replace(core, predicates=(*core.predicates, *own, *asked))
+        if place is not None:
+            attached = core.attachments[place]
+            attached = replace(attached, on=(*attached.on, until))
+            before, after = core.attachments[:place], core.attachments[place + 1 :]
+            core = replace(core, attachments=(*before, attached, *after))
+        return simplify(core)
+
+
+def _place(core: Core, name: str) -> int | None:
+    """Which attachment a relation is, by itself and on the left."""
+    found = (i for i, a in enumerate(core.attachments) if a.core.everything == (name,))
+    return next((i for i in found if core.attachments[i].kind == "left"), None)
+
+
+def _filters(core: Core, fixed: frozenset[str], name: str, place: int | None) -> bool:
+    """True where something besides the candidates' own join decides which of them there are."""
+    inner = {name} if place is None else set[str]()
+    if not all(p.relations <= fixed | inner and p.kind != "cross" for p in core.predicates):
+        return True
+    filters = (a for a in core.attachments if a.kind != "left")
+    outer = (p.relations - frozenset(a.core.everything) for a in filters for p in a.on)
+    return not all(relations <= fixed for relations in outer)
+
+
+def _turned(tie: exp.Expr) -> exp.Expr:
+    """A part of ORDER BY the other way round."""
+    made = tie.copy()
+    made.set("desc", not tie.args.get("desc"))
+    made.set("nulls_first", not tie.args.get("nulls_first"))
+    return made
+
+
+class _Bounds:
+    """What the conditions of a join say of its candidates, one after the other."""
+
+    def __init__(
+        self, best: _Best, fixed: frozenset[str], type_of: Callable[[exp.Column], str]
+    ) -> None:
+        self._best, self._fixed, self._type_of = best, fixed, type_of
+        self._kind = type_of(column(best.at, best.relation))
+        self.partition: list[str] = []
+        self.own: list[Predicate] = []
+        self.value: tuple[exp.Expr, bool] | None = None
+
+    def add(self, predicate: Predicate) -> bool:
+        """Take one in; False for one of which nearer candidates may not hold what others do."""
+        name = self._best.relation
+        if name not in predicate.relations:
+            return predicate.relations <= self._fixed
+        if predicate.relations == {name}:
+            self.own.append(predicate)
+            return True
+        if not predicate.relations <= self._fixed | {name}:
+            return False
+        for mine, other in ((predicate.left, predicate.right), (predicate.right, predicate.left)):
+            if mine and other and mine[0] == name:
+                kinds = {self._type_of(column(c, relation)) for relation, c in (mine, other)}
+                self.partition.append(mine[1])
+                return len(kinds) == 1 and PLAIN.fullmatch(kinds.pop()) is not None
+        found = [self._bound(*each) for each in comparisons(parsed(predicate.sql))]
+        return bool(found) and all(found)
+
+    def _bound(self, one: exp.Expr, operator: str, two: exp.Expr) -> bool:
+        slopes = (self._slope(one), self._slope(two))
+        if None in slopes or sorted(map(bool, slopes)) != [False, True]:
+            return False
+        mine, value, slope = (one, two, slopes[0]) if slopes[0] else (two, one, slopes[1])
+        how = operator if slopes[0] else TURNED[operator]
+        if slope == -1:
+            how = TURNED[how]
+        if how[0] != ("<" if self._best.last else ">"):  # on the other side, as a tolerance
+            return slope == -1 or self._kind in _ORDERED or self._is_alike(value)
+        plain = isinstance(mine.unnest(), exp.Column) and PLAIN.fullmatch(self._kind) is not None
+        found = (value, how in ("<", ">"))
+        if not plain or kind_of(value, self._type_of) != self._kind:
+            return False
+        self.value = self.value or found
+        return self.value == found
+
+    def _is_alike(self, value: exp.Expr) -> bool:
+        """True for a value of the candidates' type, perhaps moved by intervals."""
+        value = value.unnest()
+        while isinstance(value, (exp.Add, exp.Sub)) and _step(value.expression):
+            value = value.this.unnest()
+        return kind_of(value, self._type_of) == self._kind
+
+    def _slope(self, node: exp.Expr) -> int | None:
+        """How a value moves with the candidates' order: 1 with it, -1 against it, 0 not at all;
+        None where that isn't known. Sums of numbers may overflow; a day more, and the difference of
+        two moments, are those of clocks, which are put forward and back."""
+        node = node.unnest()
+        if self._best.relation not in relations_in(node):
+            return 0
+        if isinstance(node, exp.Column):
+            return 1 if node.name == self._best.at else None
+        if not isinstance(node, (exp.Add, exp.Sub)):
+            return None
+        one, two = self._slope(node.this), self._slope(node.expression)
+        if (one, two) == (1, 0) and _step(node.expression) in _STEPS.get(self._kind, ()):
+            return 1
+        apart = isinstance(node, exp.Sub) and self._kind in ("date", "timestamp_ntz")
+        alike = apart and kind_of(node.this, self._type_of) == self._kind
+        return -1 if alike and (one, two) == (0, 1) else None
+
+
+def _step(node: exp.Expr) -> str:
+    """ "hours" for an interval of less than a day, "days" for one of whole days; else ""."""
+    node = node.unnest()
+    if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
+        return ""
+    size, unit = node.this.name, node.text("unit").upper().removesuffix("S")
+    if not size.isdecimal():
+        return ""
+    if unit in ("DAY", "WEEK"):
+        return "days"
+    return "hours" if int(size) < _IN_A_DAY.get(unit, 0) else ""
