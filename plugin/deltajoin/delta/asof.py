@@ -433,7 +433,7 @@ class _Bounds:
 
 
 def _step(node: exp.Expr) -> str:
-    """ "hours" for an interval of less than a day, "days" for one of whole days; else ""."""
+    """The kind of an interval: "hours" of less than a day, "days" of whole ones; else ""."""
     node = node.unnest()
     if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
         return ""
