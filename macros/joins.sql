@@ -39,7 +39,7 @@
 {%- endmacro %}
 
 {% macro is_nearest(time, right, at) -%}
-({{ time }} > {{ right }}.previous_at OR {{ right }}.previous_at IS NULL) AND ({{ time }} < {{ right }}.next_at OR {{ right }}.next_at IS NULL) AND ({{ time }} - {{ right }}.{{ at }} <= {{ right }}.next_at - {{ time }} OR {{ right }}.next_at IS NULL) AND ({{ right }}.{{ at }} - {{ time }} < {{ time }} - {{ right }}.previous_at OR {{ right }}.previous_at IS NULL)
+({{ time }} > {{ right }}.previous_at OR {{ right }}.previous_at IS NULL) AND ({{ time }} < {{ right }}.next_at OR {{ right }}.next_at IS NULL) AND ({{ time }} - {{ right }}.{{ at }} <= {{ right }}.next_at - ({{ time }}) OR {{ right }}.next_at IS NULL) AND ({{ right }}.{{ at }} - ({{ time }}) < {{ time }} - {{ right }}.previous_at OR {{ right }}.previous_at IS NULL)
 {%- endmacro %}
 
 

@@ -29,6 +29,12 @@ def test_a_row_by_its_time_is_served_by_a_range(macros: SimpleNamespace) -> None
         assert len(found.spans) == 1
 
 
+def test_the_nearest_row_is_that_of_a_computed_time(macros: SimpleNamespace) -> None:
+    written = macros.is_nearest("a.at - INTERVAL 5 MINUTES", "b", "at")
+    assert "b.next_at - (a.at - INTERVAL 5 MINUTES)" in written
+    assert "b.at - (a.at - INTERVAL 5 MINUTES)" in written
+
+
 def test_polygons_are_served_by_their_boxes(macros: SimpleNamespace) -> None:
     def type_of(column: exp.Column) -> str:
         return "array<struct<x:double,y:double>>" if column.name == "ring" else "double"

@@ -230,6 +230,43 @@ def test_a_value_between_neighbours_finds_one_row(
     assert row_key_of(found, other) == ()
 
 
+BOTH = NEXT.replace(" AS n ", " AS n, lag(at) OVER (PARTITION BY k ORDER BY at) AS p ")
+NEAREST = (
+    "(f.at > w.p OR w.p IS NULL) AND (f.at < w.n OR w.n IS NULL)"
+    " AND (f.at - w.at <= w.n - f.at OR w.n IS NULL) AND (w.at - f.at < f.at - w.p OR w.p IS NULL)"
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "condition", "one"),
+    [
+        (BOTH, NEAREST, True),
+        (BOTH, NEAREST.replace("f.at", "(f.x + 1)"), True),
+        (BOTH, NEAREST.replace("w.n - f.at", "w.n - (f.at)"), True),
+        (BOTH, NEAREST.replace("f.at - w.at <= w.n - f.at", "w.n - f.at > f.at - w.at"), True),
+        (BOTH, NEAREST.replace("w.at - f.at <", "w.at - f.at <="), False),
+        (BOTH, NEAREST.replace("f.at - w.at <= w.n", "f.at - w.at >= w.n"), False),
+        (BOTH, NEAREST.replace("f.at < w.n", "f.x < w.n"), False),
+        (BOTH, NEAREST.replace("f.at < w.n", "f.at > w.n"), False),
+        (BOTH, NEAREST.replace("f.at > w.p", "f.at < w.p"), False),
+        (BOTH, NEAREST.replace("f.at > w.p", "f.at > w.y"), False),
+        (BOTH, NEAREST.replace("f.at - w.p", "f.x - w.p"), False),
+        (BOTH, NEAREST.partition(" AND (w.at")[0], False),
+        (BOTH, NEAREST.partition(" AND (f.at -")[0], False),
+        (
+            BOTH.replace("lag(at) OVER (PARTITION BY k", "lag(at) OVER (PARTITION BY k, y"),
+            NEAREST,
+            False,
+        ),
+    ],
+)
+def test_the_nearer_of_two_neighbours_is_one_row(rows: str, condition: str, one: bool) -> None:
+    found = graph(f"SELECT f.id, w.y FROM f LEFT JOIN {rows} ON w.k = f.k AND {condition}")
+    assert row_key_of(found, TYPES) == (("id",) if one else ())
+    other = {**TYPES, ("f", "at"): "string", ("f", "x"): "string"}
+    assert row_key_of(found, other) == ()
+
+
 def row_key_of(found: JoinGraph, types: dict[tuple[str, str], str]) -> tuple[str, ...]:
     known = describe(found, TIMED, types)
     return row_key(found, known.keys, known.types)

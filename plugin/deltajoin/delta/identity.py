@@ -141,10 +141,13 @@ def _is_determined(
         return types.get((graph.by_name[column.table].source, column.name), "")
 
     source = graph.by_name[name].source
+    if are_known(keys[source]):
+        return True
     below = next((d.graph for d in graph.derived if d.name == source), None)
-    return are_known(keys[source]) or any(
-        are_known(line.partition) and line.finds_one(name, known, level.predicates, type_of)
-        for line in (lines_of(below) if below else ())
+    lines = [line for line in (lines_of(below) if below else ()) if are_known(line.partition)]
+    asked = (name, known, level.predicates, type_of)
+    return any(line.finds_one(*asked) for line in lines) or any(
+        line.finds_nearest(other, *asked) for line in lines if line.upward for other in lines
     )
 
 

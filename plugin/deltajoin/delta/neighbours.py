@@ -5,7 +5,10 @@
 
 Whatever the order of ties, a value lies between two neighbours once at most: of the rows of a
 partition, such a condition finds one. The values have to be of one type, or a comparison might
-order them otherwise than the window does.
+order them otherwise than the window does. Of the two rows on either side of a value, one is nearer:
+
+    (t > r.last OR r.last IS NULL) AND (t < r.next OR r.next IS NULL)
+    AND (t - r.ts <= r.next - t OR r.next IS NULL) AND (r.ts - t < t - r.last OR r.last IS NULL)
 """
 
 from __future__ import annotations
@@ -42,18 +45,58 @@ class Line:
         type_of: Callable[[exp.Column], str],
     ) -> bool:
         """True when predicates put a value of known relations between a row and its neighbour."""
-        found = [each for p in predicates for each in _compared(p, relation, known, self.beside)]
+        predicates = tuple(predicates)
         before, after = ("<", ">") if self.upward else (">", "<")
-        kind = type_of(column(self.at, relation))
-        return bool(kind) and any(
-            (one, two) == (self.at, self.beside)
-            and (less[0], more[0]) == (before, after)
+        beyond = self._beyond(relation, known, predicates, type_of)
+        return any(
+            (one, less[0]) == (self.at, before)
             and "=" not in (less[1:] and more[1:])
             and text(value) == text(other)
-            and kind_of(value, type_of) == kind
-            for one, less, value in found
-            for two, more, other in found
+            for p in predicates
+            for one, less, value in _compared(p, relation, known, self.beside)
+            for more, other in beyond
+            if more[0] == after
         )
+
+    def finds_nearest(
+        self,
+        other: Line,
+        relation: str,
+        known: frozenset[str],
+        predicates: Iterable[Predicate],
+        type_of: Callable[[exp.Column], str],
+    ) -> bool:
+        """True when predicates take the nearer of two neighbours: of this one, which looks upward,
+        and of the other, which looks back."""
+        predicates = tuple(predicates)
+        if (self.partition, self.at) != (other.partition, other.at) or other.upward:
+            return False
+        at, after, before = (column(c, relation) for c in (self.at, self.beside, other.beside))
+        above = [t for how, t in self._beyond(relation, known, predicates, type_of) if how == ">"]
+        below = other._beyond(relation, known, predicates, type_of)
+        for t in above:
+            to_next = _holds(predicates, relation, self.beside, _apart(t, at), _apart(after, t))
+            to_last = _holds(predicates, relation, other.beside, _apart(at, t), _apart(t, before))
+            between = ("<", text(t)) in ((how, text(value)) for how, value in below)
+            if between and to_next and to_last and "<" in to_next | to_last:
+                return True
+        return False
+
+    def _beyond(
+        self,
+        relation: str,
+        known: frozenset[str],
+        predicates: Iterable[Predicate],
+        type_of: Callable[[exp.Column], str],
+    ) -> list[tuple[str, exp.Expr]]:
+        """How the neighbour compares with values of known relations, of the line's type."""
+        kind = type_of(column(self.at, relation))
+        return [
+            (how, value)
+            for p in predicates
+            for name, how, value in _compared(p, relation, known, self.beside)
+            if name == self.beside and kind and kind_of(value, type_of) == kind
+        ]
 
 
 def lines_of(graph: JoinGraph) -> Iterator[Line]:
@@ -83,21 +126,47 @@ def _compared(
 ) -> Iterator[tuple[str, str, exp.Expr]]:
     """(column of the relation, operator, value of known relations); a row without a neighbour may
     be let through."""
-    node = parsed(predicate.sql).unnest()
-    last = isinstance(node, exp.Or)
-    if last:
-        missing = text(column(beside, relation))
-        sides = (node.this.unnest(), node.expression.unnest())
-        rest = [each for each in sides if not _is_null(each, missing)]
-        if len(rest) != 1:
-            return
-        node = rest[0]
+    node, last = _with_neighbour(predicate, relation, beside)
     for one, operator, two in comparisons(node):
         for mine, how, value in ((one, operator, two), (two, TURNED[operator], one)):
             mine, held = mine.unnest(), relations_in(value)
             here = isinstance(mine, exp.Column) and mine.table == relation and bool(held)
             if here and held <= known and (not last or mine.name == beside):
                 yield mine.name, how, value
+
+
+def _with_neighbour(predicate: Predicate, relation: str, beside: str) -> tuple[exp.Expr, bool]:
+    """What a predicate asks of a row that has a neighbour; whether it lets others through."""
+    node = parsed(predicate.sql).unnest()
+    if not isinstance(node, exp.Or):
+        return node, False
+    missing = text(column(beside, relation))
+    sides = (node.this.unnest(), node.expression.unnest())
+    rest = [each for each in sides if not _is_null(each, missing)]
+    return (rest[0], True) if len(rest) == 1 else (node, False)
+
+
+def _apart(one: exp.Expr, other: exp.Expr) -> exp.Expr:
+    return _bare(exp.Sub(this=exp.Paren(this=one.copy()), expression=exp.Paren(this=other.copy())))
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    """The expression without brackets, whose parts still say what belongs together."""
+    return node.transform(lambda part: part.unnest() if isinstance(part, exp.Paren) else part)
+
+
+def _holds(
+    predicates: Iterable[Predicate], relation: str, beside: str, less: exp.Expr, more: exp.Expr
+) -> set[str]:
+    """The operators, < or <=, by which predicates compare two values."""
+    found = set()
+    for predicate in predicates:
+        for one, how, two in comparisons(_with_neighbour(predicate, relation, beside)[0]):
+            sides = (_bare(one), _bare(two))
+            how = how if sides == (less, more) else TURNED[how]
+            if sides in ((less, more), (more, less)) and how[0] == "<":
+                found.add(how)
+    return found
 
 
 def _is_null(node: exp.Expr, column: str) -> bool:
