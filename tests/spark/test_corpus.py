@@ -72,6 +72,12 @@ TYPED = """
     ntile(3) OVER (ORDER BY id); percent_rank() OVER (ORDER BY k); cume_dist() OVER (ORDER BY k)
     datediff(dt, dt); date_diff(dt, dt); datediff(DAY, ts, ts); trunc(dt, 'MM')
     date_trunc('DAY', ts); date_trunc('DAY', tn); date_trunc('DAY', dt); months_between(ts, ts)
+    round(k); round(l, -1); round(d); round(d, 2); round(f, 1); round(m); round(m, 0); round(m, 9)
+    round(m * m, 1); bround(m, 1); bround(d); round(h, 1); round(m, -1); round(d + k, 2)
+    ceil(k); floor(d); floor(f); ceil(m); floor(m * m); floor(l); ceil(m, 1); floor(y)
+    d * m; d / m; f / 2; f / f; f + f; f - 1; l / k; d % 2; k % l; m % 2; l DIV 2; m DIV 2
+    abs(d); abs(f); greatest(k, l); least(d, k); greatest(m, 1); sqrt(k); pow(k, 2); exp(m)
+    sign(m); sum(k % 2) OVER (); sum(round(m, 1)) OVER (); log(k); rint(f); y % y; h / 2
     instr(g, 'a'); weekday(dt); weekofyear(dt); hash(k, g); xxhash64(g); crc32(bin)
 """
 

@@ -315,7 +315,7 @@ def test_the_last_row_before_is_found_by_a_range(tmp_path: Path, keyed: bool) ->
         ("coalesce(a.day, a.at)", ""),
         ("greatest(a.i, a.x)", "double"),
         ("greatest(a.i, a.f, a.x)", "float"),
-        ("greatest(a.i, a.money)", "decimal(22,2)"),
+        ("greatest(a.i, a.money)", "decimal(12,2)"),
         ("coalesce(a.fine, a.long)", ""),
         ("a.long * 2", ""),
         ("a.long * 2D", "double"),

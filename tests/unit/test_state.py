@@ -59,6 +59,10 @@ def types() -> dict[tuple[str, str], str]:
         ("3000000000", Exact(20, 0, True)),
         ("length(s) + 1", Exact(10, 0, True)),
         ("nvl2(s, i, d)", Exact(12, 2)),
+        ("round(d)", Exact(9, 0)),
+        ("round(d * d, 3)", Exact(21, 3)),
+        ("ceil(d)", Exact(9, 0)),
+        ("i % 2", Exact(10, 0, True)),
     ],
 )
 def test_exact_types(sql: str, found: Exact) -> None:
@@ -68,7 +72,19 @@ def test_exact_types(sql: str, found: Exact) -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    ["f", "s", "i + f", "i / 2", "d * w", "round(d)", "1e3", "coalesce(i, f)", "if(i > 1, i, s)"],
+    [
+        "f",
+        "s",
+        "i + f",
+        "i / 2",
+        "d * w",
+        "round(d, -1)",
+        "round(d, i)",
+        "d % 2",
+        "1e3",
+        "coalesce(i, f)",
+        "if(i > 1, i, s)",
+    ],
 )
 def test_what_is_not_certain_has_no_exact_type(sql: str) -> None:
     node = sqlglot.parse_one(sql, dialect=Verbatim)

@@ -1,6 +1,6 @@
 """Spark's type of an expression, where that is certain.
 
-Columns, literals, casts, `+ - *`, choices between values of known types, and functions that give
+Columns, literals, casts, arithmetic, choices between values of known types, and functions that give
 one type have a type here; anything else has none. A decimal's scale is exact, its precision may be
 more than Spark's.
 """
@@ -27,8 +27,10 @@ _BOOLEANS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In,
     exp.Between, exp.Like, exp.NullSafeEQ, exp.Boolean,
 )  # fmt: skip
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 _TEXTS = frozenset("concat lower upper lcase ucase trim ltrim rtrim substr substring".split())
-_FIRST = frozenset({"coalesce", "ifnull", "nvl"})
+_FIRST = frozenset({"coalesce", "greatest", "ifnull", "least", "nvl"})
+_ROUNDED = frozenset({"bround", "ceil", "ceiling", "floor", "round"})
 _CHOSEN = frozenset({"any_value", "first", "first_value", "last", "last_value", "max", "min"})
 _SHIFTED = frozenset({"lag", "lead", "nth_value"})
 _OF_ARGUMENT = _CHOSEN | {"avg", "mean", "sum"}
@@ -38,7 +40,9 @@ _GIVEN = {
     "int": "day dayofmonth dayofweek dayofyear dense_rank hash hour instr length minute month "
     "ntile quarter rank row_number second weekday weekofyear year",
     "bigint": "count count_if crc32 unix_micros unix_millis unix_seconds xxhash64",
-    "double": "cume_dist months_between percent_rank",
+    "double": "acos asin atan atan2 cbrt cos cosh cot cume_dist degrees exp expm1 ln log log10 "
+    "log1p log2 months_between percent_rank pow power radians rint sign signum sin sinh sqrt tan "
+    "tanh",
     "timestamp": "date_trunc timestamp_micros timestamp_millis timestamp_seconds",
     "date": "add_months date date_add date_sub last_day make_date next_day to_date trunc",
 }
@@ -123,9 +127,8 @@ def kind_of(node: exp.Expr, type_of: TypeOf) -> str:
         return "string" if node.is_string else _number(str(node.this))
     if isinstance(node, _BOOLEANS):
         return "boolean"
-    if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
-        one, other = (exact_type(side, type_of) for side in (node.this, node.expression))
-        return _arithmetic(one, other, product=isinstance(node, exp.Mul))
+    if isinstance(node, _ARITHMETIC):
+        return _arithmetic(node, kind_of(node.this, type_of), kind_of(node.expression, type_of))
     if isinstance(node, (exp.DPipe, exp.Substring, exp.Trim)):
         sides = (node.this, node.expression) if isinstance(node, exp.DPipe) else (node.this,)
         return "string" if "string" in [kind_of(side, type_of) for side in sides] else ""
@@ -144,15 +147,47 @@ def _number(written: str) -> str:
     return Exact(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction)).kind
 
 
-def _arithmetic(one: Exact | None, other: Exact | None, *, product: bool) -> str:
+def _arithmetic(node: exp.Expr, left: str, right: str) -> str:
+    one, other = exact(left), exact(right)
+    if isinstance(node, exp.IntDiv):
+        return "bigint" if one and other else ""
+    if "double" in (left, right) and all(kind in _NUMBERS or exact(kind) for kind in (left, right)):
+        return "double"
+    if isinstance(node, exp.Div):
+        return "double" if {left, right} <= set(_NUMBERS) else ""
+    if left == right == "float":
+        return "float"
     if one is None or other is None:
         return ""
     if one.integral and other.integral:
         return max(one, other, key=lambda e: e.precision).kind
-    if product:
+    if isinstance(node, exp.Mod):
+        return ""
+    if isinstance(node, exp.Mul):
         return _fitting(one.precision + other.precision + 1, one.scale + other.scale)
     scale = max(one.scale, other.scale)
     return _fitting(max(e.precision - e.scale for e in (one, other)) + scale + 1, scale)
+
+
+def _rounded(name: str, kind: str, places: exp.Expr | None) -> str:
+    """The type of a number rounded to some places, which are written out, or up or down."""
+    found = exact(kind)
+    if name not in ("bround", "round"):
+        if places is not None or (kind not in ("float", "double") and found is None):
+            return ""
+        decimal = found is not None and not found.integral
+        return _whole(found, 0) if decimal and found else "bigint"
+    if found is None or found.integral:
+        return kind if kind in _NUMBERS else ""
+    if places is None:
+        return _whole(found, 0)
+    written = isinstance(places, exp.Literal) and not places.is_string and places.name.isdecimal()
+    return _whole(found, min(int(places.name), found.scale)) if written else ""
+
+
+def _whole(found: Exact, scale: int) -> str:
+    """The type of a decimal with fewer places; a digit more, as 9.9 becomes 10."""
+    return Exact(min(found.precision - found.scale + 1 + scale, 38), scale).kind
 
 
 def _fitting(precision: int, scale: int) -> str:
@@ -181,7 +216,10 @@ def _function(node: exp.Anonymous, type_of: TypeOf) -> str:
         return _chosen(arguments[1:], type_of)
     if name == "abs":
         found = _chosen(arguments, type_of)
-        return found if exact(found) else ""
+        return found if found in _NUMBERS or exact(found) else ""
+    if name in _ROUNDED and len(arguments) in (1, 2):
+        value, places = [*arguments, None][:2]
+        return _rounded(name, kind_of(value, type_of), places)
     if name in _TEXTS and kind_of(arguments[0], type_of) == "string":
         return "string" if name != "concat" or _chosen(arguments, type_of) else ""
     if name in ("datediff", "date_diff"):  # in days, or in a unit that comes first
