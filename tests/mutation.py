@@ -161,6 +161,14 @@ DEFECTS = (
         ("two values", "and text(value) == text(other)", "and True"),
     ),
     *_of(
+        "delta/bounds.py",
+        "asof",
+        ("two bounds", "return self.value == found", "return True"),
+        ("moments a day apart", "int(size) < _IN_A_DAY.get(unit, 0)", "True"),
+        ("moments of other types", "self._kind in _ORDERED or self._is_alike(value)", "True"),
+        ("differences of moments", 'self._kind in ("date", "timestamp_ntz")', "True"),
+    ),
+    *_of(
         "delta/asof.py",
         "asof",
         ("rows without a key", "if row_key(found, known.keys, known.types) else", "if 1 else"),
@@ -172,10 +180,6 @@ DEFECTS = (
         ("closed at both ends", "[self.best.last, self.strict]", "[self.best.last, True]"),
         ("ties the other way", "text(_turned(tie) if best.last else tie)", "text(tie)"),
         ("a missing row's values", "if is_null_without(made, frozenset({relation})):", "if True:"),
-        ("two bounds", "return self.value == found", "return True"),
-        ("moments a day apart", "int(size) < _IN_A_DAY.get(unit, 0)", "True"),
-        ("moments of other types", "self._kind in _ORDERED or self._is_alike(value)", "True"),
-        ("differences of moments", 'self._kind in ("date", "timestamp_ntz")', "True"),
     ),
     *_of(
         "delta/ties.py",

@@ -16,6 +16,9 @@ import pytest
 
 import deltajoin
 from tests.spark.shop import KEYS, Shop, open_shop
+from tests.spark.test_groups import quick_spark
+
+__all__ = ["quick_spark"]
 
 Row = tuple[Any, ...]
 START = datetime(2026, 3, 1, 22, 30, tzinfo=UTC)

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 import deltajoin
+from tests.spark.test_groups import quick_spark
+
+__all__ = ["quick_spark"]
 
 #: kind -> type, three values, and what the first is updated to.
 KINDS = {

@@ -16,8 +16,7 @@ give the rows of
     ON l.k = r.k AND r.ts <= l.ts AND (l.ts < r.next_ts OR r.next_ts IS NULL)
 
 and are kept as that (`delta.neighbours`); so are inner joins, the first row after each (`min_by`,
-ascending), and further bounds on the other side, as of a tolerance: what they say of one candidate
-they say of all that are nearer. Every other query stays as it is.
+ascending), and further bounds on the other side (`delta.bounds`). Every other query stays as it is.
 """
 
 from __future__ import annotations
@@ -27,17 +26,16 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from deltajoin.delta.bounds import Bounds
 from deltajoin.delta.derived import Described, describe
 from deltajoin.delta.identity import Keys, Types, row_key
-from deltajoin.delta.ties import PLAIN, Fixed
+from deltajoin.delta.ties import Fixed
 from deltajoin.graph import Core, Derived, JoinGraph, Predicate, Relation
 from deltajoin.layers import INPUT
 from deltajoin.names import UniqueNames, quote
 from deltajoin.sql.bind import bind
 from deltajoin.sql.dialect import closed, exchanged, parse_expression, parsed, text, with_columns
 from deltajoin.sql.group_keys import is_aggregate
-from deltajoin.sql.keys import TURNED, comparisons
-from deltajoin.sql.kinds import INTEGERS, kind_of
 from deltajoin.sql.nodes import column, function_name, is_null, number
 from deltajoin.sql.normalise import as_block, simplify
 from deltajoin.sql.nulls import is_null_without
@@ -46,11 +44,6 @@ from deltajoin.sql.predicates import predicate_of, projection_of, relations_in
 _FIRST = frozenset({"dense_rank", "rank", "row_number"})
 #: Aggregates of the row that is last in an order, and of the one that is first.
 _LAST, _EARLIEST = frozenset({"max", "max_by"}), frozenset({"min", "min_by"})
-#: Types that keep their order when they are compared as another type.
-_ORDERED = frozenset({*INTEGERS, "date", "timestamp"})
-#: Intervals by which all values of a type move alike.
-_STEPS = {"date": ("days",), "timestamp": ("hours",), "timestamp_ntz": ("hours", "days")}
-_IN_A_DAY = {"HOUR": 24, "MINUTE": 1_440, "SECOND": 86_400}
 
 
 def with_neighbours(graph: JoinGraph, keys: Keys, types: Types) -> JoinGraph:
@@ -94,11 +87,6 @@ class _Best:
     ties: tuple[exp.Expr, ...]
     outputs: tuple[tuple[str, exp.Expr], ...]
     conditions: tuple[exp.Expr, ...] = ()
-
-    @property
-    def window(self) -> str:
-        """The function that gives a candidate's neighbour."""
-        return "lead" if self.last else "lag"
 
 
 def _rewritten(graph: JoinGraph, known: Described, names: UniqueNames) -> JoinGraph | None:
@@ -279,7 +267,7 @@ class _Candidates:
         if place is not None:
             attached = core.attachments[place]
             conditions = (*attached.on, *attached.core.predicates)
-        bounds = _Bounds(best, fixed, type_of)
+        bounds = Bounds(column(best.at, name), best.last, fixed, type_of)
         if not all(map(bounds.add, conditions)) or bounds.value is None or not bounds.partition:
             return None
         ties = [tie.this for tie in best.ties]
@@ -300,7 +288,8 @@ class _Candidates:
         ties = ", ".join(text(_turned(tie) if best.last else tie) for tie in best.ties)
         order = ", ".join(filter(None, (f"{here}.{quote(best.at)}", ties)))
         by = ", ".join(f"{here}.{quote(name)}" for name in self.partition)
-        window = f"{best.window}({here}.{quote(best.at)}) OVER (PARTITION BY {by} ORDER BY {order})"
+        function = "lead" if best.last else "lag"
+        window = f"{function}({here}.{quote(best.at)}) OVER (PARTITION BY {by} ORDER BY {order})"
         columns = ", ".join(f"{here}.{quote(name)}" for name in own.columns)
         where = " AND ".join(f"({predicate.sql})" for predicate in self.own) or "TRUE"
         select = f"SELECT {columns}, {window} AS {quote(beside)}"
@@ -357,89 +346,3 @@ def _turned(tie: exp.Expr) -> exp.Expr:
     made.set("desc", not tie.args.get("desc"))
     made.set("nulls_first", not tie.args.get("nulls_first"))
     return made
-
-
-class _Bounds:
-    """What the conditions of a join say of its candidates, one after the other."""
-
-    def __init__(
-        self, best: _Best, fixed: frozenset[str], type_of: Callable[[exp.Column], str]
-    ) -> None:
-        self._best, self._fixed, self._type_of = best, fixed, type_of
-        self._kind = type_of(column(best.at, best.relation))
-        self.partition: list[str] = []
-        self.own: list[Predicate] = []
-        self.value: tuple[exp.Expr, bool] | None = None
-
-    def add(self, predicate: Predicate) -> bool:
-        """Take one in; False for one of which nearer candidates may not hold what others do."""
-        name = self._best.relation
-        if name not in predicate.relations:
-            return predicate.relations <= self._fixed
-        if predicate.relations == {name}:
-            self.own.append(predicate)
-            return True
-        if not predicate.relations <= self._fixed | {name}:
-            return False
-        for mine, other in ((predicate.left, predicate.right), (predicate.right, predicate.left)):
-            if mine and other and mine[0] == name:
-                kinds = {self._type_of(column(c, relation)) for relation, c in (mine, other)}
-                self.partition.append(mine[1])
-                return len(kinds) == 1 and PLAIN.fullmatch(kinds.pop()) is not None
-        found = [self._bound(*each) for each in comparisons(parsed(predicate.sql))]
-        return bool(found) and all(found)
-
-    def _bound(self, one: exp.Expr, operator: str, two: exp.Expr) -> bool:
-        slopes = (self._slope(one), self._slope(two))
-        if None in slopes or sorted(map(bool, slopes)) != [False, True]:
-            return False
-        mine, value, slope = (one, two, slopes[0]) if slopes[0] else (two, one, slopes[1])
-        how = operator if slopes[0] else TURNED[operator]
-        if slope == -1:
-            how = TURNED[how]
-        if how[0] != ("<" if self._best.last else ">"):  # on the other side, as a tolerance
-            return slope == -1 or self._kind in _ORDERED or self._is_alike(value)
-        plain = isinstance(mine.unnest(), exp.Column) and PLAIN.fullmatch(self._kind) is not None
-        found = (value, how in ("<", ">"))
-        if not plain or kind_of(value, self._type_of) != self._kind:
-            return False
-        self.value = self.value or found
-        return self.value == found
-
-    def _is_alike(self, value: exp.Expr) -> bool:
-        """True for a value of the candidates' type, perhaps moved by intervals."""
-        value = value.unnest()
-        while isinstance(value, (exp.Add, exp.Sub)) and _step(value.expression):
-            value = value.this.unnest()
-        return kind_of(value, self._type_of) == self._kind
-
-    def _slope(self, node: exp.Expr) -> int | None:
-        """How a value moves with the candidates' order: 1 with it, -1 against it, 0 not at all;
-        None where that isn't known. Sums of numbers may overflow; a day more, and the difference of
-        two moments, are those of clocks, which are put forward and back."""
-        node = node.unnest()
-        if self._best.relation not in relations_in(node):
-            return 0
-        if isinstance(node, exp.Column):
-            return 1 if node.name == self._best.at else None
-        if not isinstance(node, (exp.Add, exp.Sub)):
-            return None
-        one, two = self._slope(node.this), self._slope(node.expression)
-        if (one, two) == (1, 0) and _step(node.expression) in _STEPS.get(self._kind, ()):
-            return 1
-        apart = isinstance(node, exp.Sub) and self._kind in ("date", "timestamp_ntz")
-        alike = apart and kind_of(node.this, self._type_of) == self._kind
-        return -1 if alike and (one, two) == (0, 1) else None
-
-
-def _step(node: exp.Expr) -> str:
-    """The kind of an interval: "hours" of less than a day, "days" of whole ones; else ""."""
-    node = node.unnest()
-    if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
-        return ""
-    size, unit = node.this.name, node.text("unit").upper().removesuffix("S")
-    if not size.isdecimal():
-        return ""
-    if unit in ("DAY", "WEEK"):
-        return "days"
-    return "hours" if int(size) < _IN_A_DAY.get(unit, 0) else ""
