@@ -114,3 +114,7 @@ class UniqueNames:
             name = f"{wanted}_{number}"
         self._taken.add(name.lower())
         return name
+
+    def copy(self) -> UniqueNames:
+        """The same names taken, for one that may come to nothing."""
+        return UniqueNames(tuple(self._taken))

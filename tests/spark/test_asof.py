@@ -30,12 +30,21 @@ QUERIES = {
         SELECT t.id, q.price FROM trades t JOIN quotes q ON q.symbol = t.symbol AND q.at > t.at
         WHERE t.symbol <> 'b'
         QUALIFY row_number() OVER (PARTITION BY t.id ORDER BY q.at) = 1""",
+    "subquery": """
+        SELECT t.id, t.at, 1 + (
+          SELECT coalesce(q.price, 0) FROM quotes q
+          WHERE q.symbol = t.symbol AND q.at <= t.at AND q.at > t.at - INTERVAL 3 HOURS
+          ORDER BY q.at DESC LIMIT 1) AS price FROM trades t""",
+    "lateral": """
+        SELECT t.symbol, l.* FROM trades t LEFT JOIN LATERAL (
+          SELECT q.price, q.at FROM quotes q WHERE q.symbol = t.symbol AND q.at >= t.at
+          ORDER BY q.at LIMIT 1) AS l""",
     "totals": f"""
         SELECT last.symbol, count(*) AS trades, sum(last.price) AS price
         FROM (SELECT t.id, t.symbol, q.price {BEFORE} QUALIFY {LAST}) = 1) AS last
         GROUP BY last.symbol""",
 }
-THOROUGH = ("filter above", "first after")
+THOROUGH = ("filter above", "first after", "totals", "lateral")
 #: The clock of Berlin is put back an hour later.
 START = datetime(2026, 10, 25, 0, 0, tzinfo=UTC)
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -127,6 +127,7 @@ def test_neighbours_lie_on_the_other_side(operator: str, order: str, condition: 
         (f"SELECT l.id, max_by(r.v, r.n) AS v, min(r.n) AS c {JOIN} GROUP BY l.id", False),
         (f"SELECT l.id, max(r.n) FILTER (WHERE r.v > 1) AS v {JOIN} GROUP BY l.id", False),
         (f"SELECT l.id, max_by(r.v, r.n) AS v {JOIN} GROUP BY l.id HAVING max(r.n) > 1", False),
+        (f"SELECT l.id, sum(r.n) AS v {JOIN.replace('<=', '>=')} GROUP BY l.id", False),
         (f"SELECT DISTINCT l.id, r.n {JOIN}", False),
         # No equality, or one of other types.
         (f"SELECT l.id, r.v FROM l LEFT JOIN r ON r.n <= l.n QUALIFY {LAST}", False),
@@ -242,6 +243,74 @@ def test_each_query_below_is_written_by_neighbours() -> None:
     assert len(names) == len(set(names)) == 2
 
 
-def test_a_condition_by_a_function_of_the_users_keeps_the_query_as_it_is() -> None:
+def test_a_condition_by_a_function_of_the_users_filters_candidates() -> None:
     sql = f"SELECT l.id, r.v {JOIN} AND is_good(r.v) QUALIFY {LAST}"
-    assert not written(sql, functions=("is_good",))
+    assert written(sql, functions=("is_good",))
+
+
+# correlated subqueries ----------------------------------------------------------------------------
+
+BEFORE = "FROM r WHERE r.k = l.k AND r.n <= l.n"
+FIRST = f"(SELECT r.v {BEFORE} ORDER BY r.n DESC LIMIT 1)"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT l.id, {FIRST} AS v FROM l",
+        f"SELECT l.x, {FIRST} AS v FROM l",
+        f"SELECT l.id, 1 + {FIRST} AS v FROM l",
+        f"SELECT l.id FROM l WHERE {FIRST} > l.x",
+        f"SELECT l.k, max({FIRST}) AS v FROM l GROUP BY l.k",
+        f"SELECT l.id, v.v FROM l, LATERAL {FIRST} AS v",
+        f"SELECT l.id, v.w FROM l JOIN LATERAL {FIRST} AS v(w) ON v.w > l.x",
+        f"SELECT l.id, v.v, v.s FROM l LEFT JOIN LATERAL {FIRST.replace('r.v', '*')} AS v ON TRUE",
+        f"SELECT l.id, (SELECT max_by(r.v, r.n) {BEFORE}) AS v FROM l",
+        f"SELECT l.id, (SELECT coalesce(max_by(v, r.n), l.x) {BEFORE} AND v > 3) AS v FROM l",
+        f"SELECT l.id, (SELECT max(r.n) - l.n {BEFORE}) AS v FROM l",
+        f"SELECT l.id, (SELECT min(n) {BEFORE.replace('<=', '>')}) AS v FROM l",
+    ],
+)
+def test_a_correlated_subquery_may_be_an_asof_join(sql: str) -> None:
+    found = graph(sql)
+    assert [d.asof[:7] for d in found.all_derived if d.asof] == ["r, the "]
+    without_keys = bind(sql, COLUMNS, TYPES, keys={"l": ("id",)})
+    assert without_keys.reason is not None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT l.id, {FIRST.replace('LIMIT 1', 'LIMIT 2')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('LIMIT 1', 'LIMIT 1 OFFSET 1')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('DESC', 'ASC')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('ORDER BY r.n', 'ORDER BY r.v')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('ORDER BY r.n', 'ORDER BY -r.n')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('r.v', '-v AS n').replace('BY r.n', 'BY n')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('r.v', 'DISTINCT r.v')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('FROM r', 'FROM r JOIN e ON e.k = r.s')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('<= l.n', '<= l.n AND r.v > l.x')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('r.k = l.k AND', '')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('r.k = l.k', 'r.k = l.k AND r.n <= l.x')} AS v FROM l",
+        f"SELECT l.id, v.v FROM l RIGHT JOIN LATERAL {FIRST} AS v ON TRUE",
+        f"SELECT l.id, v.v FROM l, LATERAL (SELECT max_by(r.v, r.n) AS v {BEFORE}) AS v",
+        f"SELECT l.id, (SELECT max_by(r.v, r.n) + count(*) {BEFORE}) AS v FROM l",
+        f"SELECT l.id, (SELECT max_by(r.v, r.s) {BEFORE}) AS v FROM l",
+        f"SELECT l.id, (SELECT max(r.v) {BEFORE.replace('r.n', 'r.v')}) AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('r.n', 'r.v')} AS v FROM l",
+        f"SELECT l.id, (SELECT sum(r.v) {BEFORE}) AS v FROM l",
+    ],
+)
+def test_other_correlated_subqueries_are_as_they_were(sql: str) -> None:
+    found = bind(sql, COLUMNS, TYPES, keys=KEYS)
+    assert found.graph is None
+    assert found.reason is not None
+
+
+def test_a_subquery_that_is_none_leaves_names_as_they_were() -> None:
+    """Names of relations are part of the fingerprint: no target may be rebuilt for nothing."""
+    found = graph("SELECT l.id, (SELECT max(r.n) FROM r WHERE r.v > 1 AND r.k = l.k) AS v FROM l")
+    assert not any(derived.asof for derived in found.all_derived)
+    assert {relation.name for relation in found.relations} == {"l", "scalar"}
+    (derived,) = found.derived
+    assert [relation.name for relation in derived.graph.relations] == ["r"]

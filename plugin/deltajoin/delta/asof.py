@@ -16,7 +16,7 @@ give the rows of
     ON l.k = r.k AND r.ts <= l.ts AND (l.ts < r.next_ts OR r.next_ts IS NULL)
 
 and are kept as that (`delta.neighbours`); so are inner joins, the first row after each (`min_by`,
-ascending), and further bounds on the other side (`delta.bounds`). Every other query stays as it is.
+ascending), and further bounds on the other side (`sql.bounds`). Every other query stays as it is.
 """
 
 from __future__ import annotations
@@ -26,24 +26,21 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from deltajoin.delta.bounds import Bounds
 from deltajoin.delta.derived import Described, describe
 from deltajoin.delta.identity import Keys, Types, row_key
 from deltajoin.delta.ties import Fixed
 from deltajoin.graph import Core, Derived, JoinGraph, Predicate, Relation
 from deltajoin.layers import INPUT
-from deltajoin.names import UniqueNames, quote
-from deltajoin.sql.bind import bind
+from deltajoin.names import SHOWN, UniqueNames
+from deltajoin.sql.binder import over_table
+from deltajoin.sql.bounds import Bounds
 from deltajoin.sql.dialect import closed, exchanged, parse_expression, parsed, text, with_columns
-from deltajoin.sql.group_keys import is_aggregate
-from deltajoin.sql.nodes import column, function_name, is_null, number
+from deltajoin.sql.nearest import Taken, taken_by_aggregates, without_aggregates
+from deltajoin.sql.nodes import column, function_name, number
 from deltajoin.sql.normalise import as_block, simplify
-from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import predicate_of, projection_of, relations_in
 
 _FIRST = frozenset({"dense_rank", "rank", "row_number"})
-#: Aggregates of the row that is last in an order, and of the one that is first.
-_LAST, _EARLIEST = frozenset({"max", "max_by"}), frozenset({"min", "min_by"})
 
 
 def with_neighbours(graph: JoinGraph, keys: Keys, types: Types) -> JoinGraph:
@@ -75,16 +72,12 @@ def with_neighbours(graph: JoinGraph, keys: Keys, types: Types) -> JoinGraph:
 class _Best:
     """What a query says of the row that it takes of several.
 
-    `given` are the columns that tell apart what it is taken for, `relation` and `at` the candidates
-    and their order, `ties` what decides among equals, `last` or first of them. `outputs` are made
-    of the joined row that is taken, and the `conditions` are asked of it.
+    `given` are the columns that tell apart what it is taken for. `outputs` are made of the joined
+    row that is taken, and the `conditions` are asked of it.
     """
 
     given: tuple[exp.Expr, ...]
-    relation: str
-    at: str
-    last: bool
-    ties: tuple[exp.Expr, ...]
+    taken: Taken
     outputs: tuple[tuple[str, exp.Expr], ...]
     conditions: tuple[exp.Expr, ...] = ()
 
@@ -95,19 +88,17 @@ def _rewritten(graph: JoinGraph, known: Described, names: UniqueNames) -> JoinGr
     core, best = graph.branches[0], _by_window(graph) or _by_groups(graph)
     if best is None or core.nulls:
         return None
-    found = _Candidates.of(graph, core, best, known)
-    if found is None:
+    taken, place = best.taken, _place(core, best.taken.at.table)
+    bounds = _bounds(graph, core, best, place, known)
+    if bounds is None:
         return None
-    own = graph.by_name[best.relation]
-    beside = UniqueNames(own.columns).take(f"{'next' if best.last else 'previous'}_{best.at}")
-    below = found.neighbours(own, beside, known)
-    if below is None:
-        return None
-    taken = f"{own.name}, the {'last' if best.last else 'first'} by {best.at}"
-    derived = Derived(names.take(f"{own.name}_neighbours"), below, asof=taken)
-    core = found.joined(predicate_of(found.until(beside)), best.conditions)
+    own = graph.by_name[taken.at.table]
+    types = {name: known.types[own.source, name] for name in own.columns}
+    below = over_table(own.source, types, taken.neighbours(own.columns, bounds))
+    derived = Derived(names.take(f"{own.name}_neighbours"), below, asof=taken.text)
+    core = _joined(core, place, predicate_of(taken.until(own.columns, bounds)), best.conditions)
     block = as_block(core)
-    relation = Relation(own.name, derived.name, (*own.columns, beside))
+    relation = Relation(own.name, derived.name, (*own.columns, taken.beside(own.columns)))
     return replace(
         graph,
         relations=tuple(relation if r.name == own.name else r for r in graph.relations),
@@ -162,10 +153,7 @@ def _by_window(graph: JoinGraph) -> _Best | None:
         return None
     return _Best(
         given=tuple(over(part).unnest() for part in window.args.get("partition_by") or []),
-        relation=at.table,
-        at=at.name,
-        last=bool(best.args.get("desc")),
-        ties=tuple(over(part) for part in ties),
+        taken=Taken(at, bool(best.args.get("desc")), tuple(over(part) for part in ties)),
         outputs=tuple((output.name, value(output.sql)) for output in windowing.outputs),
         conditions=tuple(over(node) for node in others),
     )
@@ -193,135 +181,64 @@ def _by_groups(graph: JoinGraph) -> _Best | None:
     grouping = graph.grouping
     if grouping is None or not grouping.keys or grouping.having:
         return None
-    over, found = _over_joined(graph), set[tuple[str, str, bool]]()
-    outputs = [(name, parsed(sql)) for name, sql in grouping.outputs]
-    for call in (part for _, node in outputs for part in node.walk() if is_aggregate(part)):
-        name = function_name(call)
-        *values, by = (over(part).unnest() for part in call.expressions)
-        plain = not isinstance(call.parent, (exp.Filter, exp.WithinGroup, exp.Window))
-        if name not in _LAST | _EARLIEST or len(values) != name.endswith("_by") or not plain:
-            return None
-        if not isinstance(by, exp.Column):
-            return None
-        found.add((by.table, by.name, name in _LAST))
-    if len(found) != 1:
+    over = _over_joined(graph)
+    outputs = [(name, over(sql)) for name, sql in grouping.outputs]
+    taken = taken_by_aggregates(node for _, node in outputs)
+    if taken is None:
         return None
-    ((relation, at, last),) = found
-
-    def value(part: exp.Expr) -> exp.Expr | None:
-        """An aggregate's value: NULL where no row was found, whatever it makes of one."""
-        if not is_aggregate(part):
-            return None
-        made = over(part.expressions[0])
-        if is_null_without(made, frozenset({relation})):
-            return closed(made)
-        there = exp.Not(this=is_null(column(at, relation)))
-        return exp.Paren(this=exp.case().when(there, closed(made)))
-
     return _Best(
         given=tuple(over(column(key, INPUT)).unnest() for key in grouping.keys),
-        relation=relation,
-        at=at,
-        last=last,
-        ties=(),
-        outputs=tuple((name, over(exchanged(node, value))) for name, node in outputs),
+        taken=taken,
+        outputs=tuple((name, without_aggregates(node, taken.at)) for name, node in outputs),
     )
 
 
 # what it is taken of ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Candidates:
-    """The candidates of a core: the columns that equalities find them by (`partition`), conditions
-    on them alone (`own`), the comparison that bounds them (`value`, `strict`), and the attachment
-    that they are, None where they are joined inner."""
+def _bounds(
+    graph: JoinGraph, core: Core, best: _Best, place: int | None, known: Described
+) -> Bounds | None:
+    """What the join says of its candidates, where the query takes what the neighbours give."""
+    name, keys, types = best.taken.at.table, known.keys, known.types
+    given = {(c.table, c.name) for c in best.given if isinstance(c, exp.Column)}
+    fixed = frozenset(Fixed(graph, keys, types, set(given)).fixed)
+    told = all(relations_in(node) <= fixed for node in best.given)
+    source = graph.by_name[name].source
+    if not told or name in fixed or source not in graph.sources or source not in keys:
+        return None
+    joined = place is not None or name in core.inner
+    if not joined or SHOWN in graph.by_name[name].columns or _filters(core, fixed, name, place):
+        return None
 
-    core: Core
-    best: _Best
-    place: int | None
-    partition: tuple[str, ...]
-    own: tuple[Predicate, ...]
-    value: exp.Expr
-    strict: bool
+    def type_of(column: exp.Column) -> str:
+        return types.get((graph.by_name[column.table].source, column.name), "")
 
-    @classmethod
-    def of(cls, graph: JoinGraph, core: Core, best: _Best, known: Described) -> _Candidates | None:
-        """The candidates, where the query takes what the neighbours give."""
-        name, keys, types = best.relation, known.keys, known.types
-        given = {(c.table, c.name) for c in best.given if isinstance(c, exp.Column)}
-        fixed = frozenset(Fixed(graph, keys, types, set(given)).fixed)
-        told = all(relations_in(node) <= fixed for node in best.given)
-        source, place = graph.by_name[name].source, _place(core, name)
-        if not told or name in fixed or source not in graph.sources or source not in keys:
-            return None
-        if place is None and name not in core.inner:
-            return None
-        if _filters(core, fixed, name, place):
-            return None
+    conditions = core.predicates
+    if place is not None:
+        attached = core.attachments[place]
+        conditions = (*attached.on, *attached.core.predicates)
+    bounds = Bounds(best.taken.at, best.taken.last, fixed, type_of)
+    order = best.taken.order(bounds) if all(map(bounds.add, conditions)) else None
+    if order is None:
+        return None
+    row = given | {(name, column) for column in order}
+    return bounds if Fixed(graph, keys, types, row).is_row else None
 
-        def type_of(column: exp.Column) -> str:
-            return types.get((graph.by_name[column.table].source, column.name), "")
 
-        conditions = core.predicates
-        if place is not None:
-            attached = core.attachments[place]
-            conditions = (*attached.on, *attached.core.predicates)
-        bounds = Bounds(column(best.at, name), best.last, fixed, type_of)
-        if not all(map(bounds.add, conditions)) or bounds.value is None or not bounds.partition:
-            return None
-        ties = [tie.this for tie in best.ties]
-        if not all(isinstance(tie, exp.Column) and tie.table == name for tie in ties):
-            return None
-        order = {*bounds.partition, best.at, *(tie.name for tie in ties)}
-        row = given | {(name, column) for column in order}
-        if not Fixed(graph, keys, types, row).is_row:
-            return None
-        value, strict = bounds.value
-        partition = tuple(dict.fromkeys(bounds.partition))
-        return cls(core, best, place, partition, tuple(bounds.own), value, strict)
-
-    def neighbours(self, own: Relation, beside: str, known: Described) -> JoinGraph | None:
-        """The candidates' table with each row's neighbour; None where a condition on it is one that
-        only this query's caller knows (a function of the user's)."""
-        best, here = self.best, quote(own.name)
-        ties = ", ".join(text(_turned(tie) if best.last else tie) for tie in best.ties)
-        order = ", ".join(filter(None, (f"{here}.{quote(best.at)}", ties)))
-        by = ", ".join(f"{here}.{quote(name)}" for name in self.partition)
-        function = "lead" if best.last else "lag"
-        window = f"{function}({here}.{quote(best.at)}) OVER (PARTITION BY {by} ORDER BY {order})"
-        columns = ", ".join(f"{here}.{quote(name)}" for name in own.columns)
-        where = " AND ".join(f"({predicate.sql})" for predicate in self.own) or "TRUE"
-        select = f"SELECT {columns}, {window} AS {quote(beside)}"
-        sql = f"{select} FROM r AS {here} WHERE {where}"  # noqa: S608 - the query's own parts
-        types = {("r", c): known.types[own.source, c] for c in own.columns}
-        made = bind(sql, {"r": own.columns}, types).graph
-        if made is None:
-            return None
-        return replace(made, relations=tuple(replace(r, source=own.source) for r in made.relations))
-
-    def until(self, beside: str) -> exp.Expr:
-        """The condition that the neighbour lies on the other side of the value."""
-        kinds: dict[tuple[bool, bool], type[exp.Binary]]
-        kinds = {(True, False): exp.LT, (True, True): exp.LTE}
-        kinds |= {(False, False): exp.GT, (False, True): exp.GTE}
-        neighbour = column(beside, self.best.relation)
-        kind = kinds[self.best.last, self.strict]
-        within = kind(this=closed(self.value), expression=neighbour)
-        return exp.Or(this=within, expression=is_null(neighbour.copy()))
-
-    def joined(self, until: Predicate, conditions: tuple[exp.Expr, ...]) -> Core:
-        """The core with the neighbour's condition, and what is asked of the row that is found."""
-        core, place = self.core, self.place
-        own = (until,) if place is None else ()
-        asked = tuple(map(predicate_of, conditions))
-        core = replace(core, predicates=(*core.predicates, *own, *asked))
-        if place is not None:
-            attached = core.attachments[place]
-            attached = replace(attached, on=(*attached.on, until))
-            before, after = core.attachments[:place], core.attachments[place + 1 :]
-            core = replace(core, attachments=(*before, attached, *after))
-        return simplify(core)
+def _joined(
+    core: Core, place: int | None, until: Predicate, conditions: tuple[exp.Expr, ...]
+) -> Core:
+    """The core with the neighbour's condition, and what is asked of the row that is found."""
+    own = (until,) if place is None else ()
+    asked = tuple(map(predicate_of, conditions))
+    core = replace(core, predicates=(*core.predicates, *own, *asked))
+    if place is not None:
+        attached = core.attachments[place]
+        attached = replace(attached, on=(*attached.on, until))
+        before, after = core.attachments[:place], core.attachments[place + 1 :]
+        core = replace(core, attachments=(*before, attached, *after))
+    return simplify(core)
 
 
 def _place(core: Core, name: str) -> int | None:
@@ -338,11 +255,3 @@ def _filters(core: Core, fixed: frozenset[str], name: str, place: int | None) ->
     filters = (a for a in core.attachments if a.kind != "left")
     outer = (p.relations - frozenset(a.core.everything) for a in filters for p in a.on)
     return not all(relations <= fixed for relations in outer)
-
-
-def _turned(tie: exp.Expr) -> exp.Expr:
-    """A part of ORDER BY the other way round."""
-    made = tie.copy()
-    made.set("desc", not tie.args.get("desc"))
-    made.set("nulls_first", not tie.args.get("nulls_first"))
-    return made

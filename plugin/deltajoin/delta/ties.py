@@ -19,7 +19,6 @@ of. They do where that
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -35,13 +34,9 @@ from deltajoin.delta.identity import (
 from deltajoin.errors import Refusal
 from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
 from deltajoin.sql.dialect import parse_expression, text
-from deltajoin.sql.kinds import exact_type
+from deltajoin.sql.kinds import PLAIN, exact_type
 from deltajoin.sql.ordered import Ordered, ordered_calls
 
-PLAIN = re.compile(
-    r"boolean|tinyint|smallint|int|bigint|date|timestamp|timestamp_ntz|string|binary"
-    r"|(decimal|char|varchar)\([0-9, ]+\)"
-)
 _TEXTS = frozenset(
     """
     concat_ws date_format format_string hex initcap left lower lpad ltrim md5 regexp_replace replace

@@ -9,8 +9,8 @@ derived source. Caller: `sql.bind`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -23,7 +23,7 @@ from deltajoin.sql.clocked import decided_by_clock, with_clocked_sources
 from deltajoin.sql.columns import bound, item_of
 from deltajoin.sql.correlated import correlated_source
 from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
-from deltajoin.sql.dialect import closed, unwrapped
+from deltajoin.sql.dialect import closed, parse, unwrapped
 from deltajoin.sql.exact import derived_outputs
 from deltajoin.sql.from_clause import fill, joined
 from deltajoin.sql.generators import make_generation
@@ -146,6 +146,11 @@ class Binder:
             return Block(items=[relation])
 
         return inner, put
+
+    def over_table(self, source: str, columns: Sequence[str], text: str) -> JoinGraph:
+        """The graph of a query over some columns of a table, which it calls r."""
+        types = {name: self.types.get((source, name), "") for name in columns}
+        return over_table(source, types, text)
 
     def block(
         self,
@@ -302,6 +307,14 @@ class Binder:
         block.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):
             scope.aliases[name.lower()] = exp.paren(expression.copy())
+
+
+def over_table(source: str, types: Mapping[str, str], text: str) -> JoinGraph:
+    """The graph of a query over columns of a table, by their types; it calls the table r."""
+    sources = Sources(UniqueNames(("r",)))
+    binder = Binder({"r": tuple(types)}, {("r", c): kind for c, kind in types.items()}, sources)
+    graph = binder.graph(parse(text))
+    return replace(graph, relations=tuple(replace(r, source=source) for r in graph.relations))
 
 
 def _compared(query: exp.SetOperation, arms: list[Block], outputs: list[Output]) -> Outer:

@@ -17,6 +17,7 @@ from deltajoin.sql.constants import constant_source, is_constant, one_row
 from deltajoin.sql.dialect import text
 from deltajoin.sql.generators import make_generation
 from deltajoin.sql.group import make_grouping
+from deltajoin.sql.nearest import nearest
 from deltajoin.sql.pivot import apart, pivoted, unpivoted
 from deltajoin.sql.refuse import Unsupported, join_kind
 from deltajoin.sql.scope import Block, Item, Layered, Outer, Scope
@@ -156,12 +157,13 @@ def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
     if join.this.args.get("pivots"):
         raise Unsupported("PIVOT", "PIVOT or UNPIVOT of a join", join, "Put it in brackets.")
     mine = block if kind == "inner" else Block()
-    right = _from(binder, join.this, mine, left.outer)
+    right, found = _right(binder, join.this, mine, left, lateral=kind in ("inner", "left"))
     if kind in _MISSES_LEFT:
         _hold(binder, block, left.items)
     if kind in _MISSES_RIGHT:
         _hold(binder, mine, right.items)
     scope, on = joined_names(kind, left, right, join)
+    on += found
     condition = join.args.get("on")
     if kind == "inner":
         own = conjuncts_with_scalars(binder, condition, block, scope) if condition else []
@@ -179,6 +181,22 @@ def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
         kind, sides = "left", sides[::-1]
     block.items, block.conjuncts = [Outer(kind, sides[0], sides[1], on)], []
     return scope
+
+
+def _right(
+    binder: Binder, node: exp.Expr, block: Block, left: Scope, *, lateral: bool
+) -> tuple[Scope, list[exp.Expr]]:
+    """The names of a join's right side; of a LATERAL subquery that takes the last row before each
+    of the left side, or the first after, also the conditions that find it."""
+    if not (lateral and isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery)):
+        return _from(binder, node, block, left.outer), []
+    query = node.this.this
+    found = nearest(binder, query, left) if query.args.get("limit") else None
+    if found is None:
+        raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
+    block.add(found.block)
+    item = item_of(_under(node.alias), found.block.columns, node)
+    return Scope([item], outer=left.outer), found.on
 
 
 def fill(binder: Binder, block: Block) -> None:

@@ -16,6 +16,11 @@ from sqlglot import exp
 from deltajoin.sql.dialect import cast, type_of_cast
 from deltajoin.sql.nodes import function_name, results
 
+#: Types of which values that are equal are the same.
+PLAIN = re.compile(
+    r"boolean|tinyint|smallint|int|bigint|date|timestamp|timestamp_ntz|string|binary"
+    r"|(decimal|char|varchar)\([0-9, ]+\)"
+)
 #: Gives the type of a column, empty where it is not known.
 TypeOf = Callable[[exp.Column], str]
 #: Each is widened to those that follow.

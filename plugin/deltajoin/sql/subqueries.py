@@ -19,6 +19,7 @@ from deltajoin.sql.columns import bound, conjuncts_of, flattened
 from deltajoin.sql.dialect import closed, exchanged, unwrapped
 from deltajoin.sql.group import Groups, counted, make_grouping, name_outputs
 from deltajoin.sql.keys import not_in_match
+from deltajoin.sql.nearest import nearest, present
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
@@ -145,6 +146,8 @@ def _scalar(binder: Binder, query: exp.Query, block: Block, scope: Scope | None)
         scope: what it may speak of; None above groups.
     """
     remedy = "Join it, or make it a total: max(...)."
+    if scope is not None and (taken := _nearest_value(binder, query, block, scope)) is not None:
+        return taken
     name_outputs(query)
     relations = list(binder.relations)
     try:
@@ -176,6 +179,17 @@ def _scalar(binder: Binder, query: exp.Query, block: Block, scope: Scope | None)
         raise Unsupported("SUBQUERY", "a computed scalar subquery", query, remedy)
     _attach(block, "left", inner, [])
     return value
+
+
+def _nearest_value(binder: Binder, query: exp.Query, block: Block, scope: Scope) -> exp.Expr | None:
+    """The value of the last row before each, or the first after, which is joined to the block."""
+    select = unwrapped(query)
+    found = nearest(binder, query, scope) if len(select.expressions) == 1 else None
+    if found is None or len(found.block.outputs) != 1:
+        return None
+    ((_, value, _),) = found.block.outputs
+    _attach(block, "left", found.block, found.on)
+    return present(value, found.at) if select.args.get("limit") else value
 
 
 def _is_by_key(binder: Binder, select: exp.Select) -> bool:

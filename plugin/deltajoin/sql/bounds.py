@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from deltajoin.delta.ties import PLAIN
 from deltajoin.graph import Predicate
 from deltajoin.sql.dialect import parsed
 from deltajoin.sql.keys import TURNED, comparisons
-from deltajoin.sql.kinds import INTEGERS, TypeOf, kind_of
+from deltajoin.sql.kinds import INTEGERS, PLAIN, TypeOf, kind_of
 from deltajoin.sql.nodes import column
 from deltajoin.sql.predicates import relations_in
 
