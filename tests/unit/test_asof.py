@@ -288,6 +288,7 @@ def test_a_correlated_subquery_may_be_an_asof_join(sql: str) -> None:
         f"SELECT l.id, {FIRST.replace('ORDER BY r.n', 'ORDER BY -r.n')} AS v FROM l",
         f"SELECT l.id, {FIRST.replace('r.v', '-v AS n').replace('BY r.n', 'BY n')} AS v FROM l",
         f"SELECT l.id, {FIRST.replace('r.v', 'DISTINCT r.v')} AS v FROM l",
+        f"SELECT l.id, {FIRST.replace('r.v', 'max(r.v)')} AS v FROM l",
         f"SELECT l.id, {FIRST.replace('FROM r', 'FROM r JOIN e ON e.k = r.s')} AS v FROM l",
         f"SELECT l.id, {FIRST.replace('<= l.n', '<= l.n AND r.v > l.x')} AS v FROM l",
         f"SELECT l.id, {FIRST.replace('r.k = l.k AND', '')} AS v FROM l",
@@ -305,6 +306,12 @@ def test_other_correlated_subqueries_are_as_they_were(sql: str) -> None:
     found = bind(sql, COLUMNS, TYPES, keys=KEYS)
     assert found.graph is None
     assert found.reason is not None
+
+
+def test_a_subquery_within_one_is_kept_as_it_was() -> None:
+    below = "(SELECT max(r.n + (SELECT max(q.n) FROM q)) FROM r WHERE r.k = l.k AND r.v > 1)"
+    found = graph(f"SELECT l.id, {below} AS v FROM l")
+    assert not any(derived.asof for derived in found.all_derived)
 
 
 def test_a_subquery_that_is_none_leaves_names_as_they_were() -> None:

@@ -198,7 +198,9 @@ def _may_take_one(select: exp.Select) -> bool:
     """True for a SELECT from one table under comparisons: of its first row, or a total."""
     said = {name for name, value in select.args.items() if value}
     source, where, limit = (select.args.get(name) for name in ("from_", "where", "limit"))
-    if source is None or where is None or where.find(exp.Query):
+    if source is None or where is None:
+        return False
+    if any(node.find(exp.Query) for node in (where, *select.expressions)):
         return False
     plain = isinstance(source.this, exp.Table) and isinstance(source.this.this, exp.Identifier)
     if not plain or source.this.args.get("pivots") or find_cte(source.this):
@@ -220,7 +222,7 @@ def _outputs(select: exp.Select, scope: Scope) -> Iterator[tuple[str, exp.Expr, 
         if node.is_star and isinstance(node, (exp.Star, exp.Column)):
             yield from ((name, value, node) for name, value in scope.expand_star(node))
             continue
-        check_expression(node, grouped=True)
+        check_expression(node, grouped=not select.args.get("limit"))
         yield own_name(node), bound(node.unalias(), scope), node
 
 
