@@ -175,7 +175,7 @@ DEFECTS = (
         ("another than the first", 'sides == [number, "2"]', "sides[0] == number"),
         ("a window that is read elsewhere", "or any(_reads(node, name) for node in others)", ""),
         ("groups of other rows, too", "if not told or name in fixed", "if name in fixed"),
-        ("rows of several", "if not Fixed(graph, keys, types, row).is_row:", "if False:"),
+        ("rows of several", "bounds if Fixed(graph, keys, types, row).is_row else None", "bounds"),
         ("a filter of candidates", "fixed | inner and p.kind", "fixed | {name} and p.kind"),
     ),
     *_of(
