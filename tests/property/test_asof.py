@@ -7,16 +7,15 @@ one epoch. DuckDB, from the query's own text, is the judge.
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from deltajoin.graph import JoinGraph
 from tests.property.cases import Case, Change, Commit, Row, Table, keys_hold
-from tests.property.oracle import check, maker_of
-from tests.property.test_written import none_is_wrong, written
+from tests.property.test_written import Found, none_is_wrong, run_cases, written
 
 QUERIES = Path(__file__).parent.parent / "fixtures" / "asof.sql"
 #: Table -> its columns and its key.
@@ -36,20 +35,13 @@ def test_random_histories_of_asof_joins(
     assert seen["changed"] >= 0.5 * seen["epochs"]
 
 
-def _run(query: str, seeds: range) -> tuple[Counter[str], list[tuple[int, int, str]]]:
-    seen: Counter[str] = Counter()
-    problems = []
-    for seed in seeds:
-        case = history_of(query, seed)
-        maker = maker_of(case)
-        if maker is None or not any("_neighbours" in d.name for d in maker.graph.all_derived):
-            problems.append((seed, 0, "not kept by neighbours"))
-            continue
-        for outcome in check(case):
-            seen += Counter(epochs=1, changed=outcome.changed)
-            if outcome.problem:
-                problems.append((seed, outcome.epoch, outcome.problem))
-    return seen, problems
+def _run(query: str, seeds: range) -> Found:
+    return run_cases({seed: history_of(query, seed) for seed in seeds}, _not_by_neighbours)
+
+
+def _not_by_neighbours(graph: JoinGraph | None) -> str:
+    kept = graph is not None and any(derived.asof for derived in graph.all_derived)
+    return "" if kept else "not kept by neighbours"
 
 
 def history_of(query: str, seed: int) -> Case:

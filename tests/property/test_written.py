@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from deltajoin.graph import JoinGraph
 from tests.property.cases import Case, Change, Commit, Row, Table, keys_hold
 from tests.property.oracle import check, maker_of
 
@@ -70,12 +71,21 @@ def none_is_wrong(
 def run_query(query: str, seeds: range, keys: Mapping[str, tuple[str, ...]] | None = None) -> Found:
     """Counts over the epochs of some histories, and what is wrong: seed, epoch, text; where keys
     are given, also a query that is not kept."""
+    return run_cases(
+        {seed: history_of(query, seed, keys) for seed in seeds},
+        lambda graph: "not kept" if keys and graph is None else "",
+    )
+
+
+def run_cases(cases: Mapping[int, Case], problem_of: Callable[[JoinGraph | None], str]) -> Found:
+    """The same of cases by their seed; what is wrong with the graph that is kept, None for none."""
     seen: Counter[str] = Counter()
     problems: list[tuple[int, int, str]] = []
-    for seed in seeds:
-        case = history_of(query, seed, keys)
-        if maker_of(case) is None:
-            problems += [(seed, 0, "not kept")] if keys else []
+    for seed, case in cases.items():
+        maker = maker_of(case)
+        if problem := problem_of(maker.graph if maker else None):
+            problems.append((seed, 0, problem))
+        if problem or maker is None:
             continue
         for outcome in check(case):
             seen += Counter(epochs=1, changed=outcome.changed)

@@ -58,7 +58,10 @@ def with_neighbours(graph: JoinGraph, keys: Keys, types: Types) -> JoinGraph:
             if below.name not in made:
                 made[below.name] = below if below.text else replace(below, graph=of(below.graph))
         graph = replace(graph, derived=tuple(made[below.name] for below in graph.derived))
-        found = _rewritten(graph, describe(graph, keys, types), names)
+        best = _by_window(graph) or _by_groups(graph)
+        if best is None:
+            return graph
+        found = _rewritten(graph, best, describe(graph, keys, types), names)
         if found is None:
             return graph
         known = describe(found, keys, types)
@@ -82,11 +85,13 @@ class _Best:
     conditions: tuple[exp.Expr, ...] = ()
 
 
-def _rewritten(graph: JoinGraph, known: Described, names: UniqueNames) -> JoinGraph | None:
+def _rewritten(
+    graph: JoinGraph, best: _Best, known: Described, names: UniqueNames
+) -> JoinGraph | None:
     if graph.generation or graph.copies or graph.has_union or len(graph.branches) != 1:
         return None
-    core, best = graph.branches[0], _by_window(graph) or _by_groups(graph)
-    if best is None or core.nulls:
+    core = graph.branches[0]
+    if core.nulls:
         return None
     taken, place = best.taken, _place(core, best.taken.at.table)
     bounds = _bounds(graph, core, best, place, known)
