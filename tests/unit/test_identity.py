@@ -52,3 +52,27 @@ def test_equality_between_types_determines_nothing() -> None:
 def test_two_occurrences_need_both_keys() -> None:
     sql = "SELECT a.faa, b.faa AS other FROM airports a JOIN airports b ON a.name = b.name"
     assert key(sql) == ("faa", "other")
+
+
+def test_what_a_left_join_attaches_is_told_apart_among_its_matches() -> None:
+    sql = """SELECT p.tailnum, f.time_hour, f.carrier, f.flight FROM planes p
+             LEFT JOIN flights f ON f.tailnum = p.tailnum"""
+    assert key(sql) == ("tailnum", "time_hour", "carrier", "flight")
+    sql = """SELECT w.origin, w.time_hour, f.carrier, f.flight FROM weather w
+             LEFT JOIN flights f ON f.origin = w.origin AND f.time_hour = w.time_hour"""
+    assert key(sql) == ("origin", "time_hour", "carrier", "flight")
+    types = {**TYPES, ("flights", "time_hour"): "string"}
+    assert key(sql, types=types) == ()
+
+
+def test_a_join_below_a_left_join_is_known_by_its_own() -> None:
+    """A flight has its weather, and the airline's carrier, once it is found."""
+    sql = """SELECT a.carrier, w.origin, w.time_hour, f.flight FROM airlines a
+             LEFT JOIN (weather w LEFT JOIN flights f
+                        ON f.origin = w.origin AND f.time_hour = w.time_hour)
+             ON a.carrier = f.carrier"""
+    assert key(sql) == ("carrier", "time_hour", "flight")
+    sql = """SELECT a.carrier, w.origin, w.time_hour, f.flight FROM airlines a
+             LEFT JOIN weather w ON w.origin = a.carrier
+             LEFT JOIN flights f ON f.time_hour = w.time_hour AND f.carrier = a.carrier"""
+    assert key(sql) == ("carrier", "time_hour", "flight")

@@ -4,9 +4,11 @@ The key of the result is the union of the declared keys of the relations that no
 determines: a relation whose whole key is equated with columns of others adds nothing, because each
 row of the others finds at most one row of it; so does one that they put between neighbours
 (`delta.neighbours`). Equality determines only between columns of one type (`'01' = 1` matches two
-strings). What an outer join attaches never determines what it is attached
-to; semi and anti joins add nothing. If a relation lacks a key, a key column is not given out, or
-a full join adds rows of either side, the target is a bag: distinct rows with a multiplicity.
+strings). What an outer join attaches never determines what it is attached to, but it is told
+apart among its own matches only: of `o LEFT JOIN l ON l.order = o.id` the key (order, line) of l
+adds `line`, as its order is that of o, and where there is no match there is one row. Semi and anti
+joins add nothing. If a relation lacks a key, a key column is not given out, or a full join adds
+rows of either side, the target is a bag: distinct rows with a multiplicity.
 """
 
 from __future__ import annotations
@@ -68,6 +70,8 @@ def target_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
     for level in levels:
         for name in _independent(graph, level, keys, types):
             for column in keys[graph.by_name[name].source]:
+                if _is_known(graph, level, (name, column), types, level.known):
+                    continue
                 same = _same_type(graph, level.inner, (name, column), types)
                 given = [p.name for p in graph.projections if p.column in same]
                 if not given:
@@ -132,10 +136,7 @@ def _is_determined(
     graph: JoinGraph, level: _Level, keys: Keys, types: Types, name: str, known: frozenset[str]
 ) -> bool:
     def are_known(columns: Iterable[str]) -> bool:
-        return all(
-            any(ref[0] in known for ref in _same_type(graph, level.predicates, (name, c), types))
-            for c in columns
-        )
+        return all(_is_known(graph, level, (name, c), types, known) for c in columns)
 
     def type_of(column: exp.Column) -> str:
         return types.get((graph.by_name[column.table].source, column.name), "")
@@ -149,6 +150,13 @@ def _is_determined(
     return any(line.finds_one(*asked) for line in lines) or any(
         line.finds_nearest(other, *asked) for line in lines if line.upward for other in lines
     )
+
+
+def _is_known(
+    graph: JoinGraph, level: _Level, column: ColumnRef, types: Types, known: frozenset[str]
+) -> bool:
+    """Whether a column of a match is equal to one of the known relations."""
+    return any(ref[0] in known for ref in _same_type(graph, level.predicates, column, types))
 
 
 def _same_type(
