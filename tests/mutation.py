@@ -148,6 +148,18 @@ DEFECTS = (
         ("options stay in force", "_in_force.reset(before)", "pass"),
     ),
     *_of(
+        "delta/identity.py",
+        "identity",
+        ("matches told apart by nothing", ", types, level.known):", ", types, {name}):"),
+        ("matches told apart by all", ", types, level.known):", ", types, set()):"),
+        ("a match of another type", "and type_of(pair[0]) == type_of(pair[1])", "and True"),
+    ),
+    *_of(
+        "runtime/narrowing.py",
+        "bounded_reads",
+        ("days tell more than orders", "return len(values) / possible", "return 1 / possible"),
+    ),
+    *_of(
         "delta/neighbours.py",
         "windows",
         ("both ends closed", '"=" not in (less[1:] and more[1:])', "True"),

@@ -276,7 +276,7 @@ def test_settings_of_the_full_build_hold_for_later_runs(spark: Any, tmp_path: Pa
 
 def test_catalog_names(spark: Any, tmp_path: Path) -> None:
     """Sources and targets by name: a keyed table, and a bag's view over its backing table, which
-    every run puts up again."""
+    every run puts up again, and under which it stays a bag."""
     shop = open_shop(tmp_path)
     spark.sql("CREATE DATABASE IF NOT EXISTS modes")
     for table in ("orders", "customers"):
@@ -301,6 +301,11 @@ def test_catalog_names(spark: Any, tmp_path: Path) -> None:
                 assert shops.as_rows(frame.toArrow()) == expected(shop, model.sql)
         with pytest.raises(deltajoin.DeltaJoinError, match="TARGET_KIND_CHANGED"):
             deltajoin.run(shop.model(sources=sources, target="modes.keyed", keys={}), spark)
+        identified = shop.model(sources=sources, target="modes.bag", name="bag")
+        record = deltajoin.run(identified, spark)
+        assert (record.reason, record.kind) == ("MODEL_CHANGED", "bag")
+        found = shops.as_rows(spark.table("modes.bag").toArrow())
+        assert found == expected(shop, identified.sql)
         with pytest.raises(deltajoin.DeltaJoinError, match="SOURCE_MISSING"):
             deltajoin.run(shop.model(sources={**sources, "orders": "modes.gone"}), spark)
     finally:

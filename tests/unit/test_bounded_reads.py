@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltajoin.emit.narrowing import NarrowedKey, bounded
-from deltajoin.runtime.narrowing import Ranges
+from deltajoin.runtime.narrowing import Ranges, share_of
 
 HELD = (("changes", "at"),)
 WITHIN = {("s", "at"): frozenset(HELD), ("s", "till"): frozenset({("changes", "till")})}
@@ -38,3 +38,14 @@ def test_a_bound_is_the_outermost_of_all_ranges() -> None:
     assert ranges.bounded("x", "to") == "x <= greatest(5, 9)"
     assert Ranges((("1", "5"),), nulls=False).bounded("x", "to") == "x <= 5"
     assert Ranges((), nulls=True).bounded("x", "from") == "FALSE"
+
+
+def test_the_column_that_leaves_out_most_has_the_smallest_share() -> None:
+    """Thousands of days that are nearly all days of some years tell less than some orders."""
+    day = 86_400_000_000
+    every_day, orders = [day * n for n in range(2_400)], list(range(1, 6_000_000, 5_000))
+    assert share_of(every_day) == 1.0
+    assert share_of(orders) == 1.0  # in steps of 5,000 they are all there
+    orders[-1] += 1
+    assert share_of(orders) < share_of([str(n) for n in range(500)]) < share_of(every_day)
+    assert share_of([7]) == 1.0

@@ -97,9 +97,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     keys = resolve_keys(model, tables)
     with at_origin(model.lines):
         query = bind(model.sql, columns, types, model.functions, model.stamps, keys)
-    meaning = _meaning(model, inputs, query, keys, types)
     before = last_epoch(state, model)
-    last, mark = before.record, meaning.mark
+    last = before.record
+    meaning = _meaning(model, inputs, query, keys, types, last)
+    mark = meaning.mark
     differs = found_to_differ(last, mark)
     if differs:
         meaning = meaning.as_written(differs)
@@ -224,7 +225,14 @@ class _Meaning:
         return replace(self, graph=None, obstacle=obstacle, state=None, target=plain)
 
 
-def _meaning(model: Model, inputs: Inputs, query: BoundQuery, keys: Keys, types: Types) -> _Meaning:
+def _meaning(
+    model: Model,
+    inputs: Inputs,
+    query: BoundQuery,
+    keys: Keys,
+    types: Types,
+    last: Record | None,
+) -> _Meaning:
     graph, obstacle = _groupable(query, inputs.tables, model.lines)
     graph = with_neighbours(graph, keys, types) if graph else None
     described = describe(graph, keys, types)
@@ -233,7 +241,7 @@ def _meaning(model: Model, inputs: Inputs, query: BoundQuery, keys: Keys, types:
             graph, obstacle = None, ties
             break
     state = group_state(graph, described.types, described.inexact) if graph else None
-    target = _target(model, inputs, graph, described, state)
+    target = _target(model, inputs, graph, described, state, last)
     if graph is not None and target.kind == "bag":
         graph = with_one_extreme(graph, described.types)
         described = describe(graph, keys, types)
@@ -321,7 +329,10 @@ def _target(
     graph: JoinGraph | None,
     described: Described,
     state: GroupState | None,
+    last: Record | None,
 ) -> Target:
+    """The target and the form of its rows. A bag under a view, which must be dropped to make place
+    for a table, stays one."""
     for name, table in sorted(inputs.tables.items()):
         if inputs.location and overlap(table.location, inputs.location):
             raise DeltaJoinError(
@@ -332,6 +343,8 @@ def _target(
             )
     key = () if graph is None else row_key(graph, described.keys, described.types)
     hidden = hidden_columns(graph, state) if graph else ()
+    if inputs.backing and last and last["kind"] == "bag" and not hidden:
+        key = ()
     kept = "grouped" if hidden else "keyed"
     kind = "plain" if graph is None else kept if key else "bag"
     return Target(

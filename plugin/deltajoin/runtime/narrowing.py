@@ -12,6 +12,7 @@ when it plans.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -51,12 +52,14 @@ _AS_TEXT = "make_valid_utf8({})"
 class Ranges:
     """Closed ranges of literals that hold all values of a column; `nulls`: it has NULLs too.
 
-    `values` are the values themselves, where they are known and too many for a range each.
+    `values` are the values themselves, where they are known and too many for a range each, and
+    `share` about what they are of all that may lie between the least and the greatest of them.
     """
 
     ranges: tuple[tuple[str, str], ...]
     nulls: bool
     values: tuple[str, ...] = ()
+    share: float = 1.0
 
     def condition(self, column: str) -> str:
         """True for every row whose column is one of the values; as Spark SQL."""
@@ -124,11 +127,11 @@ class Narrowing:
         ranges = ranges_of(self._spark, asked, {view: rows})
         if not ranges:
             return ""
-        most = max(ranges, key=lambda each: len(ranges[each].values))
+        telling = min(ranges, key=lambda each: (ranges[each].share, -len(ranges[each].values)))
         conditions, used = [], self.used.setdefault("target", {})
         for (_, name), each in ranges.items():
             column, used[name] = f"`t`.{quote(name)}", {"ranges": len(each.ranges)}
-            if (view, name) == most and each.values:
+            if (view, name) == telling and each.values:
                 used[name]["values"] = len(each.values)
                 conditions.append(each.listed(column))
             else:
@@ -212,7 +215,25 @@ def _ranges(kind: str, parts: list[tuple[Any, Any]], nulls: bool) -> Ranges | No
     values = tuple(_literal(kind, low) for low, _ in sorted(parts)) if single else ()
     values = values if sum(map(len, values)) <= _LISTED else ()
     literals = tuple((_literal(kind, low), _literal(kind, high)) for low, high in merged)
-    return Ranges(literals, nulls, values)
+    return Ranges(literals, nulls, values, share_of([low for low, _ in parts]) if values else 1.0)
+
+
+def share_of(values: list[Any]) -> float:
+    """What distinct values are of all between the least and the greatest, in steps that they all
+    take; of texts nothing is known but their number.
+
+    Example:
+        >>> share_of([10, 20, 40])  # 30 is not among them
+        0.75
+        >>> share_of(["a", "b"])
+        0.5
+    """
+    if isinstance(values[0], str):
+        return 1 / len(values)
+    least = min(values)
+    step = math.gcd(*(value - least for value in values)) or 1
+    possible: int = (max(values) - least) // step + 1
+    return len(values) / possible
 
 
 def _value(name: str, kind: str) -> str:
