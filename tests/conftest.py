@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
-# Sessions of tests are short, also those in processes that tests start: compile quickly, and plans
-# over a dozen rows not at all (every eighth random model is compiled, as are `make demo` and the
-# benchmarks). The code cache of that level is so small that a long session fills
-# it and then no longer compiles anything.
-os.environ.setdefault(
-    "DELTAJOIN_JAVA_OPTIONS",
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-    " -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN",
+# Plans over a dozen rows are interpreted (every eighth random model is compiled, as are `make demo`
+# and the benchmarks). In the processes that tests start, which are short, Java compiles quickly;
+# in the session that all tests of a process share, it compiles what runs often once more, and well.
+LONG_SESSION = (
+    "-XX:+UseSerialGC"
+    " -Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 )
+SHORT_SESSION = f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m {LONG_SESSION}"
+GIVEN = os.environ.setdefault("DELTAJOIN_JAVA_OPTIONS", SHORT_SESSION)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,15 +54,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from deltajoin.runtime.session import local_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
-    session = local_session(
-        "deltajoin-tests",
-        "local[2]",
-        {
-            "spark.sql.shuffle.partitions": "2",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            "spark.sql.warehouse.dir": warehouse.as_uri(),
-        },
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        if GIVEN == SHORT_SESSION:
+            patch.setenv("DELTAJOIN_JAVA_OPTIONS", LONG_SESSION)
+        session = local_session(
+            "deltajoin-tests",
+            "local[2]",
+            {
+                "spark.sql.shuffle.partitions": "2",
+                "spark.databricks.delta.snapshotPartitions": "1",
+                "spark.sql.warehouse.dir": warehouse.as_uri(),
+            },
+        )
     yield session
     session.stop()
 

@@ -230,13 +230,16 @@ def test_a_run_leaves_no_plans_behind(
     assert [session.sql("SHOW VIEWS").collect() for session in own] == [[], []]
 
 
-def test_every_epoch_equals_the_query(spark: Any, market: Market) -> None:
+def test_every_epoch_equals_the_query(spark: Any, market: Market, thorough: bool) -> None:
+    """In a short run, the first changes come two at a time."""
     models = {name: market.model(name, sql) for name, sql in {**LINEAR, **OTHER}.items()}
     for name, model in models.items():
         record = deltajoin.run(model, able(spark, model.sql))
         assert record.kind == "grouped", name
         assert rows_of(deltajoin.read(model, spark)) == market.wanted(spark, model.sql), name
     for word in history(market):
+        if word == "inserts" and not thorough:
+            continue
         for name, model in models.items():
             planned = deltajoin.plan(model)
             merged = name in LINEAR or (name == "extremes" and word in ("inserts", "all back"))
