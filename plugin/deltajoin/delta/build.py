@@ -332,7 +332,7 @@ def _target(
     last: Record | None,
 ) -> Target:
     """The target and the form of its rows. A bag under a view, which must be dropped to make place
-    for a table, stays one."""
+    for a table, stays one until a rebuild is asked for."""
     for name, table in sorted(inputs.tables.items()):
         if inputs.location and overlap(table.location, inputs.location):
             raise DeltaJoinError(
@@ -343,7 +343,8 @@ def _target(
             )
     key = () if graph is None else row_key(graph, described.keys, described.types)
     hidden = hidden_columns(graph, state) if graph else ()
-    if inputs.backing and last and last["kind"] == "bag" and not hidden:
+    is_bag = inputs.backing and last is not None and last["kind"] == "bag"
+    if is_bag and not hidden and model.mode != "full":
         key = ()
     kept = "grouped" if hidden else "keyed"
     kind = "plain" if graph is None else kept if key else "bag"
