@@ -97,6 +97,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     keys = resolve_keys(model, tables)
     with at_origin(model.lines):
         query = bind(model.sql, columns, types, model.functions, model.stamps, keys)
+    _check_apart(model, inputs)
     before = last_epoch(state, model)
     last = before.record
     meaning = _meaning(model, inputs, query, keys, types, last)
@@ -323,6 +324,17 @@ def _groupable(
     return graph, None
 
 
+def _check_apart(model: Model, inputs: Inputs) -> None:
+    for name, table in sorted(inputs.tables.items()):
+        if inputs.location and overlap(table.location, inputs.location):
+            raise DeltaJoinError(
+                "TARGET_IS_SOURCE",
+                f"the target's folder is, holds or lies in that of the source '{name}'",
+                where=model.target,
+                remedy="Choose another target.",
+            )
+
+
 def _target(
     model: Model,
     inputs: Inputs,
@@ -333,14 +345,6 @@ def _target(
 ) -> Target:
     """The target and the form of its rows. A bag under a view, which must be dropped to make place
     for a table, stays one until a rebuild is asked for."""
-    for name, table in sorted(inputs.tables.items()):
-        if inputs.location and overlap(table.location, inputs.location):
-            raise DeltaJoinError(
-                "TARGET_IS_SOURCE",
-                f"the target's folder is, holds or lies in that of the source '{name}'",
-                where=model.target,
-                remedy="Choose another target.",
-            )
     key = () if graph is None else row_key(graph, described.keys, described.types)
     hidden = hidden_columns(graph, state) if graph else ()
     is_bag = inputs.backing and last is not None and last["kind"] == "bag"
