@@ -15,6 +15,8 @@ MAX_SQL_BYTES = 1_000_000
 RESERVED_PREFIX = "__deltajoin_"
 WEIGHT = "__deltajoin_weight"
 COUNT = "__deltajoin_count"
+#: A hash of a bag's row, by which it is found.
+ROW_HASH = "__deltajoin_hash"
 OPERATION = "__deltajoin_operation"
 PATH = "__deltajoin_path"
 #: Hidden columns of grouped targets: rows of a group, whether HAVING shows it, the key of a total.

@@ -58,6 +58,10 @@ class TargetState:
             return None
         return table_size(self._opened, self.location)[0]
 
+    def has(self, column: str) -> bool:
+        """Whether the table has a column of this name."""
+        return any(each.name == column for each in self.columns)
+
     def transaction(self, app_id: str) -> int | None:
         """The highest `txnVersion` that this application committed, up to this version."""
         table = self._opened or open_table(self.location, self.version)

@@ -60,7 +60,7 @@ from deltajoin.delta.untraced import untraced
 from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
-from deltajoin.names import split_dotted
+from deltajoin.names import ROW_HASH, split_dotted
 from deltajoin.planner.arms import arm
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import Strategy, parse_strategy
@@ -363,6 +363,7 @@ def _target(
         hidden=hidden,
         stamps=graph.stamps if graph else (),
         exactly=told_apart(graph, described.types) if graph else (),
+        hashed=kind == "bag" and inputs.target is not None and inputs.target.has(ROW_HASH),
         version=-1 if inputs.target is None else inputs.target.version,
         table_id=None if inputs.target is None else inputs.target.table_id,
     )

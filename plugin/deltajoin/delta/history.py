@@ -16,7 +16,7 @@ from deltajoin.catalog import TargetCommit, TargetState
 from deltajoin.contract import FORMAT, committed_record
 from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.model import Model
-from deltajoin.names import COUNT
+from deltajoin.names import COUNT, ROW_HASH
 
 Record = Mapping[str, Any]
 
@@ -58,7 +58,8 @@ def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
             break
     if last is not None:
         hidden = (*(last.get("hidden") or ()), *([COUNT] if last["kind"] == "bag" else []))
-        if [column.name for column in state.columns] != [*last["columns"], *hidden]:
+        names = [column.name for column in state.columns if column.name != ROW_HASH]
+        if names != [*last["columns"], *hidden]:
             foreign = foreign or "the target's columns are not those that the last epoch wrote"
         _check_foreign(foreign, model)
         return LastEpoch(last, int(last["epoch"]))

@@ -42,7 +42,7 @@ class Target:
 
     `place` is what the user gave, `location` the Delta folder (None until a catalog creates it).
     `name_parts` are empty for a path. `kind`: keyed (one row per key), bag (distinct rows with a
-    multiplicity), plain (rebuilt only; columns are known to Spark alone), grouped (one row per key,
+    multiplicity; `hashed` where its table has a hash of each), plain (rebuilt only; columns are known to Spark alone), grouped (one row per key,
     with `hidden` columns that a user does not see, as may be whole rows). A bag may have such too.
     `stamps` stand among the columns and are none of the row: they are written with it, by the clock
     of the epoch. `version` and `table_id` are what the plan saw, on which the run stands; -1 and
@@ -59,6 +59,7 @@ class Target:
     hidden: tuple[str, ...] = field(default=(), metadata=SELDOM)
     stamps: tuple[Stamp, ...] = field(default=(), metadata=SELDOM)
     exactly: tuple[str, ...] = field(default=(), metadata=SELDOM)
+    hashed: bool = field(default=False, metadata=SELDOM)
     layout: Layout = field(default=Layout(), metadata=SELDOM)
     version: int = -1
     table_id: str | None = field(default=None, metadata=SELDOM)
@@ -66,7 +67,7 @@ class Target:
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """Columns of the table; a bag's multiplicity and stamps apart."""
+        """Columns of the table; a bag's multiplicity and hash, and stamps apart."""
         return (*self.columns, *self.hidden)
 
     @property

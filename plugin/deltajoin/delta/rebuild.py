@@ -28,7 +28,7 @@ from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.delta.sources import share
 from deltajoin.delta.strategy import FEW_ROWS, Decision
 from deltajoin.graph import Stamp
-from deltajoin.names import COUNT
+from deltajoin.names import COUNT, ROW_HASH
 
 LARGEST_SHARE = 0.5
 #: Rebuilds that go by what the last difference found; then it is measured again.
@@ -66,7 +66,7 @@ def plan_rebuild(
         return None
     if state is None or decision.reason in _BY_DEFINITION:
         return Rebuild("overwrite")
-    columns = tuple(c for c in state.columns if c.name != COUNT)
+    columns = tuple(c for c in state.columns if c.name not in (COUNT, ROW_HASH))
     because = _incomparable(columns, target.key) or _too_much(sources, state, mark)
     if because:
         return Rebuild("overwrite", because)

@@ -19,13 +19,13 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.sql import build_program
 from deltajoin.names import UniqueNames, slug
 
-_STATEMENTS = tuple("sql fold into whens full key_check compare sketch text stamps".split())
+_STATEMENTS = tuple("sql fold into by_hash whens full key_check compare sketch text stamps".split())
 _IMPORT = "from deltajoin.runtime.job import main"
 _MAIN = "if __name__ == '__main__':\n    main(PLAN, PROGRAM)"
 _SHIPPED = ("__init__.py", "contract.py", "errors.py", "names.py", "storage.py", "runtime")
 #: Left out of the program where they are empty.
 _SELDOM = frozenset(
-    "shadow derived crossing sketch evidence syntax stamps narrowed apart measured".split()
+    "by_hash shadow derived crossing sketch evidence syntax stamps narrowed apart measured".split()
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

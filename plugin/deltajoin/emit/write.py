@@ -4,6 +4,7 @@ The statements themselves stop what would be silently wrong, before anything is 
 
     two new rows of one key, or an insert that finds its key in the target     KEY_VIOLATED
     an update or delete that finds no row; a multiplicity below zero            TARGET_DRIFT
+    a row of a bag that finds another one of the same hash                      ROWS_COLLIDE
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from deltajoin.emit.ast import (
     string,
     table,
 )
-from deltajoin.names import COUNT, OPERATION, SHOWN, WEIGHT
+from deltajoin.names import COUNT, OPERATION, ROW_HASH, SHOWN, WEIGHT
 
 PATH_ROWS, TO_WRITE = "path_rows", "to_write"
 
@@ -128,10 +129,12 @@ def _field(struct: str, name: str) -> exp.Dot:
 @dataclass(frozen=True)
 class Merge:
     """A MERGE in two texts, up to the end of its condition and from its first WHEN: a run adds
-    conditions on the target's rows between them."""
+    conditions on the target's rows between them. `by_hash` is the first text where rows are found
+    by their hash."""
 
     into: str
     whens: str
+    by_hash: str = ""
 
     @property
     def sql(self) -> str:
@@ -143,21 +146,33 @@ def merge_of(target: Target, exactly: Sequence[str] = ()) -> Merge:
     """The one MERGE of a run that does not overwrite.
 
     Without a key the whole row is matched, columns in `exactly` by their text besides, else the
-    key; both null-safely. Of a plain target only a row that goes is matched.
+    key; both null-safely. Of a plain target only a row that goes is matched. Rows with a hash are
+    found by it, and must then be the same; rows that share one are found as those without.
     """
     matched = same_columns(target.key or target.stored, "t", "s")
     matched += [same(as_text(column(n, "t")), as_text(column(n, "s"))) for n in exactly]
     if target.kind == "plain":
         matched.append(_WEIGHT < 0)
     whens = {"bag": _bag_whens, "plain": _plain_whens}.get(target.kind, _keyed_whens)(target)
+    by_hash = ""
+    if target.hashed:
+        by_hash = _merge_into(target, column(ROW_HASH, "t").eq(column(ROW_HASH, "s")))
+        another = exp.Not(this=exp.paren(exp.and_(*matched)))
+        whens.insert(0, _when(True, another, _update([(COUNT, fail("ROWS_COLLIDE"))])))
+    merged = _merge_into(target, exp.and_(*matched))
+    return Merge(merged, pretty(exp.Whens(expressions=whens)), by_hash)
+
+
+def _merge_into(target: Target, matched: exp.Expr) -> str:
+    """A MERGE up to the end of its condition."""
     into = exp.Table(
         this=exp.to_identifier(target.location, quoted=True),
         db=exp.to_identifier("delta", quoted=False),
         alias=exp.TableAlias(this=exp.to_identifier("t")),
     )
     none = exp.Whens(expressions=[])
-    head = exp.Merge(this=into, using=table(TO_WRITE, "s"), on=exp.and_(*matched), whens=none)
-    return Merge(pretty(head).rstrip(), pretty(exp.Whens(expressions=whens)))
+    head = exp.Merge(this=into, using=table(TO_WRITE, "s"), on=matched, whens=none)
+    return pretty(head).rstrip()
 
 
 _WEIGHT, _OPERATION = column(WEIGHT, "s"), column(OPERATION, "s")
@@ -208,6 +223,7 @@ def _bag_whens(target: Target) -> list[exp.When]:
     if stamps:  # copies that came give all of them their stamp, copies that went leave it
         whens.append(_when(True, exp.and_(there, inserted), _update([*counted, *stamps])))
     rows = [*_given(target.stored), (COUNT, _WEIGHT), *stamps]
+    rows += _given([ROW_HASH]) if target.hashed else []
     return [
         *whens,
         _when(True, there, _update(counted)),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.names import OPERATION, WEIGHT
 from deltajoin.runtime.read import Counter, materialised
+from deltajoin.runtime.row_hash import with_row_hash
 from deltajoin.runtime.target import read_stored
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ def find_difference(
     are."""
     rebuilt = Counter("rebuilt")
     rebuilt.watch(rows).createOrReplaceTempView("rebuilt")
-    read_stored(spark, target).createOrReplaceTempView("target_rows")
-    found = materialised(spark, "to_write", fold, counted_columns(target["kind"]))
+    stored = read_stored(spark, target)
+    stored.createOrReplaceTempView("target_rows")
+    differing = with_row_hash(spark.sql(fold), target, stored.schema)
+    found = materialised(spark, "to_write", differing, counted_columns(target["kind"]))
     return counts_of(found), rebuilt.figures(rows)["rows"]
 
 

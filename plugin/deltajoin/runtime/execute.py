@@ -45,6 +45,7 @@ from deltajoin.runtime.read import (
     open_statements,
 )
 from deltajoin.runtime.record import record_of, surprises
+from deltajoin.runtime.row_hash import with_row_hash
 from deltajoin.runtime.settings import check_reading, drift, read_settings
 from deltajoin.runtime.shadow import compare, nothing_to_write
 from deltajoin.runtime.stopwatch import Stopwatch
@@ -168,7 +169,7 @@ class _Run:
         open_scans(self.spark, self.program["scans"])
         self._check_keys()
         self.noted["sketches"] = self._distinct_values()
-        rows = targets.without_char(self._queried())
+        rows = with_row_hash(targets.without_char(self._queried()), self.target)
         if not self.target["columns"]:
             self.target["columns"] = list(rows.columns)
         if not self.target["exists"]:
@@ -275,8 +276,8 @@ class _Run:
         self._commit_merge(counts, lookups)
 
     def _commit_merge(self, counts: dict[str, int], lookups: Lookups | None) -> None:
-        merge = self._merge_text(sum(counts.values()))
-        self._commit(lambda: self.spark.sql(merge), counts, lookups)
+        near = self._near(sum(counts.values()))
+        self._commit(lambda: self._run_merge(near), counts, lookups)
 
     def _commit(
         self, write: Callable[[], Any], counts: dict[str, int], lookups: Lookups | None
@@ -312,13 +313,25 @@ class _Run:
             return False
         return any(c.record and c.record.get("run_id") == self.run_id for c in commits)
 
-    def _merge_text(self, rows: int) -> str:
-        """The MERGE of so many rows, which looks for them within the ranges of their keys."""
-        merge, near = self.program["merge"], "FALSE"
-        if rows:
-            stored = targets.read_stored(self.spark, self.target)
-            near = self.narrowing.of_target("to_write", rows, stored, self.target["key"])
-        return f"{merge['into']}{near and f' AND {near}'}\n{merge['whens']}"
+    def _near(self, rows: int) -> str:
+        """Where a MERGE of so many rows looks for them: within the ranges of their keys."""
+        if not rows:
+            return " AND FALSE"
+        stored = targets.read_stored(self.spark, self.target)
+        near = self.narrowing.of_target("to_write", rows, stored, self.target["key"])
+        return near and f" AND {near}"
+
+    def _run_merge(self, near: str) -> None:
+        """The MERGE, by the hash of rows where they have one, and by the rows if some share one."""
+        merge = self.program["merge"]
+        for into in filter(None, (merge.get("by_hash"), merge["into"])):
+            try:
+                with explained(f"write of {self.target['place']}"):
+                    self.spark.sql(f"{into}{near}\n{merge['whens']}")
+                return
+            except DeltaJoinError as error:
+                if into == merge["into"] or error.code != "ROWS_COLLIDE":
+                    raise
 
     def _compare(self) -> None:
         shadow = self.program.get("shadow")
@@ -338,8 +351,12 @@ class _Run:
             touched = materialised(self.spark, "touched", self.program["touched"])
             self.narrowing.hold({"touched": touched["rows"]})
             open_statements(self.spark, self.program["regroup"])
+        folded = self.spark.sql(self.program["fold"])
+        if self.target.get("hashed"):
+            stored = targets.read_stored(self.spark, self.target)
+            folded = with_row_hash(folded, self.target, stored.schema)
         counted = counted_columns(self.target["kind"])
-        return counts_of(materialised(self.spark, "to_write", self.program["fold"], counted))
+        return counts_of(materialised(self.spark, "to_write", folded, counted))
 
     # the record, and what the history says ----------------------------------------------------
 

@@ -45,6 +45,12 @@ _BY_TEXT = (
         "Something else wrote to it; run once with mode full.",
     ),
     (
+        re.compile("deltajoin:ROWS_COLLIDE|DELTA_MULTIPLE_SOURCE_ROW_MATCHING"),
+        "ROWS_COLLIDE",
+        "rows that differ are taken for one row of the target",
+        "Run once with mode full, and report it.",
+    ),
+    (
         re.compile(
             r"DELTA_CONCURRENT|Concurrent\w+Exception|DELTA_METADATA_CHANGED|"
             r"MetadataChangedException|ProtocolChangedException|"

@@ -18,16 +18,17 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.names import quote
+from deltajoin.names import ROW_HASH, quote
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.target import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Ranges of a column at most. Several are used only where the gaps between them are more than this
-#: share of the way from the least value to the greatest.
-RANGES, WORTH = 32, 0.5
+#: Ranges of a column at most: with 32, the code that Spark writes for a MERGE is so long that Java
+#: doesn't compile it. Several are used only where the gaps between them are more than this share of
+#: the way from the least value to the greatest.
+RANGES, WORTH = 8, 0.5
 #: Values are counted into so many parts of that way; a gap within a part is not seen.
 _PARTS = 1024
 #: Of a view with at most so many rows, all values are taken to see its gaps.
@@ -61,11 +62,21 @@ class Ranges:
     values: tuple[str, ...] = ()
     share: float = 1.0
 
+    @property
+    def order(self) -> tuple[float, int, int]:
+        """Less where the values leave out more."""
+        return self.share, -len(self.values), -len(self.ranges)
+
     def condition(self, column: str) -> str:
         """True for every row whose column is one of the values; as Spark SQL."""
         parts = [f"({column} >= {low} AND {column} <= {high})" for low, high in self.ranges]
         parts += [f"{column} IS NULL"] if self.nulls else []
         return f"({' OR '.join(parts)})" if parts else "FALSE"
+
+    def around(self) -> Ranges:
+        """The one range from the least value to the greatest."""
+        ends = ((self.ranges[0][0], self.ranges[-1][1]),) if self.ranges else ()
+        return Ranges(ends, self.nulls)
 
     def bounded(self, column: str, bound: str) -> str:
         """True for every row whose column is at least the least value (`from`), or at most the
@@ -116,9 +127,11 @@ class Narrowing:
 
     def of_target(self, view: str, rows: int, stored: DataFrame, key: list[str]) -> str:
         """The condition that rows of the target `t` have keys of a materialised view of so many
-        rows, or without a key some columns alike; empty where none can be told."""
+        rows, or without a key some columns alike; empty where none can be told. The column whose
+        values leave out most is told by them, the others from the least to the greatest."""
         held = self._spark.table(quote(view))
         both = [name for name in stored.columns if name in held.columns]
+        both.sort(key=lambda name: name != ROW_HASH)
         kinds = {name: _kind(stored, name) for name in key or both}
         wanted = [name for name, kind in kinds.items() if kind and kind == _kind(held, name)]
         if not key:
@@ -127,15 +140,13 @@ class Narrowing:
         ranges = ranges_of(self._spark, asked, {view: rows})
         if not ranges:
             return ""
-        telling = min(ranges, key=lambda each: (ranges[each].share, -len(ranges[each].values)))
+        telling = min(ranges, key=lambda each: ranges[each].order)
         conditions, used = [], self.used.setdefault("target", {})
         for (_, name), each in ranges.items():
-            column, used[name] = f"`t`.{quote(name)}", {"ranges": len(each.ranges)}
-            if (view, name) == telling and each.values:
-                used[name]["values"] = len(each.values)
-                conditions.append(each.listed(column))
-            else:
-                conditions.append(each.condition(column))
+            told = each if (view, name) == telling else each.around()
+            used[name] = {"ranges": len(told.ranges)}
+            used[name] |= {"values": len(told.values)} if told.values else {}
+            conditions.append(told.listed(f"`t`.{quote(name)}"))
         return " AND ".join(conditions)
 
     def _comparable(self, scan: dict[str, Any]) -> list[_ComparedKey]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.names import COUNT, quote
+from deltajoin.names import COUNT, ROW_HASH, quote
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.port import Figures, port_of
 
@@ -95,14 +95,14 @@ def materialise_changes(spark: SparkSession, feeds: list[dict[str, Any]]) -> dic
 
 
 def materialised(
-    spark: SparkSession, view: str, sql: str, columns: dict[str, str] | None = None
+    spark: SparkSession, view: str, rows: str | DataFrame, columns: dict[str, str] | None = None
 ) -> dict[str, int]:
     """Compute a view once, in one job; gives its rows, or the `columns` counted over them.
 
     Counters inside a view report only from a query that is watched itself, as this one is.
     """
     counter = Counter(view, columns)
-    frame = counter.materialise(spark.sql(sql))
+    frame = counter.materialise(spark.sql(rows) if isinstance(rows, str) else rows)
     frame.createOrReplaceTempView(quote(view))
     return counter.figures(frame)
 
@@ -142,11 +142,11 @@ def _static(spark: SparkSession, files: dict[str, Any]) -> DataFrame:
 
 
 def _as_often(rows: DataFrame) -> DataFrame:
-    """The rows of a bag, each as often as its multiplicity says."""
+    """The rows of a bag as a user sees them, each as often as its multiplicity says."""
     from pyspark.sql import functions
 
     copies = functions.explode(functions.expr(f"sequence(1L, {quote(COUNT)})"))
-    return rows.withColumn(COUNT, copies).drop(COUNT)
+    return rows.withColumn(COUNT, copies).drop(COUNT, ROW_HASH)
 
 
 def _version(spark: SparkSession, location: str, version: int) -> DataFrame:
