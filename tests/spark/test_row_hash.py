@@ -19,6 +19,8 @@ from tests.spark import shop as shops
 from tests.spark.shop import expected, open_shop
 
 NAMES = "SELECT c.name, o.amount FROM orders o JOIN customers c ON o.customer_id = c.customer_id"
+#: Without a column by whose ranges the MERGE leaves out rows.
+TEXTS = NAMES.replace("o.amount", "CAST(o.amount AS STRING) AS amount")
 #: Type of the target's column -> values that a change may bring, some in other types.
 VALUES = {
     "bigint": ("1", "1L", "1Y", "-9223372036854775808L"),
@@ -57,7 +59,8 @@ def test_equal_values_have_one_hash(spark: Any, compiled: bool) -> None:
         found = pairs.selectExpr(
             "count(*) AS pairs", f"count_if(NOT a.{ROW_HASH} <=> b.{ROW_HASH}) AS lost"
         ).collect()[0]
-        assert found["pairs"] > len(values) and found["lost"] == 0, kind
+        assert found["pairs"] > len(values), kind
+        assert found["lost"] == 0, kind
 
 
 def test_rows_that_can_not_be_hashed_have_none(spark: Any) -> None:
@@ -81,7 +84,7 @@ def test_rows_that_share_a_hash_are_kept(
 
     monkeypatch.setattr(row_hash, "hash_of", poor)
     shop = open_shop(tmp_path)
-    model = shop.model(sql=NAMES)
+    model = shop.model(sql=TEXTS)
     assert deltajoin.run(model, spark).kind == "bag"
     assert stored_hash(model.target)
     for change in range(4):
