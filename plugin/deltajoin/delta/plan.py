@@ -42,8 +42,9 @@ class Target:
 
     `place` is what the user gave, `location` the Delta folder (None until a catalog creates it).
     `name_parts` are empty for a path. `kind`: keyed (one row per key), bag (distinct rows with a
-    multiplicity; `hashed` where its table has a hash of each), plain (rebuilt only; columns are known to Spark alone), grouped (one row per key,
-    with `hidden` columns that a user does not see, as may be whole rows). A bag may have such too.
+    multiplicity), plain (rebuilt only; columns are known to Spark alone), grouped (one row per key,
+    with `hidden` columns that a user does not see, as may be whole rows). A bag may have such too;
+    it is `hashed` where its table has a hash of each row.
     `stamps` stand among the columns and are none of the row: they are written with it, by the clock
     of the epoch. `version` and `table_id` are what the plan saw, on which the run stands; -1 and
     None before there is a table. `follows` is the digest of the last epoch's record.
