@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from deltajoin.delta.identity import target_key
+import pytest
+
+from deltajoin.delta.identity import row_key, target_key, why_a_bag
 from deltajoin.sql.bind import bind
 from tests.unit.flights import COLUMNS, KEYS, SQL
 
@@ -16,6 +18,33 @@ def key(
     bound = bind(sql, NAMES)
     assert bound.graph is not None
     return target_key(bound.graph, {t: tuple(c) for t, c in keys.items()}, types)
+
+
+FULL = "SELECT a.carrier FROM airlines a FULL JOIN airlines b ON a.carrier = b.carrier"
+
+
+@pytest.mark.parametrize(
+    ("sql", "undeclared", "why"),
+    [
+        (SQL, "planes", "no key of planes is declared"),
+        (SQL.replace("f.flight,", ""), "", "f.flight, of its key, is not selected"),
+        (FULL, "", "rows of several branches (UNION ALL, a full join) may be"),
+        ("SELECT a.carrier, n FROM airlines a LATERAL VIEW explode(array(1, 2)) AS n", "", "a gen"),
+        (
+            "SELECT max(name) OVER (PARTITION BY name) AS m FROM airlines",
+            "",
+            "airlines.carrier, of",
+        ),
+        (SQL, "", ""),
+    ],
+)
+def test_a_bag_says_why_it_is_one(sql: str, undeclared: str, why: str) -> None:
+    graph = bind(sql, NAMES).graph
+    assert graph is not None
+    keys = {table: tuple(columns) for table, columns in KEYS.items() if table != undeclared}
+    said = why_a_bag(graph, keys, TYPES)
+    assert said.startswith(why)
+    assert bool(said) == (row_key(graph, keys, TYPES) == ())
 
 
 def test_looking_up_a_unique_key_adds_nothing() -> None:

@@ -5,6 +5,7 @@
                  stands on
     paths        expected rows, their source, files and exchange of each lookup
     operators    how each is kept, or why it is rebuilt and what to change
+    bag_because  why the rows of the target are counted, not known by a key
 
 All of it follows from the plan and the statistics that it was made from; the runner-up is searched
 for here, not while planning. In a query with unions each branch has its graph and order: those of
@@ -22,6 +23,8 @@ from typing import Any
 from deltajoin.accelerate.choose import why_compared
 from deltajoin.audit.estimates import path_estimates
 from deltajoin.audit.operators import operators
+from deltajoin.delta.identity import why_a_bag
+from deltajoin.delta.path import types_of
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.accelerated import join_of
@@ -47,6 +50,7 @@ def explanation(planned: DeltaPlan) -> dict[str, Any]:
         found["rebuilt_because"] = stop.to_dict()
     graph, statistics = planned.graph, planned.statistics
     found |= {"graph": None, "full_query": None, "further": [], "paths": []}
+    found["bag_because"] = _bag_because(planned)
     if graph is None or statistics is None:
         return found
     found["paths"] = [path_estimates(graph, statistics, path) for path in planned.paths]
@@ -54,6 +58,15 @@ def explanation(planned: DeltaPlan) -> dict[str, Any]:
         {"graph": order.graph_values(), "full_query": order.values()} for order in _orders(planned)
     ]
     return {**found, **branches[0], "further": branches[1:]} if branches else found
+
+
+def _bag_because(planned: DeltaPlan) -> str | None:
+    """Why the target is a bag; None for another."""
+    if planned.graph is None or planned.target.kind != "bag":
+        return None
+    keys = dict(planned.keys) | {d.source.source: d.key for d in planned.derived if d.key}
+    why = why_a_bag(planned.graph, keys, types_of(planned.all_sources))
+    return why or "it was one under its view: mode full makes it a table"
 
 
 def trace_text(planned: DeltaPlan) -> str:

@@ -237,6 +237,8 @@ def render_plan(plan: Mapping[str, Any], explained: Mapping[str, Any] | None = N
     """
     target = plan["target"]
     key = ", ".join(target["key"]) or "none: rows are counted"
+    if explained and (because := explained["bag_because"]):
+        key += f", as {because}"
     lines = [
         f"{plan['model']}  epoch {plan['epoch']}  {plan['strategy']}  "
         f"{plan['reason']}: {plan['detail']}",

@@ -37,12 +37,31 @@ def row_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
         return windowing.first_of
     if graph.generation is not None:
         return ()
+    return target_key(_given_out(graph), keys, types)
+
+
+def why_a_bag(graph: JoinGraph, keys: Keys, types: Types) -> str:
+    """What keeps rows from being identified; empty where a key does."""
+    if graph.generation is not None:
+        return "a generator repeats rows"
+    if _is_united(graph):
+        return "rows of several branches (UNION ALL, a full join) may be equal"
+    if unknown := sorted(_sources(graph) - keys.keys()):
+        return f"no key of {', '.join(unknown)} is declared"
+    columns = _key_columns(_given_out(graph), keys, types)
+    lost = sorted(f"{name}.{column}" for (name, column), given in columns if not given)
+    return f"{', '.join(lost)}, of its key, is not selected" if lost else ""
+
+
+def _given_out(graph: JoinGraph) -> JoinGraph:
+    """The joined rows with the names under which what is above windows gives them out."""
+    windowing = graph.windowing
     if windowing is None:
-        return target_key(graph, keys, types)
+        return graph
     below = {p.name: p for p in graph.projections}
     outputs = (o for o in (*windowing.outputs, *windowing.hidden) if o.column)
     shown = tuple(replace(below[o.column or ""], name=o.name) for o in outputs)
-    return target_key(replace(graph, projections=shown), keys, types)
+    return replace(graph, projections=shown)
 
 
 def joined_columns(graph: JoinGraph) -> dict[str, str]:
@@ -60,24 +79,31 @@ def target_key(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
         keys: source -> its unique columns (schema spelling).
         types: (source, column) -> type.
     """
-    if len(graph.branches) > 1 or graph.has_union:
+    if _is_united(graph) or not _sources(graph) <= keys.keys():
         return ()
-    levels = tuple(_levels(graph.branches[0]))
-    sources = [graph.by_name[name].source for level in levels for name in level.relations]
-    if any(source not in keys for source in sources):
-        return ()
-    outputs: set[str] = set()
-    for level in levels:
+    outputs = {given for _, given in _key_columns(graph, keys, types)}
+    return () if "" in outputs else tuple(p.name for p in graph.projections if p.name in outputs)
+
+
+def _is_united(graph: JoinGraph) -> bool:
+    return len(graph.branches) > 1 or graph.has_union
+
+
+def _sources(graph: JoinGraph) -> set[str]:
+    """The sources that add rows or columns, in what is no union."""
+    levels = _levels(graph.branches[0])
+    return {graph.by_name[name].source for level in levels for name in level.relations}
+
+
+def _key_columns(graph: JoinGraph, keys: Keys, types: Types) -> Iterator[tuple[ColumnRef, str]]:
+    """The columns that identify a row, each with the output that has it; empty where none does."""
+    for level in _levels(graph.branches[0]):
         for name in _independent(graph, level, keys, types):
             for column in keys[graph.by_name[name].source]:
-                if _is_known(graph, level, (name, column), types, level.known):
-                    continue
-                same = _same_type(graph, level.inner, (name, column), types)
-                given = [p.name for p in graph.projections if p.column in same]
-                if not given:
-                    return ()
-                outputs.add(given[0])
-    return tuple(p.name for p in graph.projections if p.name in outputs)
+                if not _is_known(graph, level, (name, column), types, level.known):
+                    same = _same_type(graph, level.inner, (name, column), types)
+                    given = (p.name for p in graph.projections if p.column in same)
+                    yield (name, column), next(given, "")
 
 
 def independent_relations(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:

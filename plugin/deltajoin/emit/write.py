@@ -139,7 +139,7 @@ class Merge:
     @property
     def sql(self) -> str:
         """The whole statement."""
-        return f"{self.into}\n{self.whens}"
+        return f"{self.by_hash or self.into}\n{self.whens}"
 
 
 def merge_of(target: Target, exactly: Sequence[str] = ()) -> Merge:

@@ -147,6 +147,9 @@ def _local_conf() -> dict[str, str]:
         # Each broadcast table takes a page at least, of 64 MB by default, until its plan is gone:
         # some runs of a dozen broadcasts fill the heap.
         "spark.buffer.pageSize": "2m",
+        # A run makes some hundred classes, as many as are kept by default: the next one would make
+        # and warm up all of them anew.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.variable.substitute": "false",
         "spark.sql.files.ignoreMissingFiles": "false",
         "spark.sql.files.ignoreCorruptFiles": "false",
