@@ -16,18 +16,22 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 import deltajoin
 from deltajoin.adapters.cli import main
+from deltajoin.audit import layout
 from deltajoin.audit.explain import explanation, trace_text
 from deltajoin.audit.picture import picture
+from deltajoin.catalog.statistics import FileStatistics
+from deltajoin.delta.layout import Layout
 from deltajoin.delta.lookup_paths import lookup_paths
-from deltajoin.delta.plan import DeltaPlan
+from deltajoin.delta.plan import DeltaPlan, Recent
 from deltajoin.emit.paths import path_programs
 from deltajoin.emit.sql import build_program
 from deltajoin.emit.views import Views
 from deltajoin.errors import DeltaJoinError, Refusal
+from deltajoin.names import ROW_HASH
 from deltajoin.planner.combine import Combiner
 from deltajoin.planner.enumerate import exact_plan
 from deltajoin.planner.full import full_plan
@@ -334,6 +338,38 @@ def test_a_plan_without_its_statistics_is_still_told() -> None:
     plan = replace(flights.daily_plan(DAY), statistics=None)
     assert explanation(plan)["paths"] == []
     assert plan.paths[0].text in deltajoin.explain(plan)
+
+
+def test_a_table_whose_files_lie_by_no_column_that_is_asked_for_is_to_be_clustered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`by_k` lies by k, `mixed` by none; what is small, or declared so, is told nothing of."""
+    for name, step in (("by_k", 100), ("mixed", 1), ("target", 1)):
+        for part in range(5):
+            k = [part * step + 5 * n if step == 1 else part * step + n for n in range(100)]
+            rows = pa.table({"k": k, "v": [n % 7 for n in range(100)], "s": ["x"] * 100})
+            write_deltalake(str(tmp_path / name), rows, mode="append")
+    sql = "SELECT m.k, m.v, b.s FROM by_k b JOIN mixed m ON b.k = m.k"
+    sources = {name: str(tmp_path / name) for name in ("by_k", "mixed")}
+    model = deltajoin.Model("m", sql, sources, str(tmp_path / "new"))
+    files = DeltaTable(str(tmp_path / "target")).get_add_actions(flatten=True)
+    asked = {"k": {"ranges": 1}, "v": {"ranges": 1}, "s": {"ranges": 1}, ROW_HASH: {"ranges": 1}}
+    reads = ({"by_k version 4": asked, "mixed version 4": asked, "target": asked}, {})
+    recent = Recent(reads, lambda: FileStatistics(files))
+    planned = replace(deltajoin.plan(model), find_recent=lambda: recent)
+    assert explanation(planned)["layout"] == []
+    monkeypatch.setattr(layout, "SMALL", 0)
+    mixed, target = explanation(planned)["layout"]
+    assert (mixed["table"], mixed["is_target"], mixed["column"]) == ("mixed", False, "k")
+    assert (mixed["epochs"], mixed["of"]) == (1, 2)
+    assert mixed["bytes_of_a_value"] == mixed["bytes"]
+    assert (target["table"], target["is_target"], target["column"]) == ("target", True, "k")
+    told = deltajoin.explain(planned)
+    assert "layout: 1 of the last 2 incremental epochs asked mixed for values of k, each" in told
+    declared = replace(planned.target, layout=Layout(clustered_by=("v",)))
+    (only,) = explanation(replace(planned, target=declared))["layout"]
+    assert only == mixed
+    assert explanation(deltajoin.plan(model))["layout"] == []
 
 
 # the picture --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
                  stands on
     paths        expected rows, their source, files and exchange of each lookup
     operators    how each is kept, or why it is rebuilt and what to change
+    layout       which tables to cluster by which column
     bag_because  why the rows of the target are counted, not known by a key
 
 All of it follows from the plan and the statistics that it was made from; the runner-up is searched
@@ -22,6 +23,7 @@ from typing import Any
 
 from deltajoin.accelerate.choose import why_compared
 from deltajoin.audit.estimates import path_estimates
+from deltajoin.audit.layout import layout_advice
 from deltajoin.audit.operators import operators
 from deltajoin.delta.identity import why_a_bag
 from deltajoin.delta.path import types_of
@@ -50,7 +52,7 @@ def explanation(planned: DeltaPlan) -> dict[str, Any]:
         found["rebuilt_because"] = stop.to_dict()
     graph, statistics = planned.graph, planned.statistics
     found |= {"graph": None, "full_query": None, "further": [], "paths": []}
-    found["bag_because"] = _bag_because(planned)
+    found |= {"bag_because": _bag_because(planned), "layout": layout_advice(planned)}
     if graph is None or statistics is None:
         return found
     found["paths"] = [path_estimates(graph, statistics, path) for path in planned.paths]

@@ -229,6 +229,17 @@ def _operators(operators: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"    to keep it: {refused['remedy']}"
 
 
+def _advice(one: Mapping[str, Any]) -> str:
+    """How a table might lie better, and why."""
+    held, size = (f"{one[name] / 2**20:,.0f}" for name in ("bytes_of_a_value", "bytes"))
+    column, how = one["column"], "clustered_by" if one["is_target"] else "CLUSTER BY"
+    return (
+        f"  layout: {one['epochs']} of the last {one['of']} incremental epochs asked "
+        f"{one['table']} for values of {column}, each of which may lie in {held} of {size} MB: "
+        f"cluster it by {column} ({how})"
+    )
+
+
 def render_plan(plan: Mapping[str, Any], explained: Mapping[str, Any] | None = None) -> str:
     """A plan (`DeltaPlan.to_dict()`) as text: strategy, target, orders, lookup paths.
 
@@ -259,6 +270,7 @@ def render_plan(plan: Mapping[str, Any], explained: Mapping[str, Any] | None = N
     lines += [f"  replanned: {note}" for note in plan.get("replanned", ())]
     for path, expected in zip_longest(plan["paths"], explained["paths"] if explained else ()):
         lines += ["  " + line for line in _explained_path(path, expected)]
+    lines += [_advice(one) for one in explained["layout"]] if explained else []
     lines += [f"  warning: {warning}" for warning in plan["warnings"]]
     lines.append(f"  plan {plan['plan_hash']}")
     return "\n".join(lines)

@@ -26,6 +26,8 @@ _WEIGHED_FILES = 5_000
 _CUT = timedelta(milliseconds=1)
 #: Places within a file among which its rows are spread to find quantiles.
 _POINTS = 32
+#: Parts of the rows, between which a value is asked for.
+_ASKED = 10
 
 
 class Surviving(NamedTuple):
@@ -76,6 +78,18 @@ class FileStatistics:
     def files(self) -> int:
         """Number of active files."""
         return int(self._actions.num_rows)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the active files."""
+        return sum(self._pylist("size_bytes"))
+
+    def bytes_of_a_value(self, name: str) -> int | None:
+        """Bytes of the files that may hold a value of a column, as a mean over the rows; None where
+        the log can't tell."""
+        points = self.quantiles(name, _ASKED)
+        held = [self.surviving(name, [(value, value)]).bytes for value in points]
+        return sum(held) // len(held) if held else None
 
     def column(self, name: str) -> ColumnStatistics:
         """What the files together say of a column."""

@@ -18,6 +18,7 @@ from typing import Any
 from deltajoin.catalog.files import Files, normalise, open_files
 from deltajoin.catalog.log import Commit, commit_versions, read_commit
 from deltajoin.catalog.schema import Column, columns_of
+from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.catalog.table import in_one_line, open_table, properties_of, table_size
 from deltajoin.errors import DeltaJoinError
 
@@ -57,6 +58,13 @@ class TargetState:
         if self._opened is None:
             return None
         return table_size(self._opened, self.location)[0]
+
+    @cached_property
+    def log(self) -> FileStatistics | None:
+        """What its files say of their values; None for a state that was not loaded from a log."""
+        if self._opened is None:
+            return None
+        return FileStatistics(self._opened.get_add_actions(flatten=True))
 
     def has(self, column: str) -> bool:
         """Whether the table has a column of this name."""

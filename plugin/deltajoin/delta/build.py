@@ -24,7 +24,7 @@ from deltajoin.delta.derived import (
 from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.evidence import found_to_differ
 from deltajoin.delta.format import RULES, model_hash
-from deltajoin.delta.history import Record, last_epoch
+from deltajoin.delta.history import Record, last_epoch, recent_reads
 from deltajoin.delta.identity import Types, row_key
 from deltajoin.delta.key_order import key_order
 from deltajoin.delta.knowledge import (
@@ -40,7 +40,7 @@ from deltajoin.delta.layout import layout_warnings, plan_layout
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.path import LookupPath
 from deltajoin.delta.pinning import Pins
-from deltajoin.delta.plan import DeltaPlan, Rebuild, Target, fingerprint
+from deltajoin.delta.plan import DeltaPlan, Rebuild, Recent, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.repeated_reads import too_many_reads
 from deltajoin.delta.seconds import predict
@@ -71,6 +71,10 @@ from deltajoin.sql.origins import at_origin, origin
 from deltajoin.sql.ungroupable import gives_ungroupable
 
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
+
+
+#: Epochs whose reads are looked at, to tell a better layout.
+_RECENT = 10
 
 
 @dataclass(frozen=True)
@@ -200,6 +204,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         ),
         statistics=statistics,
         rebuilt_because=unkept,
+        find_recent=lambda: Recent(
+            recent_reads(state, mark, _RECENT), lambda: state.log if state else None
+        ),
         clock=clock,
         differs=differs.message if differs else "",
         predicted=predicted.to_dict() if predicted and graph and not unkept else {},

@@ -109,6 +109,12 @@ def recent_epochs(
     return ((commit, record) for commit, record in newest if record.get("fingerprint") == mark)
 
 
+def recent_reads(state: TargetState | None, mark: str, most: int) -> tuple[Record, ...]:
+    """What the last incremental epochs of one definition read within ranges, newest first."""
+    found = (r for _, r in recent_epochs(state, mark) if r["strategy"] == "incremental")
+    return tuple(record.get("narrowed") or {} for record in islice(found, most))
+
+
 def stood_on(commit: TargetCommit, record: Record) -> int:
     """The version of the target that an epoch was made for; the one before it, as most are."""
     return int(record.get("target_previous", commit.version - 1))

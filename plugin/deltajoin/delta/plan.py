@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.contract import FORMAT
 from deltajoin.delta.derived import DerivedPlan
 from deltajoin.delta.format import (
@@ -82,6 +83,15 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Recent:
+    """The last incremental epochs of a target, newest first: what each read within ranges, table
+    (as `t version 3`, or `target`) -> columns; what the target's files say of their values."""
+
+    reads: tuple[Mapping[str, Mapping[str, Any]], ...]
+    target_log: Callable[[], FileStatistics | None]
+
+
+@dataclass(frozen=True)
 class Shadow:
     """A comparison before the write.
 
@@ -120,9 +130,9 @@ class DeltaPlan:
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
     earlier orders that were given up. `differs` says how our form of the query was found to differ
     from its text, by which it is run therefore. `clock` is the moment that the query's clock shows,
-    None for a query without. `predicted` are seconds by strategy, by past runs. `statistics` and
-    `rebuilt_because` (what stands against keeping the query incrementally) are for explain,
-    `seconds` are those that planning took; they are no part of the plan's identity.
+    None for a query without. `predicted` are seconds by strategy, by past runs. `statistics`,
+    `rebuilt_because` (what stands against keeping the query incrementally) and `find_recent` are
+    for explain, `seconds` are those that planning took; they are no part of the plan's identity.
     """
 
     model: str
@@ -150,6 +160,7 @@ class DeltaPlan:
     sketches: Sketches = field(default_factory=dict, metadata=SELDOM)
     statistics: Statistics | None = field(default=None, compare=False, repr=False)
     rebuilt_because: Refusal | None = field(default=None, compare=False)
+    find_recent: Callable[[], Recent] | None = field(default=None, compare=False, repr=False)
     clock: datetime | None = field(default=None, metadata=SELDOM)
     differs: str = field(default="", metadata=SELDOM)
     predicted: Mapping[str, float] = field(default_factory=dict, metadata=SELDOM)
@@ -161,6 +172,12 @@ class DeltaPlan:
     def is_unreadable(self) -> bool:
         """True for a text that Spark alone may be able to read."""
         return self.rebuilt_because is not None and self.rebuilt_because.code == "SQL_PARSE_ERROR"
+
+    @cached_property
+    def recent(self) -> Recent | None:
+        """The epochs before, read when they are first asked for; None for a plan that was read
+        back."""
+        return self.find_recent() if self.find_recent else None
 
     @cached_property
     def full_query(self) -> FullQuery | None:
