@@ -111,7 +111,7 @@ def recent_epochs(
 
 def recent_reads(state: TargetState | None, mark: str, most: int) -> tuple[Record, ...]:
     """What the last incremental epochs of one definition read within ranges, newest first."""
-    found = (r for _, r in recent_epochs(state, mark) if r["strategy"] == "incremental")
+    found = (r for _, r in recent_epochs(state, mark) if r.get("strategy") == "incremental")
     return tuple(record.get("narrowed") or {} for record in islice(found, most))
 
 
