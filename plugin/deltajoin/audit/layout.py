@@ -41,15 +41,18 @@ def layout_advice(planned: DeltaPlan) -> list[dict[str, Any]]:
     for (table, is_target), columns in sorted(asked.items()):
         log = recent.target_log() if is_target else planned.statistics.log.get(table)
         declared = is_target and (layout.partition_by or layout.clustered_by)
-        column = _spread(log, columns) if log and not declared else None
-        if column is not None and log is not None:
+        if log is None or declared:
+            continue
+        held = _bytes_by_spread_column(log, columns)
+        if held:
+            column = max(held, key=lambda name: (log.column(name).domain or 0, name))
             found.append(
                 {
                     "table": table,
                     "is_target": is_target,
                     "column": column,
                     "bytes": log.bytes,
-                    "bytes_of_a_value": log.bytes_of_a_value(column),
+                    "bytes_of_a_value": held[column],
                     "epochs": columns[column],
                     "of": len(recent.reads),
                 }
@@ -57,11 +60,12 @@ def layout_advice(planned: DeltaPlan) -> list[dict[str, Any]]:
     return found
 
 
-def _spread(log: FileStatistics, columns: Iterable[str]) -> str | None:
-    """The column with most values, if the files lie by none of the columns."""
-    names = [name for name in columns if not name.startswith(RESERVED_PREFIX)]
-    held = {name: log.bytes_of_a_value(name) for name in names}
-    if log.bytes < SMALL or any(n is not None and n <= WORTH * log.bytes for n in held.values()):
-        return None
-    known = [(log.column(name).domain or 0, name) for name, n in held.items() if n is not None]
-    return max(known, default=(0, None))[1]
+def _bytes_by_spread_column(log: FileStatistics, columns: Iterable[str]) -> dict[str, int]:
+    """Bytes of the files that may hold a value, by column; empty if files lie by one of them."""
+    size = log.bytes
+    if size < SMALL:
+        return {}
+    names = (name for name in columns if not name.startswith(RESERVED_PREFIX))
+    known = ((name, log.bytes_of_a_value(name)) for name in names)
+    held = {name: found for name, found in known if found is not None}
+    return {} if any(found <= WORTH * size for found in held.values()) else held
