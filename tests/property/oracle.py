@@ -60,13 +60,15 @@ SOME_FILES = ChangedFiles(left=("/a",), came=("/b",))
 class Mutant:
     """A known mistake: it alters the plan, the program, or the feed that a run would read.
 
-    Each function gives None where there is nothing to get wrong.
+    Each function gives None where there is nothing to get wrong. `seed`: of a random case that
+    shows it, where a search may begin.
     """
 
     name: str
     plan: Callable[[DeltaPlan], DeltaPlan | None] | None = None
     program: Callable[[Program, DeltaPlan], Program | None] | None = None
     feed: Callable[[Feeds], Feeds | None] | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True)

@@ -58,14 +58,21 @@ def none_is_wrong(
     processes: ProcessPoolExecutor,
 ) -> Counter[str]:
     """Run each query over its histories; the counts of all, once nothing is wrong."""
-    histories, seen = max(2, request.config.getoption("--cases") // 300), Counter[str]()
-    ran = processes.map(partial(run, seeds=range(histories)), queries)
+    histories, seen = max(1, request.config.getoption("--cases") // 300), Counter[str]()
+    seeds = [range(n % 2, n % 2 + histories) for n in range(len(queries))]  # odd ones have keys
+    ran = processes.map(partial(_of_a_query, run), queries, seeds)
     for query, (found, problems) in zip(queries, ran, strict=True):
         assert not problems, (query, problems)
         assert found["epochs"], query
         seen += found
     print(f"\n{len(queries)} queries: {seen['epochs']} epochs, {seen['changed']} change the target")
     return seen
+
+
+def _of_a_query(run: Callable[..., Found], query: str, seeds: range) -> Found:
+    """Where these histories don't let it be kept, as the keys of others do, over more of them."""
+    found, problems = run(query, seeds=seeds)
+    return (found, problems) if found or problems else run(query, seeds=range(seeds.stop, 4))
 
 
 def run_query(query: str, seeds: range, keys: Mapping[str, tuple[str, ...]] | None = None) -> Found:
