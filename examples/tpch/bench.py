@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 from examples.tpch.changes import Batch, parse_batch
 from examples.tpch.data import default_folder, make_tables, session
 from examples.tpch.models import MODELS, batches_of
-from examples.tpch.report import COLD, Case, machine, markdown
+from examples.tpch.plots import draw
+from examples.tpch.report import COLD, Case, auto_told, machine, markdown
 from examples.tpch.sides import COMPARED, EXACT, SIDES, Workplace
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def bench(spark: SparkSession, options: argparse.Namespace) -> list[Case]:
         finally:
             if not options.reuse:
                 shutil.rmtree(scratch, ignore_errors=True)
-    print(f"{markdown(cases)}\n\n{place}")
+    drawn = draw([place], place.with_suffix(""))
+    print("\n".join([markdown(cases), "", auto_told(cases), str(place), *map(str, drawn)]))
     return cases
 
 

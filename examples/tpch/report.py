@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 OURS, COLD = "incremental", ", cold"
+NEAR = 1.1
 
 
 @dataclass
@@ -75,6 +76,29 @@ def markdown(cases: Sequence[Case]) -> str:
     lines = [["model", "batch", *sides], ["---"] * (2 + len(sides))]
     lines += [[case.model, case.batch, *(_cell(case, side) for side in sides)] for case in cases]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def auto_told(cases: Sequence[Case]) -> str:
+    """Of how many cases `auto` took at most 1.1 times as long as the better side; the worst one.
+
+    Example:
+        >>> seconds = {"full": 9.0, "incremental": 2.0, "auto": 3.0}
+        >>> case = Case("wide", "orders:0.1:clustered")
+        >>> case.rounds = {side: [{"seconds": found}] for side, found in seconds.items()}
+        >>> auto_told([case])
+        '`auto` within 1.1x of the better side: 0 of 1; at worst 1.50x, wide orders:0.1:clustered'
+    """
+    found = []
+    for case in cases:
+        times = [case.seconds(side) for side in ("auto", "full", OURS)]
+        if all(times):
+            auto, *others = map(statistics.median, times)
+            found.append((auto / min(others), f"{case.model} {case.batch}"))
+    if not found:
+        return ""
+    near, (worst, place) = sum(ratio <= NEAR for ratio, _ in found), max(found)
+    head = f"`auto` within {NEAR}x of the better side: {near} of {len(found)}"
+    return f"{head}; at worst {worst:.2f}x, {place}"
 
 
 def _cell(case: Case, side: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import doctest
+import json
 import os
 from pathlib import Path
 
 import pytest
 
-from examples.tpch import changes, report
+from examples.tpch import changes, plots, report
 from examples.tpch.changes import Batch, merges, order_key, parse_batch
 from examples.tpch.data import copy_tables
 from examples.tpch.report import Case, markdown
@@ -20,7 +21,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("module", [changes, report])
+@pytest.mark.parametrize("module", [changes, plots, report])
 def test_examples_in_docstrings(module: object) -> None:
     assert not doctest.testmod(module).failed  # type: ignore[arg-type]
 
@@ -72,3 +73,28 @@ def test_a_copy_links_data_and_copies_logs(tmp_path: Path) -> None:
     copy_tables(source, tmp_path / "b")
     same = [os.path.samefile(source / name, tmp_path / "b" / name) for name in files]
     assert same == [True, False, False]
+
+
+def test_plots_of_two_scales(tmp_path: Path) -> None:
+    """The same figures give the same files; a case that one run alone has is not drawn by scale."""
+    files = []
+    for scale in (1, 10):
+        rounds = {
+            "full": [{"seconds": 30.0 * scale}],
+            "incremental": [{"seconds": 6.0 + scale, "phases": {"changes": 1.0, "merge": 4.0}}],
+        }
+        batches = ["orders:0.001:clustered", "orders:0.01:scattered", f"orders:0.{scale}:clustered"]
+        cases = [{"model": "wide", "batch": batch, "rounds": rounds} for batch in batches]
+        file = tmp_path / f"{scale}.json"
+        file.write_text(json.dumps({"scale": scale, "cases": cases}), "utf-8")
+        files.append(file)
+    drawn = plots.draw(files, tmp_path / "a")
+    names = ["time-by-change.svg", "phases.svg", "time-by-scale.svg"]
+    assert [file.name for file in drawn] == names
+    texts = [file.read_text("utf-8") for file in drawn]
+    assert all(text.lstrip().startswith("<?xml") for text in texts)
+    again = [file.read_text("utf-8") for file in plots.draw(files, tmp_path / "b")]
+    assert texts == again
+    assert "wide, orders:0.001:clustered" in texts[2]
+    assert "orders:0.1:clustered" not in texts[2]
+    assert len(plots.draw(files[:1], tmp_path / "c")) == 2
