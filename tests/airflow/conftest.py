@@ -28,7 +28,7 @@ TABLES = [{"append": ["orders", ORDERS]}, {"append": ["customers", CUSTOMERS]}]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if {"play", "airflow_env"} & set(getattr(item, "fixturenames", ())):
+        if {"play", "played", "airflow_env"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.airflow)
             item.add_marker(pytest.mark.spark)
 

@@ -8,16 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from deltalake import DeltaTable
 
-from tests.airflow.conftest import DAGS, DRIVE, TABLES, Play
+from tests.airflow.conftest import DAGS, DRIVE, TABLES, Play, environment, play_in
 from tests.spark.connect_server import connect_server
 
-NEW_ORDER = {"append": ["orders", [{"id": 6, "customer": 1, "amount": 60}]]}
+NEW_ORDER = {"append": ["orders", [{"id": 60, "customer": 1, "amount": 60}]]}
 
 
 def epochs(table: Path) -> list[int]:
@@ -37,14 +39,47 @@ def groups(log: str) -> list[str]:
     return [mark.split("  ")[0].strip() for mark in marks if mark]
 
 
-def lineage_of(file: Path) -> list[dict[str, Any]]:
+def lineage_of(file: Path, target: str) -> list[dict[str, Any]]:
     """The OpenLineage events of completed tasks that name a target."""
     events = [json.loads(line) for line in file.read_text().splitlines()]
-    return [event for event in events if event.get("outputs")]
+
+    def outputs(event: dict[str, Any]) -> list[str]:
+        return [Path(dataset["name"]).name for dataset in event.get("outputs", ())]
+
+    return [event for event in events if outputs(event) == [target]]
 
 
-def test_run_attaches_the_audit(play: Play, tmp_path: Path) -> None:
-    *_, first, _, second = play(*TABLES, {"dag": "in_process"}, NEW_ORDER, {"dag": "in_process"})
+@dataclass
+class Played:
+    """One Airflow process, in which most of the DAGs ran over the same tables, and its outcomes."""
+
+    home: Path
+    env: dict[str, str]
+    outcomes: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def played(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """By DAG; where one ran twice, by DAG and number. The first of them needs no Spark."""
+    home = tmp_path_factory.mktemp("tables")
+    env = environment(airflow_home, home)
+    steps = {
+        **{f"table {number}": step for number, step in enumerate(TABLES)},
+        "missing_source": {"dag": "missing_source"},
+        "half_a_diamond": {"dag": "half_a_diamond"},
+        "diamond 1": {"dag": "diamond"},
+        "diamond 2": {"dag": "diamond"},
+        "in_process 1": {"dag": "in_process"},
+        "order": NEW_ORDER,
+        "in_process 2": {"dag": "in_process"},
+        "retried": {"dag": "retried"},
+    }
+    outcomes = play_in(env, list(steps.values()))
+    return Played(home, env, dict(zip(steps, outcomes, strict=True)))
+
+
+def test_run_attaches_the_audit(played: Played) -> None:
+    first, second = (played.outcomes[f"in_process {n}"] for n in (1, 2))
 
     assert first["state"] == "success", first["log"][-4000:]
     assert first["audit"]["strategy"] == "full"
@@ -71,49 +106,64 @@ def test_run_attaches_the_audit(play: Play, tmp_path: Path) -> None:
     assert "MERGE" in rendered["generated_sql"].upper()
     assert "deltajoin.runtime" in rendered["generated_job"] or "Path:" in rendered["generated_job"]
     assert set(rendered) == {"frontier", "audit_summary", "generated_sql", "generated_job"}
-    assert (epochs(tmp_path / "in_process"), rows(tmp_path / "in_process")) == ([2, 1], 7)
+    target = played.home / "in_process"
+    assert (epochs(target), rows(target)) == ([2, 1], 9)
 
-    lineage = lineage_of(tmp_path / "lineage.jsonl")[-1]
+    lineage = lineage_of(played.home / "lineage.jsonl", "in_process")[-1]
     assert [Path(d["name"]).name for d in lineage["inputs"]] == ["customers", "orders"]
-    assert [Path(d["name"]).name for d in lineage["outputs"]] == ["in_process"]
     assert lineage["run"]["facets"]["deltajoin"]["audit"] == rendered["audit_summary"]
 
-    (again,) = play({"dag": "in_process"})
-    assert (again["state"], again["audit"]["strategy"]) == ("success", "noop")
-    assert "deltajoin in_process: nothing to do, epoch 2" in again["log"]
-    assert not again["spark"], "a run without changes has loaded Spark"
-    assert epochs(tmp_path / "in_process") == [2, 1]
 
-
-def test_refusal_fails_once_with_code_and_remedy(play: Play, tmp_path: Path) -> None:
-    *_, outcome = play(*TABLES, {"dag": "missing_source"})
-
+def test_refusal_fails_once_with_code_and_remedy(played: Played) -> None:
+    outcome = played.outcomes["missing_source"]
     assert (outcome["state"], outcome["tries"], outcome["audit"]) == ("failed", 1, None)
     assert "deltajoin SOURCE_MISSING" in outcome["log"]
     assert "remedy: " in outcome["log"]
     assert not outcome["spark"]
-    assert not (tmp_path / "missing_source").exists()
+    assert not (played.home / "missing_source").exists()
 
 
-def test_retry_after_the_commit_commits_nothing_more(play: Play, tmp_path: Path) -> None:
-    *_, outcome = play(*TABLES, {"dag": "retried"})
-
+def test_retry_after_the_commit_commits_nothing_more(played: Played) -> None:
+    outcome, target = played.outcomes["retried"], played.home / "retried"
     assert (outcome["state"], outcome["tries"]) == ("success", 2)
     assert (outcome["audit"]["strategy"], outcome["audit"]["epoch"]) == ("noop", 1)
-    assert (epochs(tmp_path / "retried"), rows(tmp_path / "retried")) == ([1], 6)
-    assert (tmp_path / "retried" / "_deltajoin" / "audit" / "00000001.json").exists()
+    assert (epochs(target), rows(target)) == ([1], 9)
+    assert (target / "_deltajoin" / "audit" / "00000001.json").exists()
 
 
-def test_run_after_a_kill_ends_in_one_commit(
-    play: Play, airflow_env: dict[str, str], tmp_path: Path
-) -> None:
-    play(*TABLES)
-    kill_when(tmp_path / "killed" / "_deltajoin" / "plans" / "00000001.json", airflow_env)
+def test_all_joins_of_a_run_read_one_frontier(played: Played) -> None:
+    """An order that lands between two joins of a run is seen by none of them, and by the next."""
+    half, first, second = (
+        played.outcomes[name] for name in ("half_a_diamond", "diamond 1", "diamond 2")
+    )
+    assert (half["state"], half["audit"]) == ("failed", None)
+    assert "deltajoin NOT_IN_FRONTIER" in half["log"]
 
-    (outcome,) = play({"dag": "killed"})
+    assert [o["state"] for o in (first, second)] == ["success"] * 2, first["log"][-4000:]
+    assert first["audit"]["reason"] == "FIRST_RUN"
+    assert first["audit"]["rows"]["inserted"] == 6
+    assert second["audit"]["strategy"] == "incremental"
+    assert second["audit"]["rows"] == {"inserted": 1, "updated": 0, "deleted": 0}
+    assert "left_side" in json.dumps(second["rendered"]["frontier"])
+    sides = [played.home / "diamond" / name for name in ("left_side", "right_side", "join")]
+    assert [rows(side) for side in sides] == [7, 7, 7]
+    assert rows(played.home / "orders") == 9  # one landed in each run, one by itself
+
+
+def test_run_after_a_kill_ends_in_one_commit(played: Played) -> None:
+    """And before it, in a new process, a run that finds nothing to do and loads no Spark."""
+    target = played.home / "killed"
+    kill_when(target / "_deltajoin" / "plans" / "00000001.json", played.env)
+
+    again, outcome = play_in(played.env, [{"dag": "in_process"}, {"dag": "killed"}])
+    assert (again["state"], again["audit"]["strategy"]) == ("success", "noop")
+    assert "deltajoin in_process: nothing to do, epoch 2" in again["log"]
+    assert not again["spark"], "a run without changes has loaded Spark"
+    assert epochs(played.home / "in_process") == [2, 1]
+
     assert outcome["state"] == "success"
-    assert (epochs(tmp_path / "killed"), rows(tmp_path / "killed")) == ([1], 6)
-    assert (tmp_path / "killed" / "_deltajoin" / "audit" / "00000001.json").exists()
+    assert (epochs(target), rows(target)) == ([1], 9)
+    assert (target / "_deltajoin" / "audit" / "00000001.json").exists()
 
 
 def kill_when(file: Path, env: dict[str, str]) -> None:
@@ -177,22 +227,3 @@ def test_submitted_job_and_its_failures(play: Play, tmp_path: Path) -> None:
     assert lost["state"] == "failed"
     assert "nowhere" in lost["log"]
     assert not (tmp_path / "no_connection" / "_delta_log").exists()
-
-
-def test_all_joins_of_a_run_read_one_frontier(play: Play, tmp_path: Path) -> None:
-    """An order that lands between two joins of a run is seen by none of them, and by the next."""
-    *_, half, first, second = play(
-        *TABLES, {"dag": "half_a_diamond"}, {"dag": "diamond"}, {"dag": "diamond"}
-    )
-    assert (half["state"], half["audit"]) == ("failed", None)
-    assert "deltajoin NOT_IN_FRONTIER" in half["log"]
-
-    assert [o["state"] for o in (first, second)] == ["success"] * 2, first["log"][-4000:]
-    assert first["audit"]["reason"] == "FIRST_RUN"
-    assert first["audit"]["rows"]["inserted"] == 6
-    assert second["audit"]["strategy"] == "incremental"
-    assert second["audit"]["rows"] == {"inserted": 1, "updated": 0, "deleted": 0}
-    assert "left_side" in json.dumps(second["rendered"]["frontier"])
-    sides = [tmp_path / "diamond" / name for name in ("left_side", "right_side", "join")]
-    assert [rows(side) for side in sides] == [7, 7, 7]
-    assert rows(tmp_path / "orders") == 8

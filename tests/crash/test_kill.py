@@ -36,9 +36,15 @@ FIRST = (
 )
 LATER = tuple(step for step in FIRST if step != "target_created")
 COMMITTED = ("after_merge", "verified", "audit_written")
-#: The step of the first kill and that of the second, which hits the run that heals it.
-TWICE = (("changes_materialised", "before_merge"), ("before_merge", "after_merge"))
-#: Kind -> the steps at which `make test` kills its first run and a later one.
+#: The step of a first kill and that of a second, which hits the run that heals it.
+TWICE = ("before_merge", "after_merge")
+#: The named steps at which `make test` kills a first run and a later one.
+STEPS = {"first": FIRST, "later": LATER}
+QUICK_STEPS = {
+    "first": ("target_created", "before_merge", "audit_written"),
+    "later": ("changes_materialised", "before_merge", "after_merge", "verified"),
+}
+#: Kind -> the numbers of the steps at which it does.
 QUICK: Mapping[str, Any] = {"chain": ((), (11,))}
 EVERY_TWICE = tuple((one, two) for one in LATER if one not in COMMITTED for two in LATER)
 
@@ -52,21 +58,26 @@ def kill_at(shop: Shop, step: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def killed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Shop]:
+def killed(
+    request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, str], Shop]:
     """For each run and step, the folder that a killed process left behind."""
-    root = tmp_path_factory.mktemp("killed")
+    root, steps = tmp_path_factory.mktemp("killed"), steps_of(request.config)
     jobs: dict[tuple[str, str], Shop] = {}
-    for step in FIRST:
+    for step in steps["first"]:
         jobs["first", step] = open_shop(root / f"first-{step}")
-    for step in LATER:
+    for step in steps["later"]:
         shop = shops.built(spark, tmp_path_factory, root / f"later-{step}")
         change(shop, 100)
         jobs["later", step] = shop
-    passed = kill_all(jobs)
-    for (run, step), steps in passed.items():
-        order = FIRST if run == "first" else LATER
-        assert steps == list(order[: order.index(step) + 1])
+    for (run, step), passed in kill_all(jobs).items():
+        order = STEPS[run]
+        assert passed == list(order[: order.index(step) + 1])
     return jobs
+
+
+def steps_of(config: pytest.Config) -> Mapping[str, tuple[str, ...]]:
+    return STEPS if config.getoption("--thorough") else QUICK_STEPS
 
 
 def kill_all(jobs: dict[tuple[str, str], Shop]) -> dict[tuple[str, str], list[str]]:
@@ -83,14 +94,12 @@ def change(shop: Shop, order: int) -> None:
     shop.delete("orders", f"order_id = {order % 40}")
 
 
-@pytest.mark.parametrize("step", FIRST)
-def test_a_first_run_killed_at(killed: dict[tuple[str, str], Shop], spark: Any, step: str) -> None:
-    restart(killed["first", step], spark, step, 1)
+def test_a_first_run_killed_at(killed: dict[tuple[str, str], Shop], spark: Any, first: str) -> None:
+    restart(killed["first", first], spark, first, 1)
 
 
-@pytest.mark.parametrize("step", LATER)
-def test_a_later_run_killed_at(killed: dict[tuple[str, str], Shop], spark: Any, step: str) -> None:
-    restart(killed["later", step], spark, step, 2)
+def test_a_later_run_killed_at(killed: dict[tuple[str, str], Shop], spark: Any, later: str) -> None:
+    restart(killed["later", later], spark, later, 2)
 
 
 def test_killed_again_while_it_heals(
@@ -98,7 +107,7 @@ def test_killed_again_while_it_heals(
 ) -> None:
     """Two kills of a later run, and none of the rows or records that they left is in the way."""
     root = tmp_path_factory.mktemp("killed-twice")
-    pairs = EVERY_TWICE if thorough else TWICE
+    pairs = EVERY_TWICE if thorough else (TWICE,)
     shops_by_pair = {}
     for pair in pairs:
         shop = shops.built(spark, tmp_path_factory, root / "-".join(pair))
@@ -116,6 +125,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kind" in metafunc.fixturenames:
         every = metafunc.config.getoption("--thorough")
         metafunc.parametrize("kind", KINDS if every else QUICK)
+    for run, steps in steps_of(metafunc.config).items():
+        if run in metafunc.fixturenames:
+            metafunc.parametrize(run, steps)
 
 
 def test_killed_at_its_kth_step(kind: str, spark: Any, tmp_path: Path, thorough: bool) -> None:

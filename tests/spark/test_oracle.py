@@ -4,7 +4,7 @@ delta-rs writes the tables (appends, deletes, updates, merges, several commits b
 between OPTIMIZE, overwrites and reloads of the same rows), most of them with a change feed;
 `deltajoin.run` follows, never rebuilding. Each epoch is compared with DuckDB's
 result of the query, the last of each model also with Spark's own, through `deltajoin.read`.
-`--models N` gives more models; each has five epochs and a seed in its name, and for every four of
+`--models N` gives more models; each has four epochs and a seed in its name, and for every four of
 them there is one of the written queries.
 """
 
@@ -37,7 +37,7 @@ from tests.property.trees import generate_tree
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EPOCHS = 5
+EPOCHS = 4
 RID = "rid__"
 FIRST_SEED = 1
 
