@@ -31,6 +31,17 @@ LINES = {
     "auto": "deltajoin, auto",
     "merge": "floor: the MERGE alone",
 }
+#: The step at which a phase ends -> what was done until then.
+PHASES = {
+    "planned": "planning",
+    "target_created": "keys and the empty target",
+    "plan_frozen": "the plan's file",
+    "changes_materialised": "changes",
+    "before_merge": "lookups",
+    "after_merge": "MERGE",
+    "verified": "verification",
+    "audit_written": "audit",
+}
 STYLES = {"clustered": "-", "scattered": "--"}
 
 
@@ -127,7 +138,7 @@ def _phases(run: dict[str, Any], folder: Path) -> Path:
     axes, left = figure.subplots(), [0.0] * len(cases)
     for phase in dict.fromkeys(name for found in phases for name in found):
         widths = [found.get(phase, 0.0) for found in phases]
-        axes.barh(names, widths, left=left, label=phase)
+        axes.barh(names, widths, left=left, label=PHASES.get(phase, phase))
         left = [a + b for a, b in zip(left, widths, strict=True)]
     axes.invert_yaxis()
     axes.set(title=f"phases of our runs, scale {run['scale']:g}", xlabel="seconds")

@@ -14,7 +14,8 @@ from deltajoin.catalog import Column, TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.format import RULES
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.delta.rebuild import FEW_ROWS, REMEMBERED
+from deltajoin.delta.rebuild import FEW_ROWS, REMEMBERED, plan_rebuild
+from deltajoin.delta.strategy import Decision
 from deltajoin.emit.job import job_source
 from tests.unit import flights
 
@@ -111,6 +112,19 @@ def difference(mark: str, epoch: int, rows: int, changed: int) -> dict[str, Any]
 def test_what_the_last_difference_found(mark: str, rows: int, changed: int, expected: str) -> None:
     """Where most rows change at each rebuild, comparing them all is in vain."""
     assert written(planned([difference(mark, 1, rows, changed)]))[1] == expected
+
+
+@pytest.mark.parametrize("reason", ["CHANGE_TOO_LARGE", "REBUILD_CHEAPER", "MEANING_DIFFERS"])
+@pytest.mark.parametrize("rows", [FEW_ROWS - 1, FEW_ROWS])
+def test_a_rebuild_chosen_for_its_cost_is_written_over(mark: str, reason: str, rows: int) -> None:
+    """Of many rows, a comparison costs several times what it takes to write them."""
+    plan, decision = planned([record(mark, 1)]), Decision("full", reason, "")
+    sources = tuple(replace(source, rows=rows) for source in plan.sources)
+    state = TargetState("/data/out", "id", 1, COLUMNS, PROPERTIES, ())
+    rebuild = plan_rebuild(decision, plan.target, state, sources, mark, {})
+    assert rebuild is not None
+    over = reason != "MEANING_DIFFERS" and rows == FEW_ROWS
+    assert (rebuild.written, bool(rebuild.because)) == ("overwrite" if over else "difference", over)
 
 
 def test_what_was_found_is_remembered_for_ten_rebuilds(mark: str) -> None:

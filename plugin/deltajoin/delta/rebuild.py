@@ -7,12 +7,14 @@ applies wins:
     another definition, no epoch, mode full                      overwrite
     a column whose values can't be compared (map, variant, ...)  overwrite
     a key of floating-point numbers                              overwrite
+    chosen as cheaper than following the change                  overwrite
     over half of the sources' rows changed                       overwrite
     the last difference was over half of the rows                overwrite, ten times
     otherwise                                                    difference
 
-The last two hold from FEW_ROWS on: below, what others do with a whole new table costs more than a
-MERGE. Columns that may hold -0.0 are compared by their text besides.
+The last three hold from FEW_ROWS on: below, what others do with a whole new table costs more than a
+MERGE; above, to compare all rows takes several times as long as to write them. Columns that may
+hold -0.0 are compared by their text besides.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ _BY_DEFINITION = (
     "MODEL_CHANGED",
     "RULES_CHANGED",
 )
+_BY_COST = ("CHANGE_TOO_LARGE", "REBUILD_CHEAPER")
 _NOT_GROUPABLE = ("map<", "variant", "interval")
 _FLOATS = ("double", "float")
 
@@ -67,7 +70,7 @@ def plan_rebuild(
     if state is None or decision.reason in _BY_DEFINITION:
         return Rebuild("overwrite")
     columns = tuple(c for c in state.columns if c.name not in (COUNT, ROW_HASH))
-    because = _incomparable(columns, target.key) or _too_much(sources, state, mark)
+    because = _incomparable(columns, target.key) or _too_much(decision, sources, state, mark)
     if because:
         return Rebuild("overwrite", because)
     apart = tuple(
@@ -96,8 +99,12 @@ def _incomparable(columns: Iterable[Column], key: tuple[str, ...]) -> str:
     return ""
 
 
-def _too_much(sources: tuple[SourceVersion, ...], state: TargetState, mark: str) -> str:
+def _too_much(
+    decision: Decision, sources: tuple[SourceVersion, ...], state: TargetState, mark: str
+) -> str:
     rows = sum(source.rows or 0 for source in sources)
+    if decision.reason in _BY_COST and rows >= FEW_ROWS:
+        return "a comparison would cost more than the change that is not followed for its cost"
     changed = share(sources)
     if changed is not None and changed > LARGEST_SHARE and rows >= FEW_ROWS:
         return f"{changed:.0%} of the sources' rows changed, more than {LARGEST_SHARE:.0%}"
