@@ -17,6 +17,7 @@ from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.rebuild import FEW_ROWS, REMEMBERED, plan_rebuild
 from deltajoin.delta.strategy import Decision
 from deltajoin.emit.job import job_source
+from deltajoin.graph import Stamp
 from tests.unit import flights
 
 TOP = "SELECT p.year, p.manufacturer FROM planes p ORDER BY p.year LIMIT 3"
@@ -125,6 +126,10 @@ def test_a_rebuild_chosen_for_its_cost_is_written_over(mark: str, reason: str, r
     assert rebuild is not None
     over = reason != "MEANING_DIFFERS" and rows == FEW_ROWS
     assert (rebuild.written, bool(rebuild.because)) == ("overwrite" if over else "difference", over)
+    stamped = replace(plan.target, stamps=(Stamp("at", "current_timestamp()", 2),))
+    rebuild = plan_rebuild(decision, stamped, state, sources, mark, {})
+    assert rebuild is not None
+    assert rebuild.written == "difference"  # which keeps the stamps of rows that stay
 
 
 def test_what_was_found_is_remembered_for_ten_rebuilds(mark: str) -> None:

@@ -7,7 +7,7 @@ applies wins:
     another definition, no epoch, mode full                      overwrite
     a column whose values can't be compared (map, variant, ...)  overwrite
     a key of floating-point numbers                              overwrite
-    chosen as cheaper than following the change                  overwrite
+    chosen as cheaper than following the change, and no stamps   overwrite
     over half of the sources' rows changed                       overwrite
     the last difference was over half of the rows                overwrite, ten times
     otherwise                                                    difference
@@ -70,7 +70,8 @@ def plan_rebuild(
     if state is None or decision.reason in _BY_DEFINITION:
         return Rebuild("overwrite")
     columns = tuple(c for c in state.columns if c.name not in (COUNT, ROW_HASH))
-    because = _incomparable(columns, target.key) or _too_much(decision, sources, state, mark)
+    for_less = decision.reason in _BY_COST and not target.stamps
+    because = _incomparable(columns, target.key) or _too_much(for_less, sources, state, mark)
     if because:
         return Rebuild("overwrite", because)
     apart = tuple(
@@ -100,10 +101,10 @@ def _incomparable(columns: Iterable[Column], key: tuple[str, ...]) -> str:
 
 
 def _too_much(
-    decision: Decision, sources: tuple[SourceVersion, ...], state: TargetState, mark: str
+    for_less: bool, sources: tuple[SourceVersion, ...], state: TargetState, mark: str
 ) -> str:
     rows = sum(source.rows or 0 for source in sources)
-    if decision.reason in _BY_COST and rows >= FEW_ROWS:
+    if for_less and rows >= FEW_ROWS:
         return "a comparison would cost more than the change that is not followed for its cost"
     changed = share(sources)
     if changed is not None and changed > LARGEST_SHARE and rows >= FEW_ROWS:
