@@ -107,8 +107,8 @@ def bench(spark: SparkSession, options: argparse.Namespace) -> list[Case]:
         finally:
             if not options.reuse:
                 shutil.rmtree(scratch, ignore_errors=True)
-    drawn = draw([place], place.with_suffix(""))
-    print("\n".join([markdown(cases), "", auto_told(cases), str(place), *map(str, drawn)]))
+    print("\n".join([markdown(cases), "", auto_told(cases), str(place)]), flush=True)
+    print("\n".join(map(str, draw([place], place.with_suffix("")))))
     return cases
 
 

@@ -64,7 +64,7 @@ def draw(files: Sequence[Path], folder: Path) -> list[Path]:
 def medians(
     cases: Iterable[dict[str, Any]], at: float | None = None
 ) -> dict[tuple[str, str, str], list[tuple[float, float]]]:
-    """(model, side, shape) -> its points in order: percent changed, or `at`; seconds.
+    """(model, side, shape) -> its points: percent changed, or `at`; seconds.
 
     Example:
         >>> rounds = {"full": [{"seconds": 9.0}], "incremental": [{"seconds": 2.0}]}
@@ -72,14 +72,14 @@ def medians(
         >>> medians([case])["wide", "full", "clustered"]
         [(10.0, 9.0)]
     """
-    drawn: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    points: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for case in cases:
         batch = parse_batch(case["batch"])
         for side, rounds in case["rounds"].items():
             place = 100 * batch.share if at is None else at
             point = place, statistics.median(found["seconds"] for found in rounds)
-            drawn.setdefault((case["model"], side, batch.shape), []).append(point)
-    return {key: sorted(points) for key, points in drawn.items()}
+            points.setdefault((case["model"], side, batch.shape), []).append(point)
+    return points
 
 
 def _by_change(run: dict[str, Any], folder: Path) -> Path:
@@ -113,9 +113,10 @@ def _lines(
             for shape, style in STYLES.items():
                 found = sorted(points.get((panel, side, shape), []))
                 if found:
-                    told = f"{label}, {shape}"
-                    axes.plot(*zip(*found, strict=True), style, color=f"C{number}", label=told)
-                    axes.plot(*zip(*found, strict=True), "o", color=f"C{number}", markersize=3)
+                    drawing = {"color": f"C{number}", "marker": "o", "markersize": 3}
+                    axes.plot(
+                        *zip(*found, strict=True), style, label=f"{label}, {shape}", **drawing
+                    )
         _name(axes, panel, x)
     figure.suptitle(title)
     return _saved(figure, file)
