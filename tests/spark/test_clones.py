@@ -1,7 +1,8 @@
-"""A source that is a shallow clone is a source like others; the clone of a target is no target."""
+"""A shallow clone is a source like others; that of a target goes on from its original's epoch."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import deltajoin
 from deltajoin.audit.verify import verify
+from deltajoin.catalog import load_target
 from tests.spark import shop as shops
 from tests.spark.shop import SQL, Shop, never, written
 
@@ -51,21 +53,65 @@ def test_a_source_that_is_a_clone(built: Shop, spark: Any) -> None:
 
 
 def test_the_clone_of_a_target(built: Shop, spark: Any) -> None:
-    """It has rows of epochs that its own history doesn't show: refused before any work, and a
-    rebuild makes it a target. The original isn't touched by it."""
+    """It goes on from its original's last epoch, and neither sees what the other does later."""
     cloned = built.path("cloned")
     clone(spark, built.path("target"), cloned)
+    model = built.model(target=cloned)
+    assert deltajoin.run(model, never).epoch == 1
+    built.append("orders", (100, 1, 5))
+    kept = written(built)
+    record = deltajoin.run(model, spark)
+    assert (record.strategy, record.epoch, record.rows["inserted"]) == ("incremental", 2, 1)
+    assert_equal(model, spark)
+    assert written(built) == kept
+    built.delete("orders", "order_id = 7")
+    assert deltajoin.run(built.model(), spark).epoch == 2
+    assert deltajoin.run(model, spark).epoch == 3
+    for each in (model, built.model()):
+        assert_equal(each, spark)
+        state = load_target(each.target)
+        assert state is not None
+        assert verify(state) == ()
+    # A clone of the clone, by which time the original's log no longer holds its epochs.
+    for commit in Path(built.path("target"), "_delta_log").glob("*.json"):
+        commit.unlink()
+    again = built.path("again")
+    clone(spark, cloned, again)
+    built.delete("orders", "order_id = 8")
+    record = deltajoin.run(built.model(target=again), spark)
+    assert (record.strategy, record.epoch) == ("incremental", 4)
+    assert_equal(built.model(target=again), spark)
+
+
+def test_the_clone_of_a_named_target(built: Shop, spark: Any) -> None:
+    """Its original is known by a name in a catalog, which the log doesn't locate."""
+    spark.sql("DROP TABLE IF EXISTS cloned_original")
+    deltajoin.run(built.model(target="cloned_original"), spark)
+    cloned = built.path("cloned")
+    spark.sql(f"CREATE TABLE delta.`{cloned}` SHALLOW CLONE cloned_original")
+    built.append("orders", (100, 1, 5))
+    assert deltajoin.run(built.model(target=cloned), spark).strategy == "incremental"
+    assert_equal(built.model(target=cloned), spark)
+    spark.sql("DROP TABLE cloned_original")
+
+
+@pytest.mark.parametrize("what", ["written by others", "made anew"])
+def test_a_clone_that_is_no_target(what: str, built: Shop, spark: Any) -> None:
+    """Rows that somebody else changed before, or an original that is not there any more, are found
+    before any work; a rebuild makes the clone a target."""
+    target, cloned = built.path("target"), built.path("cloned")
+    if what == "written by others":
+        spark.sql(f"DELETE FROM delta.`{target}` WHERE order_id = 3")
+    clone(spark, target, cloned)
+    if what == "made anew":
+        shutil.rmtree(target)
+        deltajoin.run(built.model(), spark)
     built.append("orders", (100, 1, 5))
     model = built.model(target=cloned)
-    with pytest.raises(deltajoin.DeltaJoinError, match="CLONE at version 0") as caught:
+    with pytest.raises(deltajoin.DeltaJoinError, match=r"(DELETE|CLONE) at version") as caught:
         deltajoin.run(model, never)
     assert caught.value.code == "TARGET_FOREIGN_WRITE"
-    kept = written(built)
     assert deltajoin.run(built.model(target=cloned, mode="full"), spark).strategy == "full"
     built.delete("orders", "order_id = 7")
     assert deltajoin.run(model, spark).strategy == "incremental"
     assert_equal(model, spark)
-    assert written(built) == kept
-    assert deltajoin.run(built.model(), spark).strategy == "incremental"
-    assert verify(built.target()) == ()
-    assert_equal(built.model(), spark)

@@ -71,7 +71,8 @@ class Ledger:
         return tuple(sorted(folded | self._single("audit")))
 
     def rebuild(self, state: TargetState) -> tuple[int, ...]:
-        """Write every audit record that is missing and that the history still holds."""
+        """Write every audit record that is missing and that the history still holds; of an epoch
+        that a clone has from its original, the plan too."""
         present, rebuilt = set(self.epochs()), []
         missing: set[int] | None = None
         for commit, record in epochs_of(state):
@@ -79,6 +80,9 @@ class Ledger:
             if missing is None:  # the newest of ours
                 missing = set(range(1, epoch + 1)) - present
             if epoch in missing:
+                original = Ledger(commit.original).plan(epoch) if commit.original else None
+                if original is not None:
+                    self.settle(original)
                 self.write(from_commit(commit, state.location))
                 rebuilt.append(epoch)
             missing.discard(epoch)

@@ -69,9 +69,11 @@ def verify(state: TargetState) -> tuple[Finding, ...]:
 
 def _check_commits(state: TargetState, committed: dict[int, dict[str, Any]]) -> Iterator[Finding]:
     """Epochs that were committed twice, and what others wrote; `committed` gets the records."""
-    stands_on, healed = -1, False
+    stands_on, healed, in_original = -1, False, False
     for commit in state.commits:
         record = committed_record(commit.user_metadata)
+        if commit.original is not None and not in_original:
+            stands_on, in_original = -1, True  # versions of another log
         if record is not None:
             stands_on = commit.version if healed else stood_on(commit, record)
             healed = healed or record["strategy"] == "full"

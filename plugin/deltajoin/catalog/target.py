@@ -2,21 +2,24 @@
 
 Rule: the truth about epochs is the target's commits, newest first, as far back as the log has
 files, each read when it is asked for. Spark and delta-rs both keep a writer's text under
-`commitInfo.userMetadata` (delta-rs: a custom key of that name). A folder that holds only the ledger
-is no target yet: a plan is frozen there before the first commit.
+`commitInfo.userMetadata` (delta-rs: a custom key of that name). A clone of a target goes on from
+its original's commits. A folder that holds only the ledger is no target yet: a plan is frozen there
+before the first commit.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count, islice
 from typing import Any
 
 from deltajoin.catalog.files import Files, normalise, open_files
-from deltajoin.catalog.log import Commit, commit_versions, read_commit
+from deltajoin.catalog.log import Commit, commit_versions, paths_of, read_commit
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.catalog.table import in_one_line, open_table, properties_of, table_size
@@ -25,11 +28,15 @@ from deltajoin.errors import DeltaJoinError
 #: The ledger's folder in that of the target. Reads, DataFrame writes and VACUUM of Spark and of
 #: delta-rs pass it by for its underscore; only Spark's plain CREATE TABLE refuses such a folder.
 LEDGER = "_deltajoin"
+_BY_PATH = re.compile(r"delta\.`(.*)`")
 
 
 @dataclass(frozen=True)
 class TargetCommit:
-    """One commit of the target; `metrics` as the writer spelled them (Spark writes strings)."""
+    """One commit of the target; `metrics` as the writer spelled them (Spark writes strings).
+
+    `original` is the table of whose log it is, where the target is a clone of it.
+    """
 
     version: int
     timestamp_ms: int
@@ -37,6 +44,7 @@ class TargetCommit:
     metrics: Mapping[str, Any]
     user_metadata: str | None
     data_change: bool
+    original: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,8 +143,11 @@ def _has_log(location: str) -> bool:
     )
 
 
-def _commits(files: Files, location: str, newest: int) -> Iterator[TargetCommit]:
-    """The commits that have a file, newest first; the log is listed where one has none."""
+def _commits(
+    files: Files, location: str, newest: int, of_original: bool = False
+) -> Iterator[TargetCommit]:
+    """The commits that have a file, newest first; the log is listed where one has none. Behind the
+    commit that made a clone come those of its original."""
     there: Container[int] = range(newest + 1)
     for version in range(newest, -1, -1):
         if version not in there:
@@ -145,10 +156,50 @@ def _commits(files: Files, location: str, newest: int) -> Iterator[TargetCommit]
             commit = read_commit(files, version)
             if commit is None:
                 there = set(commit_versions(files)[0])
+                continue
         except Exception as failure:
             raise _unreadable(location, failure) from failure
-        if commit is not None:
-            yield _target_commit(commit)
+        made = _target_commit(commit, location if of_original else None)
+        original = _original(commit)
+        if original is None:
+            yield made
+            continue
+        yield replace(made, data_change=False)
+        yield from _commits(open_files(original[0]), *original, of_original=True)
+        return
+
+
+def _original(commit: Commit) -> tuple[str, int] | None:
+    """Of which table and version this commit made the target a clone; None where it did not, or
+    where what is there now has other files at that version, or can't be read."""
+    if commit.info.get("operation") != "CLONE":
+        return None
+    parameters = commit.info["operationParameters"]
+    version = int(parameters["sourceVersion"])
+    path = _BY_PATH.fullmatch(str(parameters["source"]))
+    # A table by name is found by its files, which have absolute paths in a clone.
+    places = [path[1].replace("``", "`")] if path else _folders_of(commit.adds[:1])
+    with suppress(Exception):
+        for location in map(normalise, places):
+            if read_commit(open_files(location), version) is not None:
+                files = _names(open_table(location, version).file_uris())
+                same = files == _names(str(add["path"]) for add in commit.adds)
+                return (location, version) if same else None
+    return None
+
+
+def _names(paths: Iterable[str]) -> set[str]:
+    """The names of data files, which are unique."""
+    return {path.rpartition("/")[2] for path in paths}
+
+
+def _folders_of(files: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The folders that a file is in, the innermost first."""
+    for file in files:
+        folder, _, name = paths_of(file)[0].rpartition("/")
+        while name and folder:
+            yield folder
+            folder, _, name = folder.rpartition("/")
 
 
 def _unreadable(location: str, failure: Exception) -> DeltaJoinError:
@@ -160,7 +211,7 @@ def _unreadable(location: str, failure: Exception) -> DeltaJoinError:
     )
 
 
-def _target_commit(commit: Commit) -> TargetCommit:
+def _target_commit(commit: Commit, original: str | None) -> TargetCommit:
     info = commit.info
     text = info.get("userMetadata")
     return TargetCommit(
@@ -170,4 +221,5 @@ def _target_commit(commit: Commit) -> TargetCommit:
         metrics=dict(info.get("operationMetrics") or {}),
         user_metadata=None if text is None else str(text),
         data_change=commit.data_change,
+        original=original,
     )
