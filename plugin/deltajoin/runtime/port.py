@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
+from deltajoin.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -47,6 +48,12 @@ def carry(own: SparkSession, key: str, value: str) -> None:
         own.conf.set(key, value)
 
 
+def _place(spark: SparkSession) -> str:
+    """The catalog and schema in which a session's unqualified names are; Spark quotes the schema
+    where it must be."""
+    return f"{quote(spark.catalog.currentCatalog())}.{spark.catalog.currentDatabase()}"
+
+
 class Classic:
     """A session in the driver's process."""
 
@@ -57,11 +64,8 @@ class Classic:
         for key, value in spark.conf.getAll.items():
             if present.get(key) != value and key not in COMMIT_MARKS:
                 carry(own, key, value)
-        catalog, schema = spark.catalog.currentCatalog(), spark.catalog.currentDatabase()
-        if own.catalog.currentCatalog() != catalog:
-            own.catalog.setCurrentCatalog(catalog)
-        if own.catalog.currentDatabase() != schema:
-            own.catalog.setCurrentDatabase(schema)
+        if _place(own) != _place(spark):
+            own.sql(f"USE {_place(spark)}")  # `setCurrentCatalog` asks the active session's confs
         return own
 
     def watch(self, frame: DataFrame, name: str, columns: list[Column]) -> Counted:

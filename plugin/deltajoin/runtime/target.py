@@ -27,9 +27,11 @@ def by_location(location: str) -> str:
 
 
 def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, model: str) -> None:
-    """Create the empty target with the columns of `rows` and our properties."""
+    """Create the empty target with the columns of `rows` and our properties; the same errors as of
+    `check_views`."""
     from pyspark.sql import functions
 
+    check_views(spark, target)
     name = by_location(target["location"]) if target["location"] else backing_name(target)
     with explained(f"create {target['place']}"):
         layout = target.get("layout", {})
@@ -50,6 +52,35 @@ def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, 
             writer = writer.tableProperty(key, value)
         writer.create()
         cluster(spark, name, layout)
+
+
+def check_views(spark: SparkSession, target: dict[str, Any]) -> None:
+    """Refuse a target under a view in a catalog that knows no views, before anything is made.
+
+    Raises:
+        DeltaJoinError: CATALOG_WITHOUT_VIEWS.
+    """
+    from pyspark.errors import AnalysisException
+
+    parts = target["name_parts"]
+    if not parts or target["kind"] not in UNDER_A_VIEW:
+        return
+    catalog = parts[0] if len(parts) > 2 else spark.catalog.currentCatalog()
+    if catalog == "spark_catalog":
+        return
+    schema = ".".join(map(quote, parts[:-1])) or spark.catalog.currentDatabase()
+    try:
+        spark.sql(f"SHOW VIEWS IN {schema}")
+    except AnalysisException as error:
+        if not str(error.getCondition()).startswith("MISSING_CATALOG_ABILITY"):
+            return  # whatever it is, making the table says it
+        raise DeltaJoinError(
+            "CATALOG_WITHOUT_VIEWS",
+            f"{target['place']} would be a view over its rows and their counts, and catalog "
+            f"'{catalog}' does not support views",
+            where=target["place"],
+            remedy="Declare keys that identify the rows, or give a path as target.",
+        ) from error
 
 
 def cluster(spark: SparkSession, name: str, layout: dict[str, Any]) -> None:
