@@ -63,7 +63,8 @@ class Rebuilt(Kind):
 
 @dataclass(frozen=True)
 class Named(Kind):
-    """A target by name, in a metastore that only its runs open; each tells the target's rows."""
+    """Sources and a target by name, in a metastore that only its runs open; each run tells the
+    target's rows."""
 
     def conf(self, folder: Path) -> dict[str, str]:
         metastore = f"jdbc:derby:;databaseName={folder}/metastore;create=true"
@@ -75,6 +76,9 @@ class Named(Kind):
 
     def run(self, folder: Path, spark: Any, on_step: OnStep | None = None) -> None:
         session = spark()
+        for name in self.changes["sources"]:
+            where = f"USING delta LOCATION '{Shop(folder).path(name)}'"
+            session.sql(f"CREATE TABLE IF NOT EXISTS {name} {where}")
         super().run(folder, session, on_step)
         rows = [list(row) for row in session.table("wide").collect()]
         (folder / "rows.json").write_text(json.dumps(rows))
@@ -121,11 +125,12 @@ def start(folder: Path, kind: str, step: int, *options: str) -> subprocess.Compl
     )
 
 
+SOURCES = ("orders", "customers")
 KINDS: Mapping[str, Kind] = {
     "keyed": Kind(),
     "full": Rebuilt(changes={"mode": "full"}),
     "bag": Kind(BAG),
     "groups": Kind(GROUPS),
-    "view": Named(GROUPS, {"target": "wide"}),
+    "view": Named(GROUPS, {"target": "wide", "sources": {n: f"default.{n}" for n in SOURCES}}),
     "chain": Chain(),
 }
