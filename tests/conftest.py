@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--corpus-epochs", type=int, default=12, help="queries over an epoch; 0: all")
     parser.addoption("--s3", action="store_true", help="Spark on S3: 690 MB of jars, fetched once")
     parser.addoption("--thorough", action="store_true", help="long histories where short ones do")
+    parser.addoption("--session", choices=("local", "cluster", "connect"), default="local")
     parser.addoption("--models", type=int, default=4, help="random models on real Delta tables")
 
 
@@ -49,25 +51,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The Spark session shared by all tests; a test that needs other settings uses newSession()."""
-    from deltajoin.runtime.session import local_session
+def spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """The Spark session shared by all tests; a test that needs other settings uses newSession().
 
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    with pytest.MonkeyPatch.context() as patch:
+    By `--session`, one on a standalone cluster or on a Spark Connect server; few tests but the
+    oracle's can do with these.
+    """
+    from deltajoin.runtime.session import local_session
+    from tests.spark.cluster import CONF, standalone_cluster
+    from tests.spark.connect_server import connect_server, session_on
+
+    kind = request.config.getoption("--session")
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri(),
+    }
+    with ExitStack() as opened, pytest.MonkeyPatch.context() as patch:
         if GIVEN == SHORT_SESSION:
             patch.setenv("DELTAJOIN_JAVA_OPTIONS", LONG_SESSION)
-        session = local_session(
-            "deltajoin-tests",
-            "local[2]",
-            {
-                "spark.sql.shuffle.partitions": "2",
-                "spark.databricks.delta.snapshotPartitions": "1",
-                "spark.sql.warehouse.dir": warehouse.as_uri(),
-            },
-        )
-    yield session
-    session.stop()
+        folder = tmp_path_factory.mktemp(kind)
+        if kind == "connect":
+            yield opened.enter_context(session_on(opened.enter_context(connect_server(folder))))
+            return
+        master = "local[2]"
+        if kind == "cluster":
+            master, conf = opened.enter_context(standalone_cluster(folder)), {**conf, **CONF}
+        session = local_session("deltajoin-tests", master, conf)
+        yield session
+        session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -10,17 +10,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from deltajoin.runtime.session import java_options, submit_conf, submit_environment
+
+
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 @contextmanager
 def connect_server(folder: Path) -> Iterator[str]:
     """The URL of a Spark Connect server with Delta; its warehouse and log lie in a folder."""
     folder.mkdir(exist_ok=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     environment = submit_environment()
     conf = {
         **submit_conf(),
@@ -52,6 +60,18 @@ def connect_server(folder: Path) -> Iterator[str]:
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(30)
+
+
+@contextmanager
+def session_on(server: str) -> Iterator[Any]:
+    """A session on the server."""
+    from pyspark.sql.connect.session import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+        session = SparkSession.builder.remote(server).create()
+        yield session
+        session.stop()
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

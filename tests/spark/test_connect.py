@@ -25,7 +25,7 @@ from deltajoin.delta.history import epochs_of
 from deltajoin.runtime.own_session import COMPARE_ROWS_SETTING
 from tests.crash.kinds import KINDS, start
 from tests.crash.test_kill import change
-from tests.spark.connect_server import connect_server
+from tests.spark.connect_server import connect_server, session_on
 from tests.spark.shop import BAG, GROUPS, KEYS, SCHEMAS, Shop, as_rows, never, open_shop
 
 MARK = "spark.databricks.delta.commitInfo.userMetadata"
@@ -40,14 +40,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def remote(server: str) -> Iterator[Any]:
-    """A session on the server."""
-    from pyspark.sql.connect.session import SparkSession
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-        session = SparkSession.builder.remote(server).create()
+    with session_on(server) as session:
         yield session
-        session.stop()
 
 
 def assert_right(remote: Any, shop: Shop, models: list[deltajoin.Model]) -> None:

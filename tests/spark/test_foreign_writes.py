@@ -7,6 +7,7 @@ found, it is gone for ever.
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,32 @@ def test_a_delete_just_before_the_write(name: str, spark: Any, tmp_path: Path) -
     assert verify(shop.target()) == ()
     found = deltajoin.read(model, spark).collect()
     assert sorted(map(tuple, found)) == sorted(shops.expected(shop, model.sql).elements())
+
+
+@pytest.mark.parametrize("mode", ["incremental", "shadow"])
+def test_a_run_that_commits_while_another_looks_up(mode: str, spark: Any, tmp_path: Path) -> None:
+    """The slower one meets rows that it did not plan for, and says whose they are."""
+    shop = open_shop(tmp_path)
+    model = shop.model(sql=MODELS["groups"], mode=mode)
+    deltajoin.run(model, spark)
+    if mode == "incremental":
+        shop.delete("orders", "customer_id = 1")
+    else:
+        shop.append("orders", (100, 1, 5))
+    codes: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        refuse = execute._Run._check_target
+
+        def refused(run: Any, replaced: bool) -> None:
+            (codes.append(error.code) if (error := sys.exception()) else None)
+            refuse(run, replaced)
+
+        patch.setattr(execute._Run, "_check_target", refused)
+        other = at("changes_materialised", lambda: deltajoin.run(model, spark))
+        with pytest.raises(deltajoin.DeltaJoinError, match="CONCURRENT_RUN"):
+            deltajoin.run(model, spark, on_step=other)
+    assert codes == ["TARGET_DRIFT" if mode == "incremental" else "SHADOW_MISMATCH"]
+    assert deltajoin.run(model, never).strategy == "noop"
 
 
 def test_a_delete_in_the_moment_of_the_write(

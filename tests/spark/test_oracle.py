@@ -171,9 +171,18 @@ def follow(
     )
 
 
+def another(spark: SparkSession) -> SparkSession:
+    """A further session, classic or on a Spark Connect server."""
+    if hasattr(spark, "newSession"):
+        return spark.newSession()
+    assert spark.version  # a server can clone a session from its first request on
+    clone: SparkSession = spark.cloneSession()
+    return clone
+
+
 def quick(spark: SparkSession) -> SparkSession:
     """A session for a dozen rows, whose plans stay as they were made."""
-    session = spark.newSession()
+    session = another(spark)
     session.conf.set("spark.sql.adaptive.enabled", "false")
     session.conf.set("spark.sql.shuffle.partitions", "1")
     return session
@@ -181,7 +190,7 @@ def quick(spark: SparkSession) -> SparkSession:
 
 def compiled(spark: SparkSession) -> SparkSession:
     """A session that compiles its plans, as Spark does where it isn't told otherwise."""
-    session = spark.newSession()
+    session = another(spark)
     for key in ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"):
         session.conf.unset(key)
         assert session.conf.get(key) not in ("false", "NO_CODEGEN")
@@ -280,7 +289,7 @@ def spark_rows(spark: SparkSession, case: Case, sql: str, root: Path) -> Counter
     with a column `k` that USING has joined, it looks for a field of the column."""
     from pyspark.errors import AnalysisException
 
-    own = spark.newSession()
+    own = another(spark)
     for table in case.tables:
         rows = own.read.format("delta").load(str(root / table.name))
         rows.createOrReplaceTempView(quote(table.name))

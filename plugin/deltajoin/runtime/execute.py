@@ -84,6 +84,10 @@ def execute(
         port_of(run.spark).release(run.spark)
 
 
+#: What a run ends with where the target's rows are others than it planned for, by whomever.
+_OF_OTHER_ROWS = ("TARGET_DRIFT", "SHADOW_MISMATCH")
+
+
 class _Run:
     def __init__(
         self, spark: SparkSession, job: dict[str, Any], on_step: OnStep, watch: Stopwatch
@@ -133,6 +137,8 @@ class _Run:
         try:
             self._write_as_planned()
         except DeltaJoinError as error:
+            if error.code in _OF_OTHER_ROWS:
+                self._check_target(replaced=False)
             if error.code != "BROADCAST_TOO_LARGE":
                 raise
             self.warnings.append(f"{error.message} ({error.where}); run again without broadcasts")

@@ -26,6 +26,9 @@ COMMIT_MARKS = (
     "spark.databricks.delta.write.txnVersion",
     "spark.databricks.delta.commitInfo.userMetadata",
 )
+#: Kept rows remember what Spark inferred of them, and Spark 4.2 loses track of it where it renames
+#: their columns: a UNION of such rows ends in "key not found".
+_CONSTRAINTS = "spark.sql.constraintPropagation.enabled"
 #: Seconds to wait for a counter whose query has ended.
 _PATIENCE = 60.0
 
@@ -148,12 +151,17 @@ class Connect(Classic):
 
     def materialise(self, frame: DataFrame, name: str, columns: list[Column]) -> Counted:
         """Compute the frame once, in one job."""
+        own = frame.sparkSession
         watched = frame.observe(name, *columns)
-        kept = watched.localCheckpoint(eager=True)
+        inferred = own.conf.get(_CONSTRAINTS)
+        own.conf.set(_CONSTRAINTS, "false")
+        try:
+            kept = watched.localCheckpoint(eager=True)
+        finally:
+            own.conf.set(_CONSTRAINTS, str(inferred))
         execution = watched.executionInfo
         figures = dict(execution.flows).get(name) if execution else None
         # PySpark 4.2 gives a frame of the thread's active session, which has no such rows.
-        own = frame.sparkSession
         return own.sql("SELECT * FROM {rows}", rows=kept), lambda: figures
 
     def release(self, own: SparkSession) -> None:
