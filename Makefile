@@ -72,6 +72,8 @@ trust: env
 	@$(PY) -m pytest -q -s $(RANDOM) --cases 7000 -k random --timeout 7200
 	@$(PY) -m pytest -q -s tests/property/test_hostile.py --cases 10000 --timeout 7200
 	@$(PY) -m pytest -q -n 2 -rP tests/spark/test_oracle.py --models 200
+	@$(PY) -m pytest -q -rP tests/spark/test_oracle.py --models 12 --session connect
+	@$(PY) -m pytest -q -rP tests/spark/test_oracle.py --models 4 --session cluster
 	@$(PY) -m pytest -q -s tests/spark/test_corpus_epochs.py --corpus-epochs 0 --timeout 7200
 	@$(PY) -m pytest -q -n 2 $(LONG) --thorough --timeout 7200
 	@$(PY) -m tests.mutation

@@ -17,6 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.airflow.conftest import DAGS, DRIVE, TABLES, Play, environment, play_in
+from tests.spark.cluster import standalone_cluster
 from tests.spark.connect_server import connect_server
 
 NEW_ORDER = {"append": ["orders", [{"id": 60, "customer": 1, "amount": 60}]]}
@@ -200,16 +201,26 @@ def test_runs_on_a_connect_server(play: Play, airflow_env: dict[str, str], tmp_p
     assert (epochs(tmp_path / "connected"), rows(tmp_path / "connected")) == ([2, 1], 7)
 
 
-def test_submitted_job_and_its_failures(play: Play, tmp_path: Path) -> None:
-    outcomes: list[dict[str, Any]] = play(
-        *TABLES,
+def test_submitted_jobs_and_their_failures(
+    play: Play, airflow_env: dict[str, str], tmp_path: Path
+) -> None:
+    """On a cluster of two workers, which the connection names."""
+    steps = [
         {"dag": "submitted"},
         NEW_ORDER,
         {"dag": "answer_lost"},
         {"dag": "submitted"},
         {"dag": "wrong_key"},
         {"dag": "no_connection"},
-    )
+    ]
+    with standalone_cluster(tmp_path / "cluster") as url:
+        host, _, port = url.rpartition(":")
+        connection = json.loads(airflow_env["AIRFLOW_CONN_SPARK_DEFAULT"])
+        connection |= {"host": host, "port": int(port)}
+        airflow_env["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps(connection)
+        outcomes: list[dict[str, Any]] = play(*TABLES, *steps)
+    jobs = list(tmp_path.glob("cluster/work*/app-*"))
+    assert len({job.name for job in jobs}) == 3
     first, _, second, third, wrong, lost = outcomes[2:]
 
     assert [o["state"] for o in (first, second, third)] == ["success"] * 3, first["log"][-4000:]

@@ -59,7 +59,8 @@ def wait_for(log: Path, text: str, times: int = 1) -> None:
 
 @contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:
-    """The URL of its master."""
+    """The URL of its master; its logs and the folders of its workers lie in a folder."""
+    folder.mkdir(exist_ok=True)
     port = free_port()
     url, deploy = f"spark://127.0.0.1:{port}", "org.apache.spark.deploy"
     with ExitStack() as running:
