@@ -69,19 +69,24 @@ def spark(
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse").as_uri(),
     }
-    with ExitStack() as opened, pytest.MonkeyPatch.context() as patch:
-        if GIVEN == SHORT_SESSION:
-            patch.setenv("DELTAJOIN_JAVA_OPTIONS", LONG_SESSION)
-        folder = tmp_path_factory.mktemp(kind)
-        if kind == "connect":
-            yield opened.enter_context(session_on(opened.enter_context(connect_server(folder))))
-            return
-        master = "local[2]"
-        if kind == "cluster":
-            master, conf = opened.enter_context(standalone_cluster(folder)), {**conf, **CONF}
-        session = local_session("deltajoin-tests", master, conf)
+    with ExitStack() as opened:
+        with pytest.MonkeyPatch.context() as patch:
+            if GIVEN == SHORT_SESSION:
+                patch.setenv("DELTAJOIN_JAVA_OPTIONS", LONG_SESSION)
+            folder = tmp_path_factory.mktemp(kind)
+            if kind == "connect":
+                server = opened.enter_context(connect_server(folder))
+                session = opened.enter_context(session_on(server))
+            else:
+                master = "local[2]"
+                if kind == "cluster":
+                    master, conf = (
+                        opened.enter_context(standalone_cluster(folder)),
+                        {**conf, **CONF},
+                    )
+                session = local_session("deltajoin-tests", master, conf)
+                opened.callback(session.stop)
         yield session
-        session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -110,9 +110,15 @@ class Ranges:
 MAKES = {
     "vectors": ({VECTORS: "true"}, ""),
     "partitioned": ({}, "PARTITIONED BY (b)"),
+    "clustered": ({VECTORS: "true"}, "CLUSTER BY (b, a)"),
     "all": ({VECTORS: "true", MAPPING: "name"}, "PARTITIONED BY (b)"),
 }
-WAYS = {"vectors": {"parquet", "names"}, "partitioned": {"folders"}, "all": {"names"}}
+WAYS = {
+    "vectors": {"parquet", "names"},
+    "partitioned": {"folders"},
+    "clustered": {"parquet", "names"},
+    "all": {"names"},
+}
 
 
 def way(changes: Changes) -> str:

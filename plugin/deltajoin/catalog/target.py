@@ -174,12 +174,12 @@ def _original(commit: Commit) -> tuple[str, int] | None:
     where what is there now has other files at that version, or can't be read."""
     if commit.info.get("operation") != "CLONE":
         return None
-    parameters = commit.info["operationParameters"]
-    version = int(parameters["sourceVersion"])
-    path = _BY_PATH.fullmatch(str(parameters["source"]))
-    # A table by name is found by its files, which have absolute paths in a clone.
-    places = [path[1].replace("``", "`")] if path else _folders_of(commit.adds[:1])
     with suppress(Exception):
+        parameters = commit.info["operationParameters"]
+        version = int(parameters["sourceVersion"])
+        path = _BY_PATH.fullmatch(str(parameters["source"]))
+        # A table by name is found by its files, which have absolute paths in a clone.
+        places = [path[1].replace("``", "`")] if path else _folders_of(commit.adds[:1])
         for location in map(normalise, places):
             if read_commit(open_files(location), version) is not None:
                 files = _names(open_table(location, version).file_uris())
