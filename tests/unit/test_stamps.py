@@ -253,6 +253,17 @@ def test_the_clock_in_a_text() -> None:
         assert frozen_query(unsure, 5, {"current_date"}) is None
 
 
+@pytest.mark.parametrize("condition", ["abs(w.now) > 1", "f.x + w.now > abs(f.current_date)"])
+def test_a_column_may_have_the_name_of_the_clock(condition: str) -> None:
+    columns = {"f": ("id", "k", "x", "current_date"), "w": ("k", "now")}
+    types = {(table, name): "bigint" for table, names in columns.items() for name in names}
+    found = bind(f"SELECT f.id, abs(w.now) AS y {JOIN} WHERE {condition}", columns, types)
+    assert found.graph is not None, found.reason
+    assert (found.clock, found.graph.derived, found.graph.stamps) == ("", (), ())
+    both = frozen("`w`.`now` > abs(now())", 5)
+    assert both == "`w`.`now` > abs(timestamp_micros(5))"
+
+
 def test_when_the_clock_has_moved() -> None:
     last = {"clock": NOON.isoformat(), "settings": {"spark.sql.session.timeZone": "Asia/Tokyo"}}
     tokyo_midnight = NOON.replace(hour=15)

@@ -49,8 +49,10 @@ def moves(node: exp.Expr) -> bool:
 def clock_calls(tree: exp.Expr) -> Iterator[exp.Expr]:
     """Calls of the clock in a query or expression; those without parentheses too."""
     for node in tree.walk():
-        bare = isinstance(node, exp.Column) and len(node.parts) == 1
-        if _name(node) in (functions.BARE - functions.RUN if bare else _CLOCK):
+        column = isinstance(node, exp.Column)
+        if column and len(node.parts) > 1:
+            continue
+        if _name(node) in (functions.BARE - functions.RUN if column else _CLOCK):
             yield node
 
 
