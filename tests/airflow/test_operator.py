@@ -204,9 +204,9 @@ def test_runs_on_a_connect_server(play: Play, airflow_env: dict[str, str], tmp_p
 def test_submitted_jobs_and_their_failures(
     play: Play, airflow_env: dict[str, str], tmp_path: Path
 ) -> None:
-    """On a cluster of two workers, which the connection names."""
+    """On a cluster of two workers, which the connection names; one runs the first driver."""
     steps = [
-        {"dag": "submitted"},
+        {"dag": "driven_by_a_worker"},
         NEW_ORDER,
         {"dag": "answer_lost"},
         {"dag": "submitted"},
@@ -221,6 +221,7 @@ def test_submitted_jobs_and_their_failures(
         outcomes: list[dict[str, Any]] = play(*TABLES, *steps)
     jobs = list(tmp_path.glob("cluster/work*/app-*"))
     assert len({job.name for job in jobs}) == 3
+    assert len(list(tmp_path.glob("cluster/work*/driver-*"))) == 1
     first, _, second, third, wrong, lost = outcomes[2:]
 
     assert [o["state"] for o in (first, second, third)] == ["success"] * 3, first["log"][-4000:]

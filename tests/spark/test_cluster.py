@@ -1,7 +1,7 @@
 """Emitted jobs on a standalone cluster of two workers, whose Python has nothing of the package.
 
-A standalone cluster runs Python drivers in client mode only (Spark refuses `--deploy-mode cluster`
-for them).
+For `--deploy-mode cluster`, Spark refuses a Python file on such a cluster, but runs the class with
+which it runs one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import deltajoin
+from deltajoin.adapters.airflow.submit import PYTHON_RUNNER
 from deltajoin.api import finish, freeze
 from deltajoin.emit.job import write_job
 from deltajoin.runtime.session import java_options, submit_conf, submit_environment
@@ -28,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def submit(url: str, plan: Any, folder: Path) -> subprocess.CompletedProcess[str]:
+def submit(url: str, plan: Any, folder: Path, mode: str) -> subprocess.CompletedProcess[str]:
     """Run a plan's job by spark-submit; its Python knows pyspark and nothing of ours."""
     files = write_job(plan, folder)
     environment = submit_environment()
@@ -36,26 +37,33 @@ def submit(url: str, plan: Any, folder: Path) -> subprocess.CompletedProcess[str
     conf = {
         **submit_conf(),
         **CONF,
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "600m",
         "spark.driver.extraJavaOptions": java_options(),
         "spark.sql.shuffle.partitions": "2",
+        "spark.standalone.submit.waitAppCompletion": "true",
         "spark.ui.enabled": "false",
     }
-    command = [f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", url]
+    home = environment["SPARK_HOME"]
+    command = [f"{home}/bin/spark-submit", "--master", url, "--deploy-mode", mode]
     command += [word for pair in conf.items() for word in ("--conf", "=".join(pair))]
-    command += ["--py-files", str(files.py_files), str(files.job)]
+    if mode == "cluster":
+        (core,) = Path(home, "jars").glob("spark-core_*.jar")
+        command += ["--class", PYTHON_RUNNER, str(core), str(files.job), str(files.py_files)]
+    else:
+        command += ["--py-files", str(files.py_files), str(files.job)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
 
 
 def test_a_job_on_two_workers(cluster: str, tmp_path: Path) -> None:
-    """A first build, then a change of both tables; each is one commit and the query's rows."""
+    """A first build, whose driver runs here, then a change of both tables, by one on a worker; each
+    is one commit and the query's rows."""
     shop = open_shop(tmp_path)
-    for epoch in (1, 2):
+    for epoch, mode in ((1, "client"), (2, "cluster")):
         if epoch > 1:
             shop.append("orders", (100, 1, 5))
             shop.update("customers", "customer_id = 2", name="'changed'")
         plan = freeze(deltajoin.plan(shop.model()))
-        done = submit(cluster, plan, tmp_path / f"job{epoch}")
+        done = submit(cluster, plan, tmp_path / f"job{epoch}", mode)
         assert done.returncode == 0, done.stderr[-3000:]
         record = finish(plan)
         assert (record.epoch, record.plan_hash) == (epoch, plan.hash)
@@ -63,3 +71,4 @@ def test_a_job_on_two_workers(cluster: str, tmp_path: Path) -> None:
         assert_right(shop, epoch)
     executors = list(tmp_path.parent.glob("cluster*/work*/app-*/*"))
     assert len({path.parent.parent.name for path in executors}) == WORKERS
+    assert len(list(tmp_path.parent.glob("cluster[0-9]*/work*/driver-*"))) == 1

@@ -1,12 +1,14 @@
-"""A driver of 1 GB keeps a large table: first build, a change of a tenth of it, one of a few rows.
+"""A driver of 1 GB keeps a large table: first build, a change of a tenth of it, one of a few rows,
+and one of which its writer's log tells a thousandth.
 
-With `--thorough` the table has ten million rows, and a million change; in `make test` a hundredth.
+With `--thorough` the table has ten million rows, and a million change; in `make test` a fortieth.
 Spark runs in a process of its own, as a driver's memory is given where its JVM starts.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +18,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import deltajoin
+from deltajoin.emit.job import job_source
 from tests.spark.shop import FEED
 
 SQL = """
@@ -61,7 +64,7 @@ def main(folder: Path, rows: int) -> None:
     assert spark._jvm.java.lang.Runtime.getRuntime().maxMemory() <= 2**30
     columns = "n % 50000 AS customer_id, n % 977 AS amount, md5(CAST(n AS TEXT)) AS note"
     write(folder, "sales", f"SELECT n AS sale_id, {columns} FROM range({rows}) t(n)")
-    names = "SELECT n AS customer_id, 'name ' || n AS name FROM range(50000) t(n)"
+    names = f"SELECT n AS customer_id, 'name ' || n AS name FROM range({50_000 + rows // 5}) t(n)"
     write(folder, "customers", names)
     sales, customers = (DeltaTable(str(folder / name)) for name in ("sales", "customers"))
 
@@ -78,10 +81,26 @@ def main(folder: Path, rows: int) -> None:
     customers.update(predicate="customer_id % 100 = 7", updates={"name": "'changed'"})
     sales.delete("sale_id % 1000 = 5")
     run("incremental_strict", rows // 100 + rows // 1000)
+    customers.update(predicate="customer_id >= 49000", updates={"name": "'again'"})
+    told = understated(folder / "customers")
+    planned = deltajoin.plan(model(folder, "incremental_strict"))
+    assert [source.change_rows for source in planned.sources if source.changed] == [told]
+    assert "BROADCAST(" in job_source(planned), "the change is not sent to the large table"
+    run("incremental_strict", rows // 50 - rows // 50_000)
+
+
+def understated(table: Path) -> int:
+    """What the last commit of a table now tells of its updated rows: a thousandth of them."""
+    log = max((table / "_delta_log").glob("*.json"))
+    text = log.read_text()
+    (rows,) = re.findall(r'"num_updated_rows":(\d+)', text)
+    told = int(rows) // 1000
+    log.write_text(text.replace(f'"num_updated_rows":{rows}', f'"num_updated_rows":{told}'))
+    return told
 
 
 def test_a_large_change_through_a_small_driver(tmp_path: Path, thorough: bool) -> None:
-    rows = 10_000_000 if thorough else 100_000
+    rows = 10_000_000 if thorough else 250_000
     environment = dict(os.environ)
     if thorough:
         environment.pop("DELTAJOIN_JAVA_OPTIONS", None)

@@ -49,10 +49,10 @@ def moves(node: exp.Expr) -> bool:
 def clock_calls(tree: exp.Expr) -> Iterator[exp.Expr]:
     """Calls of the clock in a query or expression; those without parentheses too."""
     for node in tree.walk():
-        column = isinstance(node, exp.Column)
-        if column and len(node.parts) > 1:
-            continue
-        if _name(node) in (functions.BARE - functions.RUN if column else _CLOCK):
+        words = _CLOCK
+        if isinstance(node, exp.Column):
+            words = functions.BARE - functions.RUN if len(node.parts) == 1 else frozenset()
+        if _name(node) in words:
             yield node
 
 

@@ -102,6 +102,14 @@ for name, kind in (("submitted", DeltaJoinOperator), ("answer_lost", LosesTheAns
             outlets=[Asset("orders_submitted")],
         )
 
+with DAG("driven_by_a_worker"):
+    DeltaJoinOperator(
+        **{**COMMON, "conf": SUBMITTED},
+        target=str(HOME / "submitted"),
+        submit="spark_submit",
+        submit_options={"deploy_mode": "cluster", "driver_memory": "600m"},
+    )
+
 with DAG("connected"):
     DeltaJoinOperator(
         **{**COMMON, "conf": {"spark.sql.shuffle.partitions": "2"}},

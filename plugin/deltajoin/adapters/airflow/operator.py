@@ -94,7 +94,9 @@ class DeltaJoinOperator(BaseOperator):
     :param conn_id: for `spark_submit`, the Spark connection, which alone names the master
         (`spark_default`); for `spark_connect`, that of the server (`spark_connect_default`).
     :param conf: Spark settings of the session or of the submitted job.
-    :param submit_options: further arguments of `SparkSubmitHook`, such as `driver_memory`.
+    :param submit_options: further arguments of `SparkSubmitHook`, such as `driver_memory`. With
+        `deploy_mode="cluster"`, the workers of a standalone cluster must see the task's temporary
+        folder.
     :param frontier: the versions of all sources: `.output` of a `DeltaJoinFrontierOperator`, or of
         the tasks that write sources of this one, or a list of these. By default the newest.
     :param keep_session: for `in_process`, leave a session that this task has started running.

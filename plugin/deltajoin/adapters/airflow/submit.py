@@ -8,6 +8,7 @@ leaving it gives back what it has opened.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,9 +19,13 @@ from deltajoin import api
 from deltajoin.errors import DeltaJoinError
 
 if TYPE_CHECKING:
+    from airflow.sdk import Connection
     from pyspark.sql import SparkSession
 
     from deltajoin import AuditRecord, Frontier, Model, Plan
+
+#: What spark-submit itself runs a Python driver with.
+PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
 
 
 class InProcess:
@@ -114,19 +119,21 @@ class SparkSubmit:
 
         from deltajoin.emit.job import write_job
 
-        BaseHook.get_connection(self._conn_id)  # the hook would take a missing one for YARN
+        # The hook would take a missing one for YARN.
+        connection = BaseHook.get_connection(self._conn_id)
         plan = api.freeze(plan)
         folder = Path(self._open.enter_context(TemporaryDirectory(prefix="deltajoin-")))
         files = write_job(plan, folder)
         options = {"name": f"deltajoin {model.name} {plan.epoch}", **self._options}
-        self._hook = SparkSubmitHook(
-            conn_id=self._conn_id,
-            conf=self._settings(),
-            py_files=str(files.py_files),
-            **options,
-        )
+        submitted, package = str(files.job), str(files.py_files)
+        if self._drives_on_a_worker(connection):
+            options |= {"java_class": PYTHON_RUNNER, "application_args": [submitted, package]}
+            submitted = str(shutil.copy(package, folder / "deltajoin.jar"))
+        else:
+            options["py_files"] = package
+        self._hook = SparkSubmitHook(conn_id=self._conn_id, conf=self._settings(), **options)
         try:
-            self._hook.submit(str(files.job))
+            self._hook.submit(submitted)
         except AirflowException as error:
             failed = failure(str(error))
             if failed.code != "SPARK_FAILED":
@@ -141,6 +148,16 @@ class SparkSubmit:
         """Kill spark-submit and the driver that it has started."""
         if self._hook is not None:
             self._hook.on_kill()
+
+    def _drives_on_a_worker(self, connection: Connection) -> bool:
+        """True for cluster mode on a standalone cluster, for which Spark takes no Python file, but
+        the class that runs one; the workers must see this machine's temporary folder."""
+        extra = connection.extra_dejson.get("deploy-mode")
+        host = connection.host or ""
+        whole = "://" in host or not connection.port
+        master = host if whole else f"{connection.conn_type}://"
+        mode = self._options.get("deploy_mode") or extra
+        return mode == "cluster" and master.startswith("spark://")
 
     def _settings(self) -> dict[str, str]:
         from deltajoin.runtime.session import submit_conf
