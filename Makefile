@@ -23,7 +23,7 @@ RANDOM := $(addprefix tests/property/test_,oracle.py trees.py layers.py written.
 
 help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
-	@echo 'make demo    real flights, day by day, through Airflow and dbt'
+	@echo 'make demo    real flights, day by day, through Airflow and dbt; DEMO=--connect on a Spark Connect server'
 	@echo 'make demo-joins  ten days of real flights joined by ASOF, history and distance'
 	@echo 'make test    all tests'
 	@echo 'make trust   21,000 random cases on DuckDB, 10,000 hostile names, 2,000 epochs, the corpus and S3 (690 MB of jars) on Spark: over two hours'
@@ -59,7 +59,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 demo: env
-	@$(PY) examples/flights/demo.py
+	@$(PY) examples/flights/demo.py $(DEMO)
 
 demo-joins: env
 	@$(PY) examples/flights/joins.py
@@ -78,6 +78,7 @@ trust: env
 	@$(PY) -m pytest -q -n 2 $(LONG) --thorough --timeout 7200
 	@$(PY) -m tests.mutation
 	@$(PY) -m pytest -q tests/spark/test_object_store.py --s3
+	@$(PY) examples/flights/demo.py --connect
 
 lint: env
 	@$(VENV)/bin/ruff check

@@ -2,7 +2,8 @@
 
 The first run lands January. `land: nothing` moves the source versions without changing a row, which
 the join answers without starting Spark. Folders come from the environment: DELTAJOIN_FLIGHTS has
-the feed and the SQL, DELTAJOIN_FLIGHTS_HOME the tables.
+the feed and the SQL, DELTAJOIN_FLIGHTS_HOME the tables. DELTAJOIN_FLIGHTS_SUBMIT says where Spark
+runs.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def flights_enriched() -> None:
         sources={name: str(RAW / name) for name in KEYS},
         target=str(HOME / "flights_enriched"),
         keys=KEYS,
+        submit=os.environ.get("DELTAJOIN_FLIGHTS_SUBMIT", "in_process"),
         outlets=[Asset(name="flights_enriched", uri=(HOME / "flights_enriched").as_uri())],
         retries=2,
         retry_delay=timedelta(seconds=30),

@@ -60,8 +60,9 @@ def spark(
     oracle's can do with these.
     """
     from deltajoin.runtime.session import local_session
+    from examples.flights.connect_server import connect_server
     from tests.spark.cluster import CONF, standalone_cluster
-    from tests.spark.connect_server import connect_server, session_on
+    from tests.spark.connect_server import session_on
 
     kind = request.config.getoption("--session")
     conf = {

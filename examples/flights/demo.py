@@ -4,17 +4,21 @@ January is the backfill. Then each day is landed and joined by an Airflow DAG ru
 dbt into a second target, and recomputed in full by plain Spark; both targets must equal the
 recomputation row for row. One run in between finds only compacted sources and starts no work.
 Everything is written to `.demo/`, which is made anew. The exit code is 1 when a row differs.
+
+With `--connect` all runs and the recomputation are on a Spark Connect server that the demo starts.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import logging
 import os
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -53,18 +57,20 @@ class Row:
 
 def main() -> int:
     """Play the story; 0 when both targets equalled the full recomputation after every step."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--connect", action="store_true", help="run on a Spark Connect server")
+    connect = parser.parse_args().connect
     started = time.monotonic()
     shutil.rmtree(HOME, ignore_errors=True)
     TABLES.mkdir(parents=True)
-    with step("Airflow (SQLite), dbt and one Spark session"):
-        airflow = Airflow(HOME / "airflow", TABLES, HOME / "airflow.log", "flights_enriched")
-        dbt = Dbt(HOME / "dbt", TABLES / "raw", HOME / "dbt.log")
-        spark = start_spark()
-    try:
+    with ExitStack() as running:
+        session = "a Spark Connect server" if connect else "one Spark session"
+        with step(f"Airflow (SQLite), dbt and {session}"):
+            start = start_connect if connect else start_spark
+            spark = running.enter_context(start())
+            airflow = Airflow(HOME / "airflow", TABLES, HOME / "airflow.log", "flights_enriched")
+            dbt = Dbt(HOME / "dbt", TABLES / "raw", HOME / "dbt.log")
         rows = [play(spark, airflow, dbt, day, land) for day, land in STORY]
-    finally:
-        with quiet(HOME / "spark.log"):
-            spark.stop()
     print_costs(rows)
     print("   At this size a rebuild is one short Spark job, and the fixed cost of a run decides.")
     print("   Where a rebuild hurts, it is the other way round: 60 million rows of a six-way join")
@@ -77,7 +83,8 @@ def main() -> int:
     return 0 if right else 1
 
 
-def start_spark() -> SparkSession:
+@contextmanager
+def start_spark() -> Iterator[SparkSession]:
     """The session that Airflow's task, dbt and the recomputation share."""
     from deltajoin.runtime.session import local_session
 
@@ -91,7 +98,29 @@ def start_spark() -> SparkSession:
     with quiet(HOME / "spark.log"):
         session = local_session("deltajoin-demo", conf=conf)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # Airflow prints what it logs
-    return session
+    try:
+        yield session
+    finally:
+        with quiet(HOME / "spark.log"):
+            session.stop()
+
+
+@contextmanager
+def start_connect() -> Iterator[SparkSession]:
+    """A session of the recomputation on a server where Airflow's task and dbt have their own."""
+    from connect_server import connect_server
+
+    from deltajoin.runtime.session import remote_session
+
+    with connect_server(HOME / "server") as url:
+        host, port = url.removeprefix("sc://").split(":")
+        connection = {"conn_type": "spark_connect", "host": host, "port": int(port)}
+        os.environ["AIRFLOW_CONN_SPARK_CONNECT_DEFAULT"] = json.dumps(connection)
+        os.environ["DELTAJOIN_FLIGHTS_SUBMIT"] = "spark_connect"
+        os.environ["SPARK_REMOTE"] = url
+        session = remote_session(url)
+        yield session
+        session.stop()
 
 
 def play(spark: SparkSession, airflow: Airflow, dbt: Dbt, day: str, land: str) -> Row:

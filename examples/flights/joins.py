@@ -16,6 +16,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,16 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     shutil.rmtree(HOME, ignore_errors=True)
     TABLES.mkdir(parents=True)
-    with step("Airflow (SQLite), dbt and one Spark session"):
-        airflow = Airflow(HOME / "airflow", TABLES, HOME / "airflow.log", "flights_alternates")
-        dbt = Dbt(HOME / "dbt", RAW, HOME / "dbt.log")
-        spark = start_spark()
-    try:
+    with ExitStack() as running:
+        with step("Airflow (SQLite), dbt and one Spark session"):
+            airflow = Airflow(HOME / "airflow", TABLES, HOME / "airflow.log", "flights_alternates")
+            dbt = Dbt(HOME / "dbt", RAW, HOME / "dbt.log")
+            spark = running.enter_context(start_spark())
         models = surfaces(spark, airflow, dbt)
         rows = [row for _ in range(days) for row in play(spark, models)]
-    finally:
-        with quiet(HOME / "spark.log"):
-            spark.stop()
     print()
     print_table([(*HEAD, "equal"), *(row.cells() for row in rows)], names=5)
     differ = sum(not row.equal for row in rows)

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import pytest
 from deltalake import DeltaTable
 
+from examples.flights.connect_server import connect_server
 from tests.airflow.conftest import DAGS, DRIVE, TABLES, Play, environment, play_in
 from tests.spark.cluster import standalone_cluster
-from tests.spark.connect_server import connect_server
 
 NEW_ORDER = {"append": ["orders", [{"id": 60, "customer": 1, "amount": 60}]]}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from examples.flights.connect_server import connect_server
 from tests.dbt.conftest import make_project, play_in
 from tests.dbt.test_location import FILES
-from tests.spark.connect_server import connect_server
 
 
 def test_models_on_a_connect_server(tmp_path_factory: pytest.TempPathFactory) -> None:

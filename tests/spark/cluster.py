@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from deltajoin.runtime.session import submit_environment
-from tests.spark.connect_server import free_port
+from examples.flights.connect_server import free_port
 
 WORKERS = 2
 #: What an executor on a worker needs to be small, and to find the driver.

@@ -23,9 +23,10 @@ import deltajoin
 from deltajoin.catalog import load_target
 from deltajoin.delta.history import epochs_of
 from deltajoin.runtime.own_session import COMPARE_ROWS_SETTING
+from examples.flights.connect_server import connect_server
 from tests.crash.kinds import KINDS, start
 from tests.crash.test_kill import change
-from tests.spark.connect_server import connect_server, session_on
+from tests.spark.connect_server import session_on
 from tests.spark.shop import BAG, GROUPS, KEYS, SCHEMAS, Shop, as_rows, never, open_shop
 
 MARK = "spark.databricks.delta.commitInfo.userMetadata"
