@@ -125,6 +125,14 @@ def start(folder: Path, kind: str, step: int, *options: str) -> subprocess.Compl
     )
 
 
+@dataclass(frozen=True)
+class Large(Kind):
+    """One model that makes a text as long as an amount, with little memory."""
+
+    def conf(self, folder: Path) -> dict[str, str]:
+        return {"spark.driver.memory": "600m"}
+
+
 SOURCES = ("orders", "customers")
 KINDS: Mapping[str, Kind] = {
     "keyed": Kind(),
@@ -133,4 +141,5 @@ KINDS: Mapping[str, Kind] = {
     "groups": Kind(GROUPS),
     "view": Named(GROUPS, {"target": "wide", "sources": {n: f"default.{n}" for n in SOURCES}}),
     "chain": Chain(),
+    "large": Large(SQL.replace("o.amount", "length(repeat('x', CAST(o.amount AS INT))) AS n")),
 }

@@ -124,7 +124,7 @@ def test_killed_again_while_it_heals(
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kind" in metafunc.fixturenames:
         every = metafunc.config.getoption("--thorough")
-        metafunc.parametrize("kind", KINDS if every else QUICK)
+        metafunc.parametrize("kind", [k for k in KINDS if k != "large"] if every else QUICK)
     for run, steps in steps_of(metafunc.config).items():
         if run in metafunc.fixturenames:
             metafunc.parametrize(run, steps)

@@ -287,11 +287,10 @@ def _session(master: str, remote: str | None) -> Iterator[Callable[[], SparkSess
         started.append(remote_session(remote) if remote else local_session(master=master))
         return started[-1]
 
-    try:
+    from deltajoin.runtime.failures import undoing
+
+    with undoing(lambda: [spark.stop() for spark in started]):
         yield session
-    finally:
-        for spark in started:
-            spark.stop()
 
 
 @main.group()

@@ -26,7 +26,7 @@ from deltajoin.runtime.commits import commits_since, last_commit, overtaken, ref
 from deltajoin.runtime.derived import derive
 from deltajoin.runtime.difference import counted_columns, counts_of, find_difference, why_overwrite
 from deltajoin.runtime.evidence import Proof, by_own_text, hold_against, own_form
-from deltajoin.runtime.failures import explained
+from deltajoin.runtime.failures import explained, undoing
 from deltajoin.runtime.lookup import Lookups, start_lookups
 from deltajoin.runtime.narrowing import Narrowing
 from deltajoin.runtime.own_session import (
@@ -115,13 +115,11 @@ class _Run:
         self.narrowing = Narrowing(self.spark, [])
 
     def execute(self) -> dict[str, Any]:
-        try:
+        with undoing(self._release_proof):
             if self.target["exists"]:
                 targets.alter(self.spark, self.target)
             self._write()
             targets.show(self.spark, self.target, self.plan["strategy"] == "full")
-        finally:
-            self._release_proof()
         self.on_step("after_merge", {})
         self.watch.begin("verification")
         commit = self._verify()

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 from deltajoin.errors import DeltaJoinError
@@ -79,6 +79,15 @@ _BY_TEXT = (
         "a side of a join is too large to be broadcast: {cause}",
         "Give the driver more memory (spark.driver.memory).",
     ),
+    (
+        re.compile(
+            r"Py4JNetworkError|ConnectionRefusedError|Answer from Java side is empty|"
+            r"StatusCode\.UNAVAILABLE"
+        ),
+        "SPARK_FAILED",
+        "Spark's process has ended, or can't be reached: {cause}",
+        "See its log. It may lack memory (spark.driver.memory).",
+    ),
 )
 
 
@@ -95,6 +104,19 @@ def explained(where: str) -> Iterator[None]:
         raise translate(error, where) from None
     finally:
         _inside.reset(before)
+
+
+@contextmanager
+def undoing(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo something in the end. After a failure inside, that is told, and not that undoing it
+    failed as well, as in a session whose process has ended."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            undo()
+        raise
+    undo()
 
 
 _inside: ContextVar[bool] = ContextVar("explained", default=False)
@@ -114,6 +136,13 @@ def _keep_quiet() -> None:
 
 def translate(error: Exception, where: str) -> DeltaJoinError:
     """The `DeltaJoinError` for an exception of a Spark statement."""
+    try:
+        return _translated(error, where)
+    except Exception as lost:  # its text is asked of a process that may have ended
+        return _translated(lost, where)
+
+
+def _translated(error: Exception, where: str) -> DeltaJoinError:
     text = f"{type(error).__name__}: {error}"
     for pattern, code, message, remedy in _BY_TEXT:
         if pattern.search(text):

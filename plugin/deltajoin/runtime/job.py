@@ -22,19 +22,18 @@ def main(plan: dict[str, Any], program: dict[str, Any]) -> None:
     from pyspark.sql import SparkSession
 
     from deltajoin.runtime.execute import execute
-    from deltajoin.runtime.failures import explained
+    from deltajoin.runtime.failures import explained, undoing
 
     spark = SparkSession.builder.appName(f"deltajoin {plan['model']}").getOrCreate()
     try:
-        with explained("tables of the plan"):
-            check_tables(spark, plan)
-        result = execute(spark, {"plan": plan, "program": program})
+        with undoing(spark.stop):
+            with explained("tables of the plan"):
+                check_tables(spark, plan)
+            result = execute(spark, {"plan": plan, "program": program})
     except DeltaJoinError as error:
         print(RESULT_PREFIX + json.dumps({"error": error.to_dict()}), flush=True)
         print(error, file=sys.stderr, flush=True)
         sys.exit(1)
-    finally:
-        spark.stop()
     print(RESULT_PREFIX + json.dumps(result), flush=True)
 
 

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.runtime.failures import explained
+from deltajoin.runtime.failures import explained, undoing
 from deltajoin.runtime.object_store import set_storage
 from deltajoin.runtime.port import COMMIT_MARKS, carry, port_of
 from deltajoin.runtime.settings import PARSING, STRUCTURE, value_of
@@ -141,11 +141,13 @@ def _with_confs(own: SparkSession, confs: dict[str, str]) -> Iterator[None]:
     before = {key: own.conf.get(key, None) for key in confs}
     for key, value in confs.items():
         own.conf.set(key, value)
-    try:
+    with undoing(lambda: _set_back(own, before)):
         yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                own.conf.unset(key)
-            else:
-                own.conf.set(key, old)
+
+
+def _set_back(own: SparkSession, before: dict[str, str | None]) -> None:
+    for key, old in before.items():
+        if old is None:
+            own.conf.unset(key)
+        else:
+            own.conf.set(key, old)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
@@ -54,9 +54,10 @@ class InProcess:
         return api.run(model, self._session, plan=plan)
 
     def kill(self) -> None:
-        """Stop the session that this run has started."""
+        """Stop the session that this run has started, whether or not its process is still there."""
         if self._started is not None:
-            self._started.stop()
+            with suppress(Exception):
+                self._started.stop()
             self._started = None
 
     def _session(self) -> SparkSession:

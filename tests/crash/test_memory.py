@@ -1,0 +1,65 @@
+"""Spark's process dies in the midst of a run, for lack of memory or by itself: nothing is
+committed, the run ends with a code, and the next one goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.crash.kinds import KINDS, start
+from tests.spark.shop import KEYS, SQL, open_shop, written
+
+pytestmark = pytest.mark.crash
+
+#: The amount of a row whose text, of so many letters, is larger than the heap.
+TOO_LARGE = 1_000_000_000
+
+
+def test_a_driver_without_memory(spark: Any, tmp_path: Path) -> None:
+    kind, shop = KINDS["large"], open_shop(tmp_path)
+    kind.run(tmp_path, spark)
+    kept = written(shop)
+    shop.append("orders", (100, 1, TOO_LARGE))
+    done = start(tmp_path, "large", 0)
+    assert done.returncode == 0, done.stderr[-9000:]
+    assert "java.lang.OutOfMemoryError" in done.stderr
+    *steps, end = done.stdout.splitlines()
+    assert steps[0] == "planned"
+    assert end.startswith("SPARK_FAILED"), end
+    assert written(shop) == kept
+
+    DeltaTable(shop.path("orders")).delete("order_id = 100")
+    shop.append("orders", (101, 1, 7))
+    kind.run(tmp_path, spark)
+    kind.assert_right(tmp_path, 2, spark)
+
+
+def test_the_command_line_without_its_spark(tmp_path: Path) -> None:
+    """Its JVM is killed as soon as the target's folder is there."""
+    shop = open_shop(tmp_path)
+    (tmp_path / "shop.sql").write_text(SQL)
+    command = [sys.executable, "-m", "deltajoin.adapters.cli", "run", "--json"]
+    command += ["--sql", str(tmp_path / "shop.sql"), "--target", shop.path("target")]
+    for name, columns in KEYS.items():
+        command += ["--source", f"{name}={shop.path(name)}", "--key", f"{name}={','.join(columns)}"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 200
+    while not Path(shop.path("target")).exists():
+        assert run.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    for child in subprocess.check_output(["pgrep", "-P", str(run.pid)], text=True).split():
+        os.kill(int(child), signal.SIGKILL)
+    told, complained = run.communicate(timeout=200)
+    assert run.returncode == 1
+    assert json.loads(told)["error"]["code"] == "SPARK_FAILED"
+    assert "Traceback" not in complained
