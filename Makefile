@@ -16,7 +16,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
 SF := 1
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
-LONG := $(addprefix tests/spark/test_,stamps.py difference.py rewritten.py accelerated.py races.py maintenance.py configurations.py long_run.py small_driver.py connect.py surfaces.py) tests/crash/test_kill.py
+LONG := $(addprefix tests/spark/test_,stamps.py difference.py rewritten.py accelerated.py races.py maintenance.py configurations.py long_run.py small_driver.py connect.py surfaces.py) tests/unit/test_object_store.py tests/crash/test_kill.py
 RANDOM := $(addprefix tests/property/test_,oracle.py trees.py layers.py written.py clock.py accelerated.py)
 
 .PHONY: help env demo demo-joins test trust lint check accept bench bench-flights bench-planner bench-orders bench-accelerators clean

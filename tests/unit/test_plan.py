@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,6 +136,25 @@ assert {str(files.py_files)!r} in deltajoin.runtime.job.__file__
 """
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     subprocess.run([sys.executable, "-I", "-c", code], check=True, env=environment)
+
+
+def test_a_job_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its creation on, also in place of a file that others may read."""
+    (tmp_path / "job.py").touch(mode=0o644)
+    written = Path.write_text
+    modes = []
+
+    def seen(path: Path, *args: Any, **options: Any) -> int:
+        modes.append(path.stat().st_mode & 0o777)
+        return written(path, *args, **options)
+
+    monkeypatch.setattr(Path, "write_text", seen)
+    before = os.umask(0)
+    try:
+        files = write_job(flights.daily_plan(DAY), tmp_path)
+    finally:
+        os.umask(before)
+    assert [*modes, files.job.stat().st_mode & 0o777] == [0o600, 0o600]
 
 
 def test_the_same_inputs_give_the_same_bytes_under_any_hash_seed() -> None:

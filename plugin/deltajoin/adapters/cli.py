@@ -289,7 +289,11 @@ def _session(master: str, remote: str | None) -> Iterator[Callable[[], SparkSess
 
     from deltajoin.runtime.failures import undoing
 
-    with undoing(lambda: [spark.stop() for spark in started]):
+    def stop() -> None:
+        for spark in started:
+            spark.stop()
+
+    with undoing(stop):
         yield session
 
 
