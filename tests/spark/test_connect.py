@@ -170,6 +170,15 @@ def test_a_target_named_without_its_schema_and_a_refusal(remote: Any, tmp_path: 
         remote.sql("DROP DATABASE connected CASCADE")
 
 
+def test_a_chain_of_models(remote: Any, tmp_path: Path) -> None:
+    shop, chain = open_shop(tmp_path), KINDS["chain"]
+    for epoch in (1, 2):
+        if epoch > 1:
+            change(shop, 100)
+        chain.run(shop.root, remote)
+        chain.assert_right(shop.root, epoch, remote)
+
+
 def test_by_the_command_line(server: str, tmp_path: Path) -> None:
     shop = open_shop(tmp_path)
     model = shop.model()
