@@ -55,7 +55,8 @@ def connect_server(folder: Path) -> Iterator[str]:
         _wait(process, port, folder / "log")
         yield f"sc://127.0.0.1:{port}"
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
         process.wait(30)
 
 

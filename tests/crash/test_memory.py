@@ -34,7 +34,7 @@ def test_a_driver_without_memory(spark: Any, tmp_path: Path) -> None:
     assert "java.lang.OutOfMemoryError" in done.stderr
     *steps, end = done.stdout.splitlines()
     assert steps[0] == "planned"
-    assert end.startswith("SPARK_FAILED"), end
+    assert end.startswith("SPARK_LOST"), end
     assert written(shop) == kept
 
     DeltaTable(shop.path("orders")).delete("order_id = 100")
@@ -61,5 +61,5 @@ def test_the_command_line_without_its_spark(tmp_path: Path) -> None:
         os.kill(int(child), signal.SIGKILL)
     told, complained = run.communicate(timeout=200)
     assert run.returncode == 1
-    assert json.loads(told)["error"]["code"] == "SPARK_FAILED"
+    assert json.loads(told)["error"]["code"] == "SPARK_LOST"
     assert "Traceback" not in complained

@@ -27,7 +27,17 @@ from examples.flights.connect_server import connect_server
 from tests.crash.kinds import KINDS, start
 from tests.crash.test_kill import change
 from tests.spark.connect_server import session_on
-from tests.spark.shop import BAG, GROUPS, KEYS, SCHEMAS, Shop, as_rows, never, open_shop
+from tests.spark.shop import (
+    BAG,
+    GROUPS,
+    KEYS,
+    SCHEMAS,
+    Shop,
+    as_rows,
+    never,
+    open_shop,
+    written,
+)
 
 MARK = "spark.databricks.delta.commitInfo.userMetadata"
 
@@ -168,6 +178,36 @@ def test_a_target_named_without_its_schema_and_a_refusal(remote: Any, tmp_path: 
     finally:
         remote.catalog.setCurrentDatabase(before)
         remote.sql("DROP DATABASE connected CASCADE")
+
+
+def test_a_server_that_is_killed(
+    remote: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the midst of a run, whose client has less patience than the ten minutes that it would."""
+    from pyspark.sql.connect.client import core, retries
+
+    class Impatient(retries.DefaultPolicy):
+        def __init__(self) -> None:
+            super().__init__(max_retries=1)
+
+    def kill(name: str, info: dict[str, Any]) -> None:
+        steps.append(name)
+        if name == "changes_materialised":
+            port = url.rpartition(":")[2]
+            subprocess.run(["pkill", "-KILL", "-f", f"binding.port={port} "], check=True)
+
+    shop = open_shop(tmp_path / "shop")
+    deltajoin.run(shop.model(), remote)
+    shop.append("orders", (100, 1, 5))
+    kept, steps = written(shop), list[str]()
+    monkeypatch.setattr(core, "DefaultPolicy", Impatient)
+    with connect_server(tmp_path / "server") as url, session_on(url) as lost:
+        with pytest.raises(deltajoin.DeltaJoinError) as caught:
+            deltajoin.run(shop.model(), lost, on_step=kill)
+        assert (caught.value.code, steps[-1]) == ("SPARK_LOST", "changes_materialised")
+    assert written(shop) == kept
+    assert deltajoin.run(shop.model(), remote).strategy == "incremental"
+    assert_right(remote, shop, [shop.model()])
 
 
 def test_a_chain_of_models(remote: Any, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def _compare_rows(sides: tuple[DataFrame, ...], columns: list[tuple[str, str]]) 
 def _failure_of_ours(error: Exception, written: DataFrame, final: bool) -> str:
     """What failed, if it is not the user's own text that fails, and no want of memory."""
     failure = translate(error, "")
-    if not final or failure.code == "BROADCAST_TOO_LARGE":
+    if not final or failure.code in ("BROADCAST_TOO_LARGE", "SPARK_LOST"):
         raise error
     written.collect()
     return f"our form of it fails: {failure.message}"

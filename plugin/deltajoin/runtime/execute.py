@@ -74,14 +74,13 @@ def execute(
 
     Raises:
         DeltaJoinError: KEY_VIOLATED, TARGET_DRIFT, TARGET_CHANGED, SHADOW_MISMATCH, CONCURRENT_RUN,
-            SOURCE_FILES_MISSING, SPARK_ANALYSIS, SPARK_FAILED. Nothing is committed then, but where
-            the target was changed in the very moment of the write; its next plan knows that.
+            SOURCE_FILES_MISSING, SPARK_ANALYSIS, SPARK_FAILED, SPARK_LOST. Nothing is committed
+            then, but where the target was changed in the very moment of the write, or Spark was
+            lost behind it; its next plan knows that.
     """
     run = _Run(spark, job, on_step or (lambda name, info: None), watch or Stopwatch())
-    try:
+    with undoing(lambda: port_of(run.spark).release(run.spark)):
         return run.execute()
-    finally:
-        port_of(run.spark).release(run.spark)
 
 
 #: What a run ends with where the target's rows are others than it planned for, by whomever.

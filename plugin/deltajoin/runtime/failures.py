@@ -82,11 +82,11 @@ _BY_TEXT = (
     (
         re.compile(
             r"Py4JNetworkError|ConnectionRefusedError|Answer from Java side is empty|"
-            r"StatusCode\.UNAVAILABLE"
+            r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|INVALID_HANDLE\.SESSION_"
         ),
-        "SPARK_FAILED",
+        "SPARK_LOST",
         "Spark's process has ended, or can't be reached: {cause}",
-        "See its log. It may lack memory (spark.driver.memory).",
+        "See its log; it may lack memory (spark.driver.memory). Then run again.",
     ),
 )
 
@@ -109,14 +109,21 @@ def explained(where: str) -> Iterator[None]:
 @contextmanager
 def undoing(undo: Callable[[], object]) -> Iterator[None]:
     """Undo something in the end. After a failure inside, that is told, and not that undoing it
-    failed as well, as in a session whose process has ended."""
+    failed as well. Where Spark is lost, nothing is left to undo; a Connect client would try to
+    reach its server for ten minutes."""
     try:
         yield
-    except BaseException:
-        with suppress(Exception):
-            undo()
+    except BaseException as error:
+        if not is_lost(error):
+            with suppress(Exception):
+                undo()
         raise
     undo()
+
+
+def is_lost(error: BaseException | None) -> bool:
+    """True for what is raised where Spark's process has ended, or can't be reached."""
+    return isinstance(error, DeltaJoinError) and error.code == "SPARK_LOST"
 
 
 _inside: ContextVar[bool] = ContextVar("explained", default=False)

@@ -155,10 +155,8 @@ class Connect(Classic):
         watched = frame.observe(name, *columns)
         inferred = own.conf.get(_CONSTRAINTS)
         own.conf.set(_CONSTRAINTS, "false")
-        try:
-            kept = watched.localCheckpoint(eager=True)
-        finally:
-            own.conf.set(_CONSTRAINTS, str(inferred))
+        kept = watched.localCheckpoint(eager=True)
+        own.conf.set(_CONSTRAINTS, str(inferred))  # what fails leaves it: a change of plans alone
         execution = watched.executionInfo
         figures = dict(execution.flows).get(name) if execution else None
         # PySpark 4.2 gives a frame of the thread's active session, which has no such rows.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import OPERATION, WEIGHT, quote
 from deltajoin.runtime.difference import BY_WEIGHT
-from deltajoin.runtime.failures import explained
+from deltajoin.runtime.failures import explained, undoing
 from deltajoin.runtime.own_session import EXAMPLES_SETTING, examples, own_session
 from deltajoin.runtime.port import port_of
 from deltajoin.runtime.read import Counter, open_scans
@@ -37,11 +37,9 @@ def check_rows(spark: SparkSession, job: dict[str, Any]) -> dict[str, Any]:
         DeltaJoinError: ROWS_DIFFER.
     """
     own = own_session(spark, job["settings"])
-    try:
+    with undoing(lambda: port_of(own).release(own)):
         nothing_to_write(own, job["target"])
         return compare(own, job["shadow"], job["target"], job["floats"], _DIFFER)
-    finally:
-        port_of(own).release(own)
 
 
 def nothing_to_write(spark: SparkSession, target: dict[str, Any]) -> None:

@@ -34,6 +34,7 @@ RETRYABLE = frozenset(
         "SOURCE_FILES_MISSING",
         "SOURCE_UNREADABLE",
         "SPARK_FAILED",
+        "SPARK_LOST",
         "TABLE_REPLACED",
     }
 )

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 from deltajoin import api
 from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime.failures import is_lost
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -39,8 +40,8 @@ class InProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if not self._keep_session:
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if not self._keep_session and not is_lost(error):
             self.kill()
 
     def plan(self, model: Model, at: Frontier | None) -> Plan:
@@ -54,10 +55,9 @@ class InProcess:
         return api.run(model, self._session, plan=plan)
 
     def kill(self) -> None:
-        """Stop the session that this run has started, whether or not its process is still there."""
+        """Stop the session that this run has started."""
         if self._started is not None:
-            with suppress(Exception):
-                self._started.stop()
+            self._started.stop()
             self._started = None
 
     def _session(self) -> SparkSession:
@@ -137,7 +137,7 @@ class SparkSubmit:
             self._hook.submit(submitted)
         except AirflowException as error:
             failed = failure(str(error))
-            if failed.code != "SPARK_FAILED":
+            if failed.code not in ("SPARK_FAILED", "SPARK_LOST"):
                 raise failed from error
             try:  # the answer may be lost, and the epoch be committed
                 return api.finish(plan)
