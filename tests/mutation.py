@@ -98,7 +98,21 @@ DEFECTS = (
         ("comparisons as runs", ' and r["mode"] != "shadow"', ""),
         ("a rebuild of other sizes", " * (all_rows / then if then else 1)", ""),
         ("past runs forgotten", "weights += weight", "total = 0.0"),
+        ("a comparison for a rebuild", "next(whole, rebuilds[0])", "rebuilds[0]"),
         ("a query computed twice", 'record["phases"].get("query", 0.0) / 2', "0"),
+    ),
+    *_of(
+        "delta/rebuild.py",
+        "rebuild",
+        ("a long comparison", "longer > LONGEST", "False"),
+        ("comparisons of other sizes", " * rows_read(record) / rows_read(whole[0][1])", ""),
+        ("stamps of rows that stay", "whole and not stamped", "whole"),
+        ("a found share", "found > LARGEST_SHARE", "False"),
+    ),
+    *_of(
+        "sql/clock.py",
+        "stamps",
+        ("a column of the clock's name", "if len(node.parts) == 1 else", "if True else"),
     ),
     *_of(
         "noop.py",

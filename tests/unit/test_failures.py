@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deltajoin.runtime.failures import translate
+from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime.failures import is_lost, translate, undoing
 from deltajoin.sql import scalars
 
 JAVA = """An error occurred while calling o61.collectToPython.
@@ -33,6 +34,46 @@ def test_the_root_is_named_without_values(text: str) -> None:
     error = translate(RuntimeError(text), "query of m")
     assert (error.code, error.where) == ("SPARK_FAILED", "query of m")
     assert error.message == FOUND[text]
+
+
+class Unreachable(RuntimeError):
+    """An error of Java whose text is asked of a process that has ended."""
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
+LOST = (
+    Unreachable(),
+    ConnectionRefusedError(111, "Connection refused"),
+    RuntimeError("Answer from Java side is empty"),
+    RuntimeError("<_InactiveRpcError: status = StatusCode.UNAVAILABLE>"),
+    RuntimeError("[RETRIES_EXCEEDED] The maximum number of retries has been exceeded."),
+    RuntimeError("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid."),
+)
+
+
+@pytest.mark.parametrize("error", LOST)
+def test_a_process_that_has_ended_is_told(error: Exception) -> None:
+    found = translate(error, "lookup paths")
+    assert (found.code, found.where) == ("SPARK_LOST", "lookup paths")
+    assert is_lost(found)
+
+
+def test_what_is_undone_hides_no_failure() -> None:
+    """Nor is anything undone where Spark is lost."""
+    undone = []
+
+    def undo() -> None:
+        undone.append(1)
+        raise ConnectionRefusedError
+
+    for code, times in (("SPARK_FAILED", 1), ("SPARK_LOST", 1)):
+        with pytest.raises(DeltaJoinError, match=code), undoing(undo):
+            raise DeltaJoinError(code, "x")
+        assert len(undone) == times
+    with pytest.raises(ConnectionRefusedError), undoing(undo):
+        pass
 
 
 class Told(RuntimeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -25,6 +26,11 @@ COLUMNS = (Column("year", "int", True), Column("manufacturer", "string", True))
 PROPERTIES = (("deltajoin.format", "1"), ("deltajoin.model", "flights_enriched"))
 
 
+def started(seconds: int) -> str:
+    """So long before the commits below."""
+    return (datetime.fromtimestamp(0, UTC) - timedelta(seconds=seconds)).isoformat()
+
+
 def record(mark: str, epoch: int, **more: Any) -> dict[str, Any]:
     """What the commit of an epoch carries; its sources are those of another table."""
     planes = {"location": "/data/planes", "id": "another", "version": 1, "columns": []}
@@ -38,19 +44,24 @@ def record(mark: str, epoch: int, **more: Any) -> dict[str, Any]:
         "rules": RULES,
         "frontier": {"planes": planes},
         "settings": {},
+        "started_at": started(1),
         **more,
     }
+
+
+def commits(records: list[dict[str, Any]]) -> tuple[TargetCommit, ...]:
+    """Of these records, the newest first."""
+    return tuple(
+        TargetCommit(i, 0, "WRITE", {}, json.dumps({"deltajoin": one}), True)
+        for i, one in reversed(list(enumerate(records)))
+    )
 
 
 def planned(
     records: list[dict[str, Any]], columns: tuple[Column, ...] = COLUMNS, mode: str = "auto"
 ) -> DeltaPlan:
     """The plan over a target whose commits carry these records, the newest last."""
-    commits = tuple(
-        TargetCommit(i, 0, "WRITE", {}, json.dumps({"deltajoin": one}), True)
-        for i, one in reversed(list(enumerate(records)))
-    )
-    state = TargetState("/data/out", "id", len(records), columns, PROPERTIES, commits)
+    state = TargetState("/data/out", "id", len(records), columns, PROPERTIES, commits(records))
     model = flights.model(TOP, keys={}, mode=mode)
     return build_plan(model, Inputs({"planes": flights.table("planes")}, "/data/out", state, False))
 
@@ -137,6 +148,33 @@ def test_what_was_found_is_remembered_for_ten_rebuilds(mark: str) -> None:
     later = [record(mark, epoch, written="overwrite") for epoch in range(2, REMEMBERED + 2)]
     assert written(planned([*found, *later[:-1]]))[1] == "overwrite"
     assert written(planned([*found, *later]))[1] == "difference"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rows", "stamps", "expected"),
+    [
+        (155, FEW_ROWS, (), "overwrite"),
+        (155, 2 * FEW_ROWS, (), "difference"),
+        (90, FEW_ROWS, (), "difference"),
+        (155, FEW_ROWS, (Stamp("at", "current_timestamp()", 2),), "difference"),
+    ],
+)
+def test_a_difference_that_took_too_long_is_given_up(
+    mark: str, seconds: int, rows: int, stamps: tuple[Stamp, ...], expected: str
+) -> None:
+    """Beside the rebuild before it, over so many rows, which took 32 s."""
+    frontier = {"planes": {**record(mark, 1)["frontier"]["planes"], "rows": FEW_ROWS}}
+    first = record(mark, 1, started_at=started(32), frontier=frontier)
+    more = {"planes": {**frontier["planes"], "rows": rows}}
+    last = difference(mark, 2, rows, 10) | {"started_at": started(seconds), "frontier": more}
+    plan, decision = planned([first, last]), Decision("full", "SOURCE_RECREATED", "")
+    state = TargetState("/data/out", "id", 2, COLUMNS, PROPERTIES, commits([first, last]))
+    target = replace(plan.target, stamps=stamps)
+    rebuild = plan_rebuild(decision, target, state, plan.sources, mark, {})
+    assert rebuild is not None
+    assert rebuild.written == expected
+    told = "the last difference took 5 times as long as a rebuild without one"
+    assert rebuild.because == (told if expected == "overwrite" else "")
 
 
 def test_the_job_of_a_rebuild_by_difference(mark: str, golden: Callable[[str, str], None]) -> None:

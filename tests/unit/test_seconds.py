@@ -83,6 +83,12 @@ def test_a_rebuild_takes_as_long_as_the_last_by_rows() -> None:
     assert twice.rebuild == pytest.approx(2 * REBUILD)
 
 
+def test_what_was_written_by_difference_says_nothing_of_other_rebuilds() -> None:
+    compared = record("full", 5 * REBUILD, written="difference")
+    assert sure([compared, FIRST], 0).rebuild == pytest.approx(REBUILD)
+    assert sure([compared], 0).rebuild == pytest.approx(5 * REBUILD)
+
+
 def test_a_rebuild_of_tables_that_nobody_counted_counts_as_it_is() -> None:
     assert sure([record("full", 70, frontier={"t": {"rows": None}})], 0).rebuild == 70
 

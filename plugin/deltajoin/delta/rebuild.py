@@ -9,7 +9,8 @@ applies wins:
     a key of floating-point numbers                              overwrite
     chosen as cheaper than following the change, and no stamps   overwrite
     over half of the sources' rows changed                       overwrite
-    the last difference was over half of the rows                overwrite, ten times
+    the last difference was over half of the rows, or, without
+      stamps, LONGEST times as long as a rebuild without one     overwrite, ten times
     otherwise                                                    difference
 
 The last three hold from FEW_ROWS on: below, what others do with a whole new table costs more than a
@@ -20,19 +21,19 @@ hold -0.0 are compared by their text besides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import Any
 
 from deltajoin.catalog import Column, TargetState
 from deltajoin.delta.history import recent_epochs
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import Rebuild, Target
+from deltajoin.delta.seconds import rows_read, took
 from deltajoin.delta.sources import share
 from deltajoin.delta.strategy import FEW_ROWS, Decision
 from deltajoin.graph import Stamp
 from deltajoin.names import COUNT, ROW_HASH
 
-LARGEST_SHARE = 0.5
+LARGEST_SHARE, LONGEST = 0.5, 3.0
 #: Rebuilds that go by what the last difference found; then it is measured again.
 REMEMBERED = 10
 _BY_DEFINITION = (
@@ -70,9 +71,13 @@ def plan_rebuild(
     if state is None or decision.reason in _BY_DEFINITION:
         return Rebuild("overwrite")
     columns = tuple(c for c in state.columns if c.name not in (COUNT, ROW_HASH))
-    for_less = decision.reason in _BY_COST and not target.stamps
-    because = _incomparable(columns, target.key) or _too_much(for_less, sources, state, mark)
-    if because:
+    stamped = bool(target.stamps or stamps)
+    for_less = decision.reason in _BY_COST and not stamped
+    if because := (
+        _incomparable(columns, target.key)
+        or _too_much(for_less, sources)
+        or _last_found(state, mark, stamped)
+    ):
         return Rebuild("overwrite", because)
     apart = tuple(
         Stamp(column.name, stamps[column.name.lower()], position)
@@ -100,34 +105,38 @@ def _incomparable(columns: Iterable[Column], key: tuple[str, ...]) -> str:
     return ""
 
 
-def _too_much(
-    for_less: bool, sources: tuple[SourceVersion, ...], state: TargetState, mark: str
-) -> str:
+def _too_much(for_less: bool, sources: tuple[SourceVersion, ...]) -> str:
     rows = sum(source.rows or 0 for source in sources)
     if for_less and rows >= FEW_ROWS:
         return "a comparison would cost more than the change that is not followed for its cost"
     changed = share(sources)
     if changed is not None and changed > LARGEST_SHARE and rows >= FEW_ROWS:
         return f"{changed:.0%} of the sources' rows changed, more than {LARGEST_SHARE:.0%}"
-    found = _last_share(state, mark)
-    if found is not None and found > LARGEST_SHARE:
-        return f"the last difference was {found:.0%} of the rows, more than {LARGEST_SHARE:.0%}"
     return ""
 
 
-def _last_share(state: TargetState, mark: str) -> float | None:
-    """The share of rows that the last difference changed; None where it says nothing of the next:
-    few rows, another definition, long ago."""
-    rebuilds = (r for _, r in recent_epochs(state, mark) if r["strategy"] == "full")
-    for record in islice(rebuilds, REMEMBERED):
-        if record.get("written") == "difference":
-            return _share(record)
-    return None
+def _last_found(state: TargetState, mark: str, stamped: bool) -> str:
+    """What the last difference says against the next; nothing where it had few rows, was of another
+    definition, or long ago."""
+    rebuilds = [(c, r) for c, r in recent_epochs(state, mark) if r["strategy"] == "full"]
+    by_difference = [one for one in rebuilds[:REMEMBERED] if one[1].get("written") == "difference"]
+    if not by_difference or by_difference[0][1]["rebuilt_rows"] < FEW_ROWS:
+        return ""
+    commit, record = by_difference[0]
+    found = _share(record)
+    if found > LARGEST_SHARE:
+        return f"the last difference was {found:.0%} of the rows, more than {LARGEST_SHARE:.0%}"
+    whole = [(c, r) for c, r in rebuilds if r.get("written") != "difference" and rows_read(r)]
+    if whole and not stamped:
+        longer = took(commit, record) / (
+            took(*whole[0]) * rows_read(record) / rows_read(whole[0][1])
+        )
+        if longer > LONGEST:
+            return f"the last difference took {longer:.0f} times as long as a rebuild without one"
+    return ""
 
 
-def _share(record: Mapping[str, Any]) -> float | None:
-    rows, changed = record["rebuilt_rows"], record["rows"]
-    if rows < FEW_ROWS:
-        return None
+def _share(record: Mapping[str, Any]) -> float:
+    changed = record["rows"]
     both = max(changed["inserted"], changed["deleted"])  # without a key, an update is one of each
-    return float((both + changed["updated"]) / rows)
+    return float((both + changed["updated"]) / record["rebuilt_rows"])

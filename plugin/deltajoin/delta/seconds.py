@@ -1,6 +1,7 @@
 """Seconds that an incremental run and a rebuild should take now, by what runs of the model took.
 
-    rebuild       what the last one took, by the rows of its sources then and now
+    rebuild       what the last one took that was no comparison, by the rows of its sources then and
+                  now; without one, what the last comparison took
     incremental   a guess, times the factor by which past runs differed from theirs; those for which
                   the guess was similar and the last ones weigh more, the guess itself as one run
 
@@ -44,18 +45,20 @@ def predict(
     if all_rows < FEW_ROWS or not any(source.changed for source in sources):
         return None
     epochs = list(recent_epochs(state, mark))
-    rebuilt = next(((c, r) for c, r in epochs if r["strategy"] == "full"), None)
-    if rebuilt is None:
+    rebuilds = [(c, r) for c, r in epochs if r["strategy"] == "full"]
+    if not rebuilds:
         return None
-    then = sum(entry.get("rows") or 0 for entry in rebuilt[1]["frontier"].values())
-    rebuild = _took(*rebuilt) * (all_rows / then if then else 1)
+    whole = ((c, r) for c, r in rebuilds if r.get("written") != "difference")
+    rebuilt = next(whole, rebuilds[0])
+    then = rows_read(rebuilt[1])
+    rebuild = took(*rebuilt) * (all_rows / then if then else 1)
     runs = [(c, r) for c, r in epochs if r["strategy"] == "incremental" and r["mode"] != "shadow"]
 
     def guess(rows: int) -> float:
         return FIXED + rebuild * (SHARE + DEAR * rows / all_rows)
 
     now = guess(expected_rows)
-    pairs = [(guess(_expected_rows(r)), _took(commit, r)) for commit, r in runs[:RUNS]]
+    pairs = [(guess(_expected_rows(r)), took(commit, r)) for commit, r in runs[:RUNS]]
     return Seconds(now * _factor(now, pairs), rebuild, epochs[0][1]["reason"] == "REBUILD_CHEAPER")
 
 
@@ -87,7 +90,12 @@ def _expected_rows(record: Mapping[str, Any]) -> int:
     return found
 
 
-def _took(commit: TargetCommit, record: Mapping[str, Any]) -> float:
+def rows_read(record: Mapping[str, Any]) -> int:
+    """Rows of the sources of a run, as far as their logs count them."""
+    return sum(entry.get("rows") or 0 for entry in record["frontier"].values())
+
+
+def took(commit: TargetCommit, record: Mapping[str, Any]) -> float:
     """Seconds from the start of a run, Spark's apart, to its commit; of a query that was computed
     twice, to be compared, those of once."""
     started = datetime.fromisoformat(record["started_at"]).timestamp()
