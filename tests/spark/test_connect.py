@@ -124,7 +124,7 @@ def test_a_client_that_is_killed(server: str, remote: Any, tmp_path: Path, thoro
     """At its k-th step; or in the midst of its MERGE, which the server may finish, and once."""
     kills: list[tuple[Any, ...]] = [("bag", 5), ("keyed", 4, "after=0.3")]
     if thorough:
-        kinds = ("keyed", "full", "bag", "groups", "chain")
+        kinds = ("keyed", "full", "bag", "groups", "view", "chain")
         kills = [(kind, k) for kind in kinds for k in range(1, 22 if kind == "chain" else 8)]
         kills += [("groups", 4, f"after={tenths / 10}") for tenths in range(30)]
     epochs: dict[str, int] = {}
