@@ -7,6 +7,7 @@ below the folder, which one process at a time can open. A `chain` is three model
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -122,6 +123,13 @@ def start(folder: Path, kind: str, step: int, *options: str) -> subprocess.Compl
         timeout=300,
         start_new_session=True,
     )
+
+
+def dies(folder: Path, kind: str, step: int, *options: str) -> bool:
+    """Whether a run dies at its k-th step: else it lives, for want of such a step."""
+    done = start(folder, kind, step, *options)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr[-3000:]
+    return done.returncode != 0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ share the session of the tests, and each goes on to a further run that finds not
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 
 import deltajoin
 from deltajoin.catalog import load_target
-from tests.crash.kinds import KINDS, start
+from tests.crash.kinds import KINDS, dies, start
 from tests.spark import shop as shops
 from tests.spark.shop import Shop, assert_right, epochs, never, open_shop, rows_at
 
@@ -46,6 +47,8 @@ QUICK_STEPS = {
 }
 #: Kind -> the numbers of the steps at which it does.
 QUICK: Mapping[str, Any] = {"chain": ((), (11,))}
+#: Kind -> the numbers of the steps at which a run and the one that heals it die.
+QUICK_TWICE: Mapping[str, Any] = {"groups": ((4, 3),)}
 EVERY_TWICE = tuple((one, two) for one in LATER if one not in COMMITTED for two in LATER)
 
 
@@ -122,9 +125,10 @@ def test_killed_again_while_it_heals(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "kind" in metafunc.fixturenames:
-        every = metafunc.config.getoption("--thorough")
-        metafunc.parametrize("kind", [k for k in KINDS if k != "large"] if every else QUICK)
+    every = metafunc.config.getoption("--thorough")
+    for name, quick in (("kind", QUICK), ("kind_twice", QUICK_TWICE)):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, [k for k in KINDS if k != "large"] if every else quick)
     for run, steps in steps_of(metafunc.config).items():
         if run in metafunc.fixturenames:
             metafunc.parametrize(run, steps)
@@ -135,23 +139,40 @@ def test_killed_at_its_kth_step(kind: str, spark: Any, tmp_path: Path, thorough:
     one target, each of them healed before the next."""
     first, later = (count(1), count(1)) if thorough else QUICK[kind]
     for k in first:
-        if killed_and_healed(kind, open_shop(tmp_path / f"first-{k}"), k, 1, spark):
+        if not any(killed_and_healed(kind, open_shop(tmp_path / f"first-{k}"), (k,), 1, spark)):
             break
     shop = open_shop(tmp_path / "later")
     heal(kind, shop, 1, spark)
     for epoch, k in enumerate(later, 2):
         change(shop, 100 + epoch)
-        if killed_and_healed(kind, shop, k, epoch, spark):
+        if not any(killed_and_healed(kind, shop, (k,), epoch, spark)):
             print(f"{kind}: {k - 1} kills of later runs")  # noqa: T201
             break
 
 
-def killed_and_healed(kind: str, shop: Shop, k: int, epoch: int, spark: Any) -> bool:
-    """Kill a run at its k-th step and run it again; whether it lived, for want of such a step."""
-    done = start(shop.root, kind, k)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr[-3000:]
+def test_killed_at_its_kth_step_and_again(
+    kind_twice: str, spark: Any, tmp_path: Path, thorough: bool
+) -> None:
+    """Later runs of one target, each killed, and the one after it, which heals it, killed too: at
+    the same step, at the one after it and at the one as far from the end."""
+    last = 21 if kind_twice == "chain" else 7
+    every = ((k, j) for k in range(1, last + 1) for j in sorted({k, k + 1, last + 1 - k}))
+    shop = open_shop(tmp_path)
+    heal(kind_twice, shop, 1, spark)
+    twice = Counter[bool]()
+    for epoch, steps in enumerate(every if thorough else QUICK_TWICE[kind_twice], 2):
+        change(shop, 100 + epoch)
+        twice[all(killed_and_healed(kind_twice, shop, steps, epoch, spark))] += 1
+    print(f"{kind_twice}: {twice[True]} times killed twice, {twice[False]} times once")  # noqa: T201
+
+
+def killed_and_healed(
+    kind: str, shop: Shop, steps: Sequence[int], epoch: int, spark: Any
+) -> Sequence[bool]:
+    """Run it, each time to die at a step, and then to its end; which of the runs died."""
+    died = [dies(shop.root, kind, k) for k in steps]
     heal(kind, shop, epoch, spark)
-    return done.returncode == 0
+    return died
 
 
 def heal(kind: str, shop: Shop, epoch: int, spark: Any) -> None:

@@ -7,13 +7,13 @@ the environment: it is set while these tests run, so that they can share a proce
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from deltajoin.catalog import load_target
 from deltajoin.delta.history import epochs_of
 from deltajoin.runtime.own_session import COMPARE_ROWS_SETTING
 from examples.flights.connect_server import connect_server
-from tests.crash.kinds import KINDS, start
+from tests.crash.kinds import KINDS, dies
 from tests.crash.test_kill import change
 from tests.spark.connect_server import session_on
 from tests.spark.shop import (
@@ -39,6 +39,8 @@ from tests.spark.shop import (
     written,
 )
 
+#: The kinds of run whose clients are killed.
+CLIENTS = tuple(kind for kind in KINDS if kind != "large")
 MARK = "spark.databricks.delta.commitInfo.userMetadata"
 
 
@@ -121,25 +123,56 @@ def test_epochs_of_a_keyed_table_a_bag_and_groups(remote: Any, tmp_path: Path) -
 
 @pytest.mark.crash
 def test_a_client_that_is_killed(server: str, remote: Any, tmp_path: Path, thorough: bool) -> None:
-    """At its k-th step; or in the midst of its MERGE, which the server may finish, and once."""
-    kills: list[tuple[Any, ...]] = [("bag", 5), ("keyed", 4, "after=0.3")]
+    """At its k-th step, also the one that heals it; or in the midst of its MERGE, which the server
+    may finish, and once."""
+    kills: list[tuple[str, tuple[int, ...], str]] = [
+        ("bag", (5,), ""),
+        ("keyed", (4,), "after=0.3"),
+    ]
     if thorough:
-        kinds = ("keyed", "full", "bag", "groups", "view", "chain")
-        kills = [(kind, k) for kind in kinds for k in range(1, 22 if kind == "chain" else 8)]
-        kills += [("groups", 4, f"after={tenths / 10}") for tenths in range(30)]
-    epochs: dict[str, int] = {}
-    for kind, k, *when in kills:
-        shop = Shop(tmp_path / kind)
+        steps = {kind: 21 if kind == "chain" else 7 for kind in CLIENTS}
+        kills = [(kind, (k,), "") for kind in CLIENTS for k in range(1, steps[kind] + 1)]
+        kills += [("groups", (4,), f"after={tenths / 10}") for tenths in range(30)]
+        kills += [(kind, (k, steps[kind] + 1 - k), "") for kind, (k,), when in kills if not when]
+    drop_tables(remote)
+    epochs, again = dict[str, int](), 0
+    for kind, (k, *then), when in kills:
+        shop, options = Shop(tmp_path / kind), [f"remote={server}", *filter(None, (when,))]
         if kind not in epochs:
             open_shop(shop.root)
             KINDS[kind].run(shop.root, remote)
         epoch = epochs[kind] = epochs.get(kind, 1) + 1
         change(shop, 100 + epoch)
-        done = start(shop.root, kind, k, f"remote={server}", *when)
-        assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+        assert dies(shop.root, kind, k, *options)
+        again += sum(dies(shop.root, kind, j, *options) for j in then)
         _run_until_it_can(kind, shop, remote)
         KINDS[kind].assert_right(shop.root, epoch, remote)
-    print(f"{len(kills)} kills of clients: {epochs}")  # noqa: T201
+    print(f"{len(kills)} kills of clients, {again} killed again: {epochs}")  # noqa: T201
+
+
+@pytest.mark.crash
+def test_a_first_build_whose_client_is_killed(
+    server: str, remote: Any, tmp_path: Path, thorough: bool
+) -> None:
+    """At its k-th step, k = 1, 2, ... until one lives, each in a folder of its own."""
+    kills = 0
+    for kind in CLIENTS if thorough else ("groups",):
+        for k in count(1) if thorough else (5,):
+            drop_tables(remote)
+            shop = open_shop(tmp_path / f"{kind}-{k}")
+            died = dies(shop.root, kind, k, f"remote={server}")
+            _run_until_it_can(kind, shop, remote)
+            KINDS[kind].assert_right(shop.root, 1, remote)
+            if not died:
+                break
+            kills += 1
+    print(f"{kills} kills of clients that build first")  # noqa: T201
+
+
+def drop_tables(remote: Any) -> None:
+    """What runs have made by name, of a kind whose tables have names."""
+    for table in remote.catalog.listTables():
+        remote.sql(f"DROP {'VIEW' if table.tableType == 'VIEW' else 'TABLE'} {table.name}")
 
 
 def _run_until_it_can(kind: str, shop: Shop, remote: Any) -> None:
