@@ -1,10 +1,16 @@
-"""A shallow clone is a source like others; that of a target goes on from its original's epoch."""
+"""A clone is a source like others; that of a target goes on from its original's epoch.
+
+Open Delta makes shallow clones only. A deep one, as Databricks makes it, is made here of a shallow
+one: the data files copied below its own folder, the same names.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -22,6 +28,21 @@ def built(spark: Any, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) 
 
 def clone(spark: Any, original: str, location: str) -> None:
     spark.sql(f"CREATE OR REPLACE TABLE delta.`{location}` SHALLOW CLONE delta.`{original}`")
+
+
+def clone_deeply(spark: Any, original: str, location: str) -> None:
+    clone(spark, original, location)
+    (log,) = Path(location, "_delta_log").glob("*.json")
+    (log.parent / f".{log.name}.crc").unlink(missing_ok=True)
+    log.with_suffix(".crc").unlink(missing_ok=True)
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            file = Path(unquote(urlsplit(action["add"]["path"]).path))
+            action["add"]["path"] = file.name
+            shutil.copy(file, Path(location, file.name))
+        action.get("commitInfo", {}).get("operationParameters", {}).pop("isShallow", None)
+    log.write_text("\n".join(map(json.dumps, actions)))
 
 
 def assert_equal(model: deltajoin.Model, spark: Any) -> None:
@@ -50,6 +71,30 @@ def test_a_source_that_is_a_clone(built: Shop, spark: Any) -> None:
     clone(spark, built.path("orders"), cloned)  # made again in its place
     assert deltajoin.run(model, spark).epoch == 3
     assert_equal(model, spark)
+
+
+def test_deep_clones(built: Shop, spark: Any) -> None:
+    """Of a source and of the target: both go on without the files of their originals."""
+    orders, cloned = built.path("deep_orders"), built.path("deep")
+    clone_deeply(spark, built.path("orders"), orders)
+    clone_deeply(spark, built.path("target"), cloned)
+    ours = built.model(target=cloned)
+    assert deltajoin.run(ours, never).epoch == 1
+    sources = {"orders": orders, "customers": built.path("customers")}
+    other = built.model(sources=sources, target=built.path("other"))
+    assert deltajoin.run(other, spark).strategy == "full"
+    built.append("orders", (100, 1, 5))
+    spark.sql(f"UPDATE delta.`{orders}` SET amount = 7 WHERE order_id = 5")
+    for model in (ours, other):
+        record = deltajoin.run(model, spark)
+        assert (record.strategy, record.epoch) == ("incremental", 2)
+        assert_equal(model, spark)
+    for name in ("orders", "target"):
+        shutil.rmtree(built.path(name))
+    assert_equal(other, spark)
+    state = load_target(cloned)
+    assert state is not None
+    assert verify(state) == ()
 
 
 def test_the_clone_of_a_target(built: Shop, spark: Any) -> None:
