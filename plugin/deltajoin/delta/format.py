@@ -23,7 +23,7 @@ from deltajoin.model import Model
 #:     1   expressions run as they were written: brackets, casts, intervals, operators, clauses
 #:     2   -0.0, NaN and collations through groups, windows, unions, keys and derived sources
 #:     3   a field of a column that USING merged, beside a table of the column's name
-RULES = 3
+RULES = 4
 
 
 def canonical_json(value: Any) -> str:

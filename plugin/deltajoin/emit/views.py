@@ -18,7 +18,7 @@ from deltajoin.emit.write import PATH_ROWS
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import UniqueNames, quote, slug
 from deltajoin.planner.lookup import is_large, may_be_sent, stream_bytes
-from deltajoin.sql.opaque import own_view
+from deltajoin.sql.opaque import names_in, own_view
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Views:
     query whose statements are made."""
 
     def __init__(self, plan: DeltaPlan) -> None:
-        names = self._names = UniqueNames((PATH_ROWS, TOUCHED))
+        names = self._names = UniqueNames((PATH_ROWS, TOUCHED, *names_in(plan.sql)))
         self._narrowed: dict[tuple[str, tuple[NarrowedKey, ...]], NarrowedScan] = {}
         self._scans: dict[tuple[str, int], Scan] = {}
         self._changes: dict[str, str] = {}

@@ -85,6 +85,7 @@ PARSING = {
 #: value. They are recorded too, for a text that is run as it was written.
 STRUCTURE = {
     _SQL + "groupByOrdinal": "true",
+    _SQL + "ansi.relationPrecedence": "false",
     _SQL + "legacy.setopsPrecedence.enabled": "false",
     _SQL + "legacy.ctePrecedencePolicy": "CORRECTED",
     _SQL + "legacy.parser.havingWithoutGroupByAsWhere": "false",

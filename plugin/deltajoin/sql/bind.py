@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from sqlglot import exp
+
 from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames
@@ -35,6 +37,7 @@ from deltajoin.sql.dialect import Unreadable, parse, spelled
 from deltajoin.sql.known import check_known
 from deltajoin.sql.opaque import may_be_a_query
 from deltajoin.sql.refuse import Unsupported, bare_functions, check_deterministic
+from deltajoin.sql.scope import UnknownColumn
 from deltajoin.sql.stamps import check_clock, check_declared, clock_of_rows, spelled_without
 from deltajoin.sql.tables import resolve_tables
 
@@ -54,6 +57,11 @@ class BoundQuery:
     canonical: str
     clock: str = ""
     reads_clock: bool = False
+
+
+_NESTED = Refusal(
+    "SQL_PARSE_ERROR", "an expression that is nested too deeply", "the SQL", "Divide it."
+)
 
 
 def bind(
@@ -89,7 +97,9 @@ def bind(
     canonical = spelled(sql)
     tables = resolve_tables(query, columns)
     declared = frozenset(name.lower() for name in stamps)
-    sources = Sources(UniqueNames(tuple(columns)), declared, keys or {})
+    lambdas = query.find_all(exp.Lambda)
+    taken = frozenset(p.name.lower() for each in lambdas for p in each.expressions)
+    sources = Sources(UniqueNames(tuple(columns)), declared, taken, keys or {})
     try:
         check_known(query, sql)
         check_deterministic(query, {name.lower() for name in functions})
@@ -97,11 +107,14 @@ def bind(
         if not graph.sources:
             raise Unsupported("NO_FROM", "a query without a table", query, "Select from a table.")
         check_clock(graph, query)
-    except Unsupported as stop:
+    except (Unsupported, UnknownColumn, RecursionError) as stop:
+        if isinstance(stop, UnknownColumn) and not stop.is_known(query):
+            raise
+        refusal = _NESTED if isinstance(stop, RecursionError) else stop.refusal
         clock, reads_clock = clock_of_rows(sql, declared)
         canonical = spelled_without(sql, declared)
         # What changes by itself is told before anything else.
-        found = next(bare_functions(query), stop).refusal
+        found = next((bare.refusal for bare in bare_functions(query)), refusal)
         why = replace(found, message=f"{found.message} is not kept incrementally")
         return BoundQuery(sql, tables, None, why, canonical, clock, reads_clock)
     check_declared(graph, stamps)

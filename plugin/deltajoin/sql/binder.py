@@ -51,10 +51,12 @@ Types = Mapping[tuple[str, str], str]
 @dataclass(frozen=True)
 class Sources:
     """The derived sources of a whole query, each by the part that it comes from; their names, the
-    declared keys of the tables, the stamps that are declared."""
+    declared keys of the tables, the stamps that are declared; `taken` are the names that no
+    relation may have, for a lambda's parameter stands before it: `x -> x + x.k`."""
 
     names: UniqueNames
     stamps: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()
     keys: Columns = field(default_factory=dict)
     _derived: dict[int, tuple[object, Derived]] = field(default_factory=dict)
 
@@ -75,7 +77,7 @@ class Binder:
         self.sources = sources
         self.derived: dict[str, Derived] = {}
         self.kinds: dict[tuple[str, str], str] = {}
-        self.names = UniqueNames()
+        self.names = UniqueNames(tuple(sources.taken))
 
     def graph(self, query: exp.Query) -> JoinGraph:
         """Layer a query, normalise it, set apart its stamps and its sources under the clock."""
@@ -102,7 +104,8 @@ class Binder:
 
     def alone(self) -> Binder:
         """A binder that leaves no trace in this query."""
-        return Binder(self.columns, self.types, Sources(UniqueNames(tuple(self.columns))))
+        names = UniqueNames(tuple(self.columns))
+        return Binder(self.columns, self.types, Sources(names, taken=self.sources.taken))
 
     def source(self, layers: Layered, name: str) -> Derived:
         """What was bound here, as a source."""

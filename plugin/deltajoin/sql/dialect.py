@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import ClassVar
 
 from sqlglot import exp
@@ -86,9 +87,10 @@ def parse(sql: str) -> exp.Query:
         where = f"line {first.get('line')}, column {first.get('col')}" if first else None
         message = str(first.get("description") or "the SQL can't be parsed")
         raise Unreadable(message, where) from error
-    except (TokenError, RecursionError) as error:
-        deep = isinstance(error, RecursionError)
-        message = "the SQL is nested too deeply" if deep else str(error).splitlines()[0]
+    except RecursionError as error:
+        raise Unreadable("the SQL is nested too deeply", None) from error
+    except TokenError as error:
+        message = str(error).splitlines()[0]
         raise DeltaJoinError("SQL_PARSE_ERROR", message, remedy=_CORRECT) from error
     except TypeError as error:
         if "inherit from compiled" not in str(error):
@@ -117,6 +119,8 @@ def tokens_of(sql: str) -> tuple[Token, ...]:
 
 def _statements(sql: str, tokens: Sequence[Token]) -> list[exp.Expr]:
     """Parsed statements whose nodes know where they stand in the text."""
+    if _continued(sql, tokens):
+        raise Unreadable("a comment that ends in a backslash, so that it goes on,", None)
     for token in tokens:
         if token.token_type is TokenType.VAR and not token.text.isascii():
             where = f"line {token.line}, column {token.col}"
@@ -126,6 +130,15 @@ def _statements(sql: str, tokens: Sequence[Token]) -> list[exp.Expr]:
         name_words(found[0])
         note_slots(found[0], sql, tokens)
     return found
+
+
+def _continued(sql: str, tokens: Sequence[Token]) -> bool:
+    """True where a backslash at the end of a comment's line takes it on to the next, in Spark."""
+    if "\\\n" not in sql:
+        return False
+    ends = [0, *(token.end + 1 for token in tokens)]
+    starts = [*(token.start for token in tokens), len(sql)]
+    return any("\\\n" in sql[a:b] for a, b in zip(ends, starts, strict=True) if a < b)
 
 
 class Unreadable(DeltaJoinError):
@@ -269,18 +282,30 @@ def _own_name(kind: str) -> str:
 
 @lru_cache(maxsize=4096)
 def spelled(sql: str) -> str:
-    """What two texts share that differ in white space, comments, and case of words alone.
+    """What two texts share that differ in white space, comments, and case of words alone; but that
+    of an alias, which may name a field, and of a path into a variant, which finds one.
 
     Example:
-        >>> spelled("Sum( `a`.`X`)  -- all") == spelled("sum(`a`.`X`)"), spelled("'It' = X")
-        (True, "'It' = x")
+        >>> spelled("Sum( `a`.`X`)  -- all") == spelled("sum(`a`.`X`)"), spelled("'It' = X AS Y")
+        (True, "'It' = x as Y")
     """
     try:
-        places = Tokens(sql, tokens_of(sql)).places
+        tokens = tokens_of(sql)
     except TokenError:  # a name, not SQL
         return sql
-    words = (sql[start:end] for start, end in places)
-    return " ".join(word if word[-1] in "'\"`" else word.lower() for word in words)
+    if _continued(sql, tokens):
+        return sql
+    kept = {TokenType.ALIAS, TokenType.COLON}
+    kept |= {TokenType.DOT} if any(t.token_type is TokenType.COLON for t in tokens) else set()
+    named = {
+        token.start
+        for before, token in pairwise(tokens)
+        if token.token_type is TokenType.VAR and before.token_type in kept
+    }
+    words = ((start, sql[start:end]) for start, end in Tokens(sql, tokens).places)
+    return " ".join(
+        word if start in named or word[-1] in "'\"`" else word.lower() for start, word in words
+    )
 
 
 def place(node: exp.Expr) -> str | None:

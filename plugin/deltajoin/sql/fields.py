@@ -41,7 +41,7 @@ def _makers(node: exp.Expr) -> Iterator[exp.Anonymous | exp.Tuple]:
 def _is_value(row: exp.Tuple) -> bool:
     """True for a row that a function takes or a query gives out."""
     parent = row.parent
-    while isinstance(parent, exp.Paren):
+    while isinstance(parent, (exp.Paren, exp.If, exp.Case)):
         parent = parent.parent
     return parent is None or isinstance(parent, (exp.Anonymous, exp.Dot))
 

@@ -7,6 +7,7 @@
     SELECT a, FROM t                Spark refuses it, and so must we
     date_diff(DAY, a, b)            a unit where a function has its first argument
     STRING COLLATE UTF8_LCASE       the collation of a type
+    X -> upper(x)                   a parameter in any case
 
 Caller: mixes `SparkGrammar` into a dialect's parser before sqlglot's own, and calls `name_words`
 after each parse, so that nothing that is parsed again ever binds such a word as a column.
@@ -90,6 +91,14 @@ class SparkGrammar:
         if self._match_text_seq("TABLE", advance=False) and named:
             self.raise_error("TABLE before a name is a query")
         return super()._parse_table(*args, **more)  # type: ignore[misc]
+
+    def _replace_lambda(self: Any, node: Any, expressions: list[Any]) -> Any:
+        """The body with its parameters as bare names, which columns are not: `X -> upper(x)`."""
+        names = {parameter.name.lower(): parameter.name for parameter in expressions}
+        for part in [*node.find_all(exp.Column)] if node else ():
+            first = part.parts[0]
+            first.set("this", names.get(first.name.lower(), first.name))
+        return super()._replace_lambda(node, expressions)  # type: ignore[misc]
 
     def _parse_locks(self) -> list[exp.Expr]:
         return []

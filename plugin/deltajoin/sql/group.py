@@ -28,7 +28,14 @@ from deltajoin.sql.group_keys import (
     written_outputs,
 )
 from deltajoin.sql.grouping_sets import SET, Sets
-from deltajoin.sql.nodes import bare_call, column, function_name, number, own_name
+from deltajoin.sql.nodes import (
+    bare_call,
+    column,
+    counts_rows,
+    function_name,
+    number,
+    own_name,
+)
 from deltajoin.sql.refuse import Unsupported, check_expression
 from deltajoin.sql.scope import Block, Scope
 
@@ -211,7 +218,7 @@ def counted(node: exp.Expr) -> exp.Expr:
     """`count(*)` as `count(1)`."""
 
     def counts(part: exp.Expr) -> exp.Expr | None:
-        if not is_aggregate(part) or not any(isinstance(e, exp.Star) for e in part.expressions):
+        if not is_aggregate(part) or not counts_rows(part):
             return None
         made = part.copy()
         made.set("expressions", [number(1)])

@@ -99,12 +99,12 @@ def _key(node: exp.Expr, outputs: list[Named], scope: Scope) -> exp.Expr:
 def _all_keys(select: exp.Select, outputs: list[Named], scope: Scope) -> list[exp.Expr]:
     """GROUP BY ALL: the outputs without aggregates."""
     group = select.args["group"]
-    if group.expressions or "all" in _names(scope):
+    if group.expressions or "all" in names_of(scope):
         raise Unsupported("AGGREGATE", "GROUP BY ALL beside a name", select, "List the keys.")
     return [value for _, value in outputs if not any(is_aggregate(n) for n in value.walk())]
 
 
-def _names(scope: Scope) -> set[str]:
+def names_of(scope: Scope) -> set[str]:
     """The names of all columns of a FROM clause."""
     return {key for item in scope.items for key in item.columns} | set(scope.merged)
 
@@ -123,7 +123,7 @@ def unaliased(
         within: it stands in the list itself; then aggregates are of columns alone.
         is_key: it stands in HAVING, where an alias goes before columns that are not grouped by.
     """
-    known = _names(scope)
+    known = names_of(scope)
     aliases = {name.lower(): value for name, value in reversed(outputs) if name}
     lateral = False
 

@@ -54,10 +54,17 @@ _VALUES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMB
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Like, exp.Between,
 )  # fmt: skip
-_TESTS = (exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Not)
+_TESTS = (
+    exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Not, exp.Escape,
+)  # fmt: skip
+#: Where the parser knows rows of literals; elsewhere it is a column that has the name.
+_OF_ROWS = (exp.From, exp.Join, exp.Subquery, exp.CTE, exp.Lateral, exp.SetOperation)
 #: Functions with a syntax of their own, which the parser calls otherwise, and a word in it.
 _RENAMED = frozenset({"substr", "position", "trim"})
 _SIDES = frozenset({"leading", "trailing", "both"})
+#: What rows are called in our statements, where a parameter of the name would stand before them.
+_OURS = frozenset({"input", "stream"})
+_ENDS = (TokenType.COMMA, TokenType.R_PAREN)
 #: Words of what is meant without them, too.
 _DEFAULTS = frozenset({"nulls", "first", "last"})
 _REMEDY = "It is rebuilt as it is written; to keep it incrementally, write it another way."
@@ -85,11 +92,33 @@ def check_known(query: exp.Query, sql: str) -> None:
         for name, value in node.args.items():
             if value and name not in _KNOWN[type(node)]:
                 raise _unknown(f"{name.strip('_').upper()} of {type(node).__name__.upper()}", node)
+    _check_operands(query)
+    _check_columns(query)
+    _check_complete(query, tokens)
+
+
+def _check_operands(query: exp.Query) -> None:
+    """Stop at comparisons that Spark puts together otherwise than the parser."""
     for node in query.find_all(*_COMPARISONS):
         # `a = b IS NULL` is `(a = b) IS NULL` to Spark, and `a = (b IS NULL)` to the parser.
         if inner := next((e for e in node.iter_expressions() if isinstance(e, _TESTS)), None):
             raise _unknown("a comparison of a test without brackets", inner)
-    _check_complete(query, tokens)
+        # `a = b <= c` is `(a = b) <= c` to Spark, and `a = (b <= c)` to the parser.
+        if isinstance(node.expression, _COMPARISONS):
+            raise _unknown("a comparison of a comparison without brackets", node)
+
+
+def _check_columns(query: exp.Query) -> None:
+    """Stop at columns whose names the parser takes for something else."""
+    for rows in query.find_all(exp.Values):
+        if not isinstance(rows.parent, _OF_ROWS):
+            raise _unknown("a column named values", rows)
+    for parameter in (p for each in query.find_all(exp.Lambda) for p in each.expressions):
+        if parameter.name.lower() in _OURS:
+            raise _unknown(f"a parameter named {parameter.name}", parameter)
+    for interval in query.find_all(exp.Interval):
+        if not interval.args.get("unit") and not any(map(str.isalpha, interval.name)):
+            raise _unknown("a column named interval", interval)
 
 
 def _unknown(what: str, node: exp.Expr) -> Unsupported:
@@ -114,7 +143,8 @@ def _words(tokens: Sequence[Token]) -> Iterator[str]:
         word = token.text.lower()
         renamed = after is TokenType.L_PAREN and word in _RENAMED
         side = before is TokenType.L_PAREN and word in _SIDES
-        if kind not in _VALUES or renamed or side:
+        column = kind is TokenType.ALL and after in _ENDS and before is not TokenType.GROUP_BY
+        if (kind not in _VALUES and not column) or renamed or side:
             continue
         interval = before is TokenType.INTERVAL and kind is TokenType.STRING
         parts = word.split() if interval else []

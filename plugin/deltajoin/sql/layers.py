@@ -37,6 +37,7 @@ from deltajoin.sql.group import (
     make_grouping,
     over_groups,
 )
+from deltajoin.sql.group_keys import names_of
 from deltajoin.sql.grouping_sets import SET, has_sets
 from deltajoin.sql.nodes import bare_call, column, numbered_rows, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
@@ -206,9 +207,29 @@ def _level(select: exp.Select, binder: Binder) -> _Rows:
     for node in select.expressions:
         rows.project(node, specs)
     if qualify := select.args.get("qualify"):
-        rows.after += rows.conjuncts(with_specs(qualify.this, specs))
+        condition = _outside_windows(qualify.this, _aliased(select))
+        rows.after += rows.conjuncts(with_specs(condition, specs))
     rows.windowed_below = rows.windowed_below or rows.windowed
     return rows
+
+
+def _aliased(select: exp.Select) -> dict[str, exp.Expr]:
+    """The expressions of a SELECT list that have an alias, by it."""
+    return {e.alias.lower(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
+
+
+def _outside_windows(node: exp.Expr, aliases: Mapping[str, exp.Expr]) -> exp.Expr:
+    """The condition of a QUALIFY with aliases written out, which go before columns there, but not
+    in its windows."""
+
+    def meant(part: exp.Expr) -> exp.Expr | None:
+        if isinstance(part, exp.Window):
+            return part.copy()
+        alone = isinstance(part, exp.Column) and len(part.parts) == 1
+        known = aliases.get(part.name.lower()) if alone else None
+        return exp.paren(known.copy()) if known is not None else None
+
+    return exchanged(node, meant)
 
 
 def _specs(select: exp.Select) -> dict[str, exp.Window]:
@@ -266,6 +287,12 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     if qualify := select.args.get("qualify"):
         for part in flattened(with_specs(qualify.this, specs)):
             check(part)
+            both = {k: e for k, e in _aliased(select).items() if k in names_of(rows.scope)}
+            if _outside_windows(part, both) != part:
+                remedy = "Give the column another alias."
+                raise Unsupported(
+                    "WINDOW", "QUALIFY by a column's and an alias's name", part, remedy
+                )
             after.append(above(bind(part)))
     keys = [(f"g{i}", key) for i, key in enumerate(groups.keys)]
     grouping = make_grouping(rows.block, replace(groups, outputs=[*keys, *below.values]))

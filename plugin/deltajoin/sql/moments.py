@@ -29,11 +29,11 @@ _TEXT_CALLS = frozenset(
 _PATTERNS = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike, exp.SimilarTo)
 
 
-def names_a_moment(literal: exp.Literal) -> bool:
+def names_a_moment(node: exp.Expr) -> bool:
     """Whether this string could stand for the time of the run where it is."""
-    if not literal.is_string or not _MOMENT.fullmatch(literal.this):
+    written = _string(node)
+    if written is None or not _MOMENT.fullmatch(written):
         return False
-    node: exp.Expr = literal
     while isinstance(node.parent, (exp.Paren, exp.Alias)):
         node = node.parent
     parent = node.parent
@@ -45,6 +45,15 @@ def names_a_moment(literal: exp.Literal) -> bool:
     if isinstance(parent, (exp.Cast, exp.Anonymous)):
         return not _is_text(parent)
     return not all(_is_text(other) for other in parent.iter_expressions())
+
+
+def _string(node: exp.Expr) -> str | None:
+    """The string that a constant is: as one, raw, or in parts side by side."""
+    if isinstance(node, exp.Concat):
+        parts = [_string(part) for part in node.expressions]
+        return None if None in parts else "".join(part or "" for part in parts)
+    raw = isinstance(node, exp.RawString)
+    return str(node.this) if raw or (isinstance(node, exp.Literal) and node.is_string) else None
 
 
 def _is_text(node: exp.Expr) -> bool:

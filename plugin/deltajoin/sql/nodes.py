@@ -64,6 +64,13 @@ def results(choice: exp.Expr) -> list[exp.Expr]:
     return [*found, last] if last is not None else found
 
 
+def counts_rows(call: exp.Expr) -> bool:
+    """True for `count(*)`: elsewhere `*` stands for columns, also in `count(* EXCEPT (k))`."""
+    arguments = call.expressions if function_name(call) == "count" else []
+    star = arguments[0] if len(arguments) == 1 else None
+    return isinstance(star, exp.Star) and not any(star.args.values())
+
+
 def own_name(node: exp.Expr) -> str:
     """The name of an entry of a SELECT list; empty where Spark makes one up."""
     if isinstance(node, exp.Alias):

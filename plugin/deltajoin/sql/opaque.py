@@ -40,6 +40,11 @@ def own_view(source: str) -> str | None:
     return parts[0] if len(parts) == 1 else None
 
 
+def names_in(sql: str) -> frozenset[str]:
+    """All names in a text, in lower case: a view of the name of a CTE would stand for its rows."""
+    return frozenset(token.text.lower() for token in tokens_of(sql) if token.token_type in _NAMES)
+
+
 def over_views(sql: str, views: Mapping[str, str]) -> str:
     """The text as a subquery, dotted names of sources exchanged for their views.
 
@@ -47,12 +52,14 @@ def over_views(sql: str, views: Mapping[str, str]) -> str:
         >>> print(over_views("SELECT dw.t.a FROM dw.t", {"dw.t": "t_v1"}))
         SELECT * FROM (
         SELECT `t`.a FROM `t_v1` AS `t`
+        <BLANKLINE>
         ) AS `query`
     """
     tokens = tokens_of(sql)
     edits = [edit for source, view in views.items() for edit in _edits(tokens, source, view)]
     end = next((t.start for t in tokens if t.token_type is TokenType.SEMICOLON), len(sql))
-    return "\n".join(("SELECT * FROM (", edited(sql[:end], edits), ") AS `query`"))
+    # A comment that ends in a backslash goes on to the next line.
+    return "\n".join(("SELECT * FROM (", edited(sql[:end], edits), "", ") AS `query`"))
 
 
 def _edits(tokens: Sequence[Token], source: str, view: str) -> Iterator[tuple[int, int, str]]:

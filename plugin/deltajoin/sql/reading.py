@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from deltajoin.sql.dialect import parse, tokens_of
 
+_OF_JOIN = ("on", "using", "kind", "side", "method")
 _IN_FROM = (exp.From, exp.Join, exp.Lateral)
 
 
@@ -56,8 +57,18 @@ def _of_structure(query: exp.Query) -> Iterator[tuple[bool, str, str]]:
         for q in values
         for call in q.find_all(exp.Anonymous)
     )
+    yield (
+        any(map(_joins_after_a_comma, query.find_all(exp.Select))),
+        "ansi.relationPrecedence",
+        ("a comma before JOIN"),
+    )
     yield ordinal, "groupByOrdinal", "GROUP BY a number"
     yield nested, "legacy.setopsPrecedence.enabled", "INTERSECT beside another set operation"
     yield any(n > 1 for n in names.values()), "legacy.ctePrecedencePolicy", "two CTEs of one name"
     yield having, "legacy.parser.havingWithoutGroupByAsWhere", "HAVING without GROUP BY"
     yield counted, "legacy.scalarSubqueryCountBugBehavior", "a count in a subquery"
+
+
+def _joins_after_a_comma(select: exp.Select) -> bool:
+    joins = [any(map(join.args.get, _OF_JOIN)) for join in select.args.get("joins") or []]
+    return False in joins and any(joins[joins.index(False) :])

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from deltajoin.errors import Refusal
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import clauses_of, place, refused
+from deltajoin.sql.dialect import clauses_of, place, refused, text
 from deltajoin.sql.grammar import is_word
 from deltajoin.sql.moments import names_a_moment
 from deltajoin.sql.ordered import order_of
@@ -40,9 +40,9 @@ def check_deterministic(query: exp.Query, declared: Collection[str] = ()) -> Non
             raise refused("SQL_PARAMETER", what, where, "Write the value as a literal.")
         if isinstance(node, exp.TableSample):
             raise changing("TABLESAMPLE", node)
-        if isinstance(node, exp.Literal) and names_a_moment(node):
+        if names_a_moment(node):
             remedy = "Write the date out; where the text itself is meant, write concat('...')."
-            raise changing(f"'{node.this}', which Spark reads as a date or time,", node, remedy)
+            raise changing(f"{text(node)}, which Spark reads as a date or time,", node, remedy)
         if isinstance(node, exp.Anonymous) and not isinstance(node.parent, exp.Hint):
             _check_call(node, declared)
 

@@ -14,17 +14,47 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.graph import Grouping
 from deltajoin.layers import Generation, Windowing
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import refused, with_fields
+from deltajoin.sql.grammar import is_word
+from deltajoin.sql.nodes import own_name
 from deltajoin.sql.refuse import Unsupported, changing, is_bare
 from deltajoin.sql.union import Output
 
 _OF_FILES = (
     "It tells of a table's files, which OPTIMIZE exchanges; copy it into a column when loading."
 )
+
+
+class UnknownColumn(DeltaJoinError):
+    """No table of a FROM has a column of this name.
+
+    `name` is its first part, empty for a table of this FROM; `parts`: how many it has.
+    """
+
+    def __init__(self, refusal: Refusal, name: str, parts: int) -> None:
+        super().__init__(refusal.code, refusal.message, where=refusal.where, remedy=refusal.remedy)
+        self.name, self.parts = name, parts
+
+    def is_known(self, query: exp.Query) -> bool:
+        """True where the query knows the name elsewhere: as an alias or, where there are subqueries
+        in expressions, as a table."""
+        selects = [*query.find_all(exp.Select)]
+        entries = (e for select in selects for e in select.expressions)
+        names = {own_name(e).lower() for e in entries if not is_word(e)}
+        if self.parts > 1 and any(map(_in_expression, selects)):
+            names |= {t.alias_or_name.lower() for t in query.find_all(exp.Table, exp.Subquery)}
+        return self.name in names - {""}
+
+
+def _in_expression(select: exp.Select) -> bool:
+    around = select.parent
+    while isinstance(around, (exp.Subquery, exp.SetOperation)):
+        around = around.parent
+    return around is not None and not isinstance(around, (exp.From, exp.Join, exp.CTE, exp.Lateral))
 
 
 @dataclass
@@ -183,7 +213,8 @@ class Scope:
         known = ", ".join(names[:40]) + (" ..." if len(names) > 40 else "")
         what = f"no table of this FROM has the column '{shown}'"
         remedy = _OF_FILES if name == "_metadata" else f"Columns here: {known}."
-        raise refused("UNKNOWN_COLUMN", what, node, remedy)
+        error = refused("UNKNOWN_COLUMN", what, node, remedy)
+        raise UnknownColumn(error.refusal, "" if self._qualified(parts[:1]) else name, len(parts))
 
     def first(self, name: str) -> Shown | None:
         """The first visible column of a name: the one that USING means."""

@@ -242,8 +242,8 @@ def _passes_on(select: exp.Select) -> bool:
     known = {"kind", "expressions", "from_", "with_", "limit"}
     if {name for name, value in select.args.items() if value} - known:
         return False
-    star, *more = select.expressions
-    return not more and isinstance(star, exp.Star) and not any(star.args.values())
+    star = select.expressions[0] if len(select.expressions) == 1 else None
+    return isinstance(star, exp.Star) and not any(star.args.values())
 
 
 # Levels of a graph -------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from deltajoin.sql.columns import bound, conjuncts_of, flattened
 from deltajoin.sql.dialect import closed, exchanged, unwrapped
 from deltajoin.sql.group import Groups, counted, make_grouping, name_outputs
 from deltajoin.sql.keys import not_in_match
+from deltajoin.sql.kinds import kind_of
 from deltajoin.sql.nearest import nearest, present
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.predicates import relations_in
@@ -88,6 +89,10 @@ def _subquery(
         if len(inner.outputs) != 1:
             raise Unsupported("SUBQUERY", "IN over several columns", query, "Use EXISTS.")
         one, other = closed(bound(member, scope)), closed(inner.outputs[0][1])
+        kinds = {kind_of(one, binder.type_of), kind_of(other, binder.type_of)} - {"null"}
+        if "string" in kinds and len(kinds) > 1:  # `=` and IN may compare them by other types
+            what = "IN of text and another type"
+            raise Unsupported("SUBQUERY", what, query, "CAST one of them.")
         facts = [*block.conjuncts, *_plain_conjuncts(where, scope)]
         known = is_never_null(one, [*facts, *on]) and is_never_null(other, [*inner.conjuncts, *on])
         if kind == "anti" and not known:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from sqlglot import exp
 
 from deltajoin.names import quote, split_dotted
 from deltajoin.sql.dialect import edited, parse, refused
-from deltajoin.sql.spans import around
+from deltajoin.sql.spans import around, span_of
 
 Parts = tuple[str, ...]
+Edit = tuple[int, int, str]
 
 
 def find_cte(table: exp.Table) -> exp.CTE | None:
@@ -110,14 +111,32 @@ def replace_tables(
 
     A reference without alias gets the table's name as alias, so that qualified columns still bind.
     """
-    edits: list[tuple[int, int, str]] = []
-    for table in real_tables(parse(sql)):
+    edits: list[Edit] = []
+    query = parse(sql)
+    for table in real_tables(query):
         source = table_key(table, views)
         view = (selects or {}).get(source) or quote(views[source])
-        edits.append((*around(table.parts), view + own_alias(table)))
+        edits += in_place_of(table, view)
+        edits += unqualified(query, table)
     return edited(sql, edits)
 
 
-def own_alias(table: exp.Table) -> str:
-    """What names another table as this one is named."""
-    return "" if table.alias else f" AS {quote(table.name)}"
+def in_place_of(table: exp.Table, words: str) -> Iterator[Edit]:
+    """The edits that read something else where a table is read, by its name or alias."""
+    yield *around(table.parts), words
+    if not table.alias:  # which stands behind TABLESAMPLE
+        sample = span_of(table.args.get("sample") or table)
+        end = sample.end if sample and table.args.get("sample") else around(table.parts)[1]
+        yield end, end, f" AS {quote(table.name)}"
+
+
+def unqualified(query: exp.Query, table: exp.Table) -> Iterator[Edit]:
+    """`schema.table.column` -> `table.column` where the table gets an alias: it has no schema."""
+    name = lowered(parts_of(table))
+    if table.alias or any(t.alias.lower() == name[0] for t in query.find_all(exp.Table)):
+        return
+    for column in query.find_all(exp.Column):
+        written = lowered(part.name for part in column.parts)
+        for size in range(2, min(len(name), len(written) - 1) + 1):
+            if written[:size] == name[-size:]:
+                yield *around(column.parts[:size]), quote(column.parts[size - 1].name)

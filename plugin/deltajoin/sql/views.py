@@ -9,27 +9,28 @@ could be bound by a CTE of the query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import starmap
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError, Refusal, reworded
-from deltajoin.names import MAX_SQL_BYTES, quote, quote_dotted, split_dotted
+from deltajoin.names import MAX_SQL_BYTES, quote_dotted, split_dotted
 from deltajoin.sql.dialect import clauses_of, edited, parse
 from deltajoin.sql.functions import GENERATORS
 from deltajoin.sql.origins import VIEW, Lines, numbered
-from deltajoin.sql.spans import around
 from deltajoin.sql.tables import (
     Parts,
     check_unpinned,
     find_cte,
+    in_place_of,
     lowered,
-    own_alias,
     parts_of,
     real_tables,
+    unqualified,
 )
 
 
@@ -91,10 +92,8 @@ def _inline(
         if name not in done:
             done[name] = _inline_view(name, views, done, above)
         view = done[name]
-        subquery = f"(\n{view.sql}\n){own_alias(table)}"
-        edits.append(_Edit(*around(table.parts), subquery, view.lines))
-        if not table.alias:
-            edits += _unqualified(query, name)
+        here, *alias = in_place_of(table, f"(\n{view.sql}\n)")
+        edits += [_Edit(*here, view.lines), *starmap(_Edit, (*alias, *unqualified(query, table)))]
     if sum(len(edit.text) for edit in edits) > MAX_SQL_BYTES:
         raise _too_large("the SQL with its views written out has over 1 MB", ".".join(above))
     own = numbered(sql.count("\n") + 1, above[-1] if above else "")
@@ -123,17 +122,6 @@ def _in_view(name: str) -> AbstractContextManager[None]:
         return replace(refusal, where=f"{VIEW}{name}, {where}" if where else f"{VIEW}{name}")
 
     return reworded(named)
-
-
-def _unqualified(query: exp.Query, name: Parts) -> Iterator[_Edit]:
-    """`schema.view.column` -> `view.column`: an alias has no schema."""
-    if any(table.alias.lower() == name[0] for table in query.find_all(exp.Table)):
-        return
-    for column in query.find_all(exp.Column):
-        before = column.parts[:-1]
-        written = lowered(part.name for part in before)
-        if len(written) > 1 and written == name[-len(written) :]:
-            yield _Edit(*around(before), quote(before[-1].name))
 
 
 def gather_views(sql: str, read: Callable[[Parts], str | None]) -> dict[str, str]:
@@ -167,9 +155,10 @@ def qualify_tables(sql: str, schema: Parts) -> str:
     return edited(
         sql,
         (
-            (*around(table.parts), quote_dotted((*schema, table.name)) + own_alias(table))
+            edit
             for table in real_tables(parse(sql))
             if len(table.parts) == 1
+            for edit in in_place_of(table, quote_dotted((*schema, table.name)))
         ),
     )
 

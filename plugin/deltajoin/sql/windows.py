@@ -17,7 +17,7 @@ from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql import functions
 from deltajoin.sql.below import Below, input_column, spelling
 from deltajoin.sql.dialect import exchanged, text
-from deltajoin.sql.nodes import bare_call, call, function_name, number
+from deltajoin.sql.nodes import bare_call, call, counts_rows, function_name, number
 from deltajoin.sql.refuse import Unsupported, downstream
 
 Named = tuple[str, exp.Expr, exp.Expr]
@@ -53,7 +53,7 @@ def with_specs(node: exp.Expr, specs: Mapping[str, exp.Window]) -> exp.Expr:
                 if clause in _SPEC:
                     window.set(clause, value)
         call = bare_call(window.this)
-        if any(isinstance(e, exp.Star) for e in call.expressions):
+        if counts_rows(call):
             call.set("expressions", [number(1)])
         return window
 
