@@ -44,7 +44,8 @@ _BY_DEFINITION = (
     "RULES_CHANGED",
 )
 _BY_COST = ("CHANGE_TOO_LARGE", "REBUILD_CHEAPER")
-_NOT_GROUPABLE = ("map<", "variant", "interval")
+#: Names of types, in the text of a type; a field of a struct is followed by a colon.
+_NOT_GROUPABLE = re.compile(r"(?<![\w`])(map<|variant\b(?!`?:)|interval\b(?!`?:))")
 _FLOATS = ("double", "float")
 
 
