@@ -46,13 +46,14 @@ _BY_DEFINITION = (
 )
 _BY_COST = ("CHANGE_TOO_LARGE", "REBUILD_CHEAPER")
 #: Where a type stands in the text of another: alone, in an array, after the name of a field.
-_NOT_GROUPABLE = re.compile(r"(^|array<|:)(map<|variant|interval)")
+_NOT_GROUPABLE = re.compile(r"(^|array<|:)(map<|variant|interval|string collate )")
 _QUOTED_NAME = re.compile("`[^`]*`")
 _FLOATS = ("double", "float")
 
 
 def is_groupable(kind: str) -> bool:
-    """True when rows with a column of this type can be grouped by it.
+    """True when rows with a column of this type can be grouped by it, so that rows of one group are
+    the same.
 
     Example:
         >>> is_groupable("struct<variant:string>"), is_groupable("struct<v:variant>")
