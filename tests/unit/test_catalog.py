@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from deltajoin.catalog import Column, Consumed, load_table, normalise, read_changes
-from deltajoin.catalog.schema import columns_of, ddl_type
+from deltajoin.catalog.schema import columns_of, ddl_type, identities_of
 from deltajoin.errors import DeltaJoinError
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -108,6 +108,43 @@ def test_columns_keep_their_spelling_order_and_nullability() -> None:
         Column("Zeta Id", "bigint", False),
         Column("a", "string", True),
     )
+
+
+def test_collations_are_part_of_the_type(tmp_path: Path) -> None:
+    """They stand in the metadata of the field, of the nearest one for parts of arrays and maps."""
+    inner = field("m", "string", {"m": "spark.UTF8_LCASE"})
+    array = {"type": "array", "elementType": "string", "containsNull": True}
+    fields = [
+        field("n", "string", {"n": "icu.UNICODE_CI"}),
+        field("plain", "string"),
+        field("l", array, {"l.element": "spark.UTF8_LCASE"}),
+        field("s", {"type": "struct", "fields": [inner, field("o", "string")]}),
+    ]
+    text = json.dumps({"type": "struct", "fields": fields})
+    assert [column.type for column in columns_of(text)] == [
+        "string collate UNICODE_CI",
+        "string",
+        "array<string collate UTF8_LCASE>",
+        "struct<m:string collate UTF8_LCASE,o:string>",
+    ]
+    plain = json.dumps({"type": "struct", "fields": [field("n", "string")]})
+    assert identities_of(text)["n"] != identities_of(plain)["n"]
+    write_deltalake(tmp_path, pa.table({"n": ["a"], "plain": ["a"]}))
+    log = tmp_path / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    for action in actions:
+        if "metaData" in action:
+            schema = {"type": "struct", "fields": fields[:2]}
+            action["metaData"]["schemaString"] = json.dumps(schema)
+    log.write_text("\n".join(map(json.dumps, actions)), "utf-8")
+    (tmp_path / "_delta_log" / f".{0:020}.json.crc").unlink(missing_ok=True)
+    found = load_table("t", str(tmp_path))
+    assert [column.type for column in found.columns] == ["string collate UNICODE_CI", "string"]
+
+
+def field(name: str, kind: object, collations: dict[str, str] | None = None) -> dict[str, object]:
+    metadata = {"__COLLATIONS": collations} if collations else {}
+    return {"name": name, "type": kind, "nullable": True, "metadata": metadata}
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,22 @@ def test_a_column_goes_before_an_alias() -> None:
     assert found.outputs == (("x", "`input`.`g0`"), ("s", "sum(`input`.`c0`)"))
 
 
+@pytest.mark.parametrize(
+    ("constant", "other", "made"),
+    [
+        ("2", "round(avg(y), 2)", "round(avg(`input`.`c0`), 2)"),
+        ("-1", "round(avg(y), -1)", "round(avg(`input`.`c0`), -1)"),
+        ("(7)", "sum(y) / 7", "sum(`input`.`c0`) / 7"),
+        ("NULL", "max(y) IS NULL", "max(`input`.`c0`) IS NULL"),
+        ("true", "bool_or(y > 1) IS TRUE", "bool_or(`input`.`c0` > 1) IS TRUE"),
+        ("'a%'", "max(y) LIKE 'a%'", "max(`input`.`c0`) LIKE 'a%'"),
+    ],
+)
+def test_a_constant_is_a_key_as_a_whole_only(constant: str, other: str, made: str) -> None:
+    found = grouping(f"SELECT {constant} AS a, f.k, {other} AS b {JOIN} GROUP BY 1, 2")
+    assert found.outputs == (("a", "`input`.`g0`"), ("k", "`input`.`g1`"), ("b", made))
+
+
 @pytest.mark.parametrize("by", ["a, b", "1, 2", "ALL"])
 def test_an_alias_of_an_alias_is_no_key(by: str) -> None:
     """Spark refuses it."""

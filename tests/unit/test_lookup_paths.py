@@ -20,6 +20,7 @@ from deltajoin.emit.sql import build_program
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.solver import STRATEGIES
 from deltajoin.planner.statistics import Statistics
+from deltajoin.sql.bind import bind
 from tests.unit import flights
 from tests.unit.test_search import random_case
 
@@ -194,3 +195,31 @@ def test_a_gained_row_that_nothing_refers_to_is_expected_to_give_none() -> None:
 )
 def test_otherwise_rows_may_come(kind: str, changed: dict[str, int], references: bool) -> None:
     assert planes_path(kind, changed, references).expected_empty == ""
+
+
+# conditions ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a.k FROM a JOIN b ON a.k = b.k WHERE a.v <> b.v AND 10 / (a.v - b.v) > 1",
+        "SELECT a.k FROM a JOIN b ON a.v <> b.v AND 10 / (a.v - b.v) > 1 AND a.k = b.k",
+        "SELECT a.k, b.v FROM a LEFT JOIN b ON a.k = b.k AND a.v <> b.v AND 10 / (a.v - b.v) > 1",
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND a.v <> b.v WHERE 10 / (a.v - b.v) > 1",
+        "SELECT a.k, b.v FROM a LEFT JOIN b ON a.k = b.k WHERE a.v <> b.v AND 10 / (a.v - b.v) > 1",
+        "SELECT b.k FROM b WHERE EXISTS (SELECT 1 FROM a WHERE a.k = b.k AND a.v <> b.v "
+        "AND 10 / (a.v - b.v) > 1)",
+    ],
+)
+def test_what_guards_a_condition_stands_before_it(query: str) -> None:
+    graph = bind(query, {"a": ("k", "v"), "b": ("k", "v")}).graph
+    assert graph is not None
+    statistics = Statistics({"a": 1000, "b": 10}, {})
+    versions = versions_of(graph, statistics, graph.sources)
+    paths = lookup_paths(graph, statistics, ("a", "b"), versions)
+    guarded = [step.on for path in paths for step in path.steps if len(step.on) > 1]
+    assert guarded
+    for on in guarded:
+        assert " <> " in on[-2], on
+        assert "10 / " in on[-1], on

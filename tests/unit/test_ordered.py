@@ -113,6 +113,21 @@ def test_keys_that_fix_something_else_do_not_help(call: str, join: str, by: str)
 
 
 @pytest.mark.parametrize(
+    ("call", "kept"),
+    [
+        ("max_by(q.b, q.a)", False),
+        ("max_by(q.a, struct(q.b, q.a))", True),
+    ],
+)
+def test_branches_may_give_out_other_columns(call: str, kept: bool) -> None:
+    """In the first branch, `b` is what `a` is."""
+    first = "SELECT k, s AS a, s AS b FROM f"
+    second = "SELECT k, s AS a, y AS b FROM f JOIN w USING (k)"
+    found = graph(call, f"FROM ({first} UNION ALL {second}) AS q", "q.k")
+    assert is_kept(found, f=("id",), w=("k",)) == kept
+
+
+@pytest.mark.parametrize(
     "call",
     [
         "collect_list(f.s)",

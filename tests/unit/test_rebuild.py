@@ -15,7 +15,7 @@ from deltajoin.catalog import Column, TargetCommit, TargetState
 from deltajoin.delta.build import Inputs, build_plan
 from deltajoin.delta.format import RULES
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.delta.rebuild import FEW_ROWS, REMEMBERED, plan_rebuild
+from deltajoin.delta.rebuild import FEW_ROWS, REMEMBERED, is_groupable, plan_rebuild
 from deltajoin.delta.strategy import Decision
 from deltajoin.emit.job import job_source
 from deltajoin.graph import Stamp
@@ -106,6 +106,26 @@ def test_values_that_cannot_be_compared_are_written_over(mark: str, kind: str) -
     because = f"values of type {kind} can't be compared (manufacturer)"
     plan = planned([record(mark, 1)], columns)
     assert written(plan) == ("SOURCE_RECREATED", "overwrite", because)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("struct<variant:string,interval_days:int>", True),
+        ("array<struct<a:int,variant_id:bigint>>", True),
+        ("struct<`x:variant`:int,`map<`:int,`a``:interval`:int>", True),
+        ("struct<collate:string>", True),
+        ("string collate UTF8_LCASE", False),
+        ("struct<a:array<string collate UTF8_LCASE>>", False),
+        ("variant", False),
+        ("struct<a:variant>", False),
+        ("struct<`variant`:array<map<string,int>>>", False),
+        ("intervalyeartomonth", False),
+        ("struct<a:int,b:interval day to second>", False),
+    ],
+)
+def test_the_names_of_fields_are_no_types(kind: str, expected: bool) -> None:
+    assert is_groupable(kind) == expected
 
 
 def difference(mark: str, epoch: int, rows: int, changed: int) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def types() -> dict[tuple[str, str], str]:
     [
         ("i + b", Exact(20, 0, True)),
         ("-t * 2", Exact(10, 0, True)),
-        ("d + 1", Exact(13, 2)),
+        ("d + 1", Exact(11, 2)),
         ("d * d", Exact(21, 4)),
         ("d * 1.5", Exact(13, 3)),
         ("coalesce(d, 0)", Exact(12, 2)),

@@ -1,7 +1,7 @@
 """Delta schema JSON -> columns with Spark DDL types, and what makes two columns the same.
 
-Rule: types are spelled as Spark's DDL prints them (`bigint`, `decimal(10,2)`, `struct<a:int>`), in
-schema order and with the exact spelling of names. A column's *identity* also holds its physical
+Rule: types are spelled as Spark's DDL prints them (`bigint`, `struct<a:int>`, `string collate X`),
+in schema order and with the exact spelling of names. A column's *identity* also holds its physical
 names: under column mapping, a renamed or dropped and re-added column is another column with the
 same name and type.
 """
@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from deltajoin.names import quote
@@ -19,6 +20,8 @@ from deltajoin.names import quote
 _SPELLING = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
+#: Of a field: where strings stand in it (`n`, `n.element`, `n.key`, ...) -> `spark.UTF8_LCASE`.
+_COLLATIONS = "__COLLATIONS"
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def columns_of(schema_json: str) -> tuple[Column, ...]:
         (Column(name='Id', type='bigint', nullable=True),)
     """
     return tuple(
-        Column(f["name"], ddl_type(f["type"]), bool(f.get("nullable", True)))
+        Column(f["name"], _of_field(f, _ddl_field), bool(f.get("nullable", True)))
         for f in json.loads(schema_json)["fields"]
     )
 
@@ -58,25 +61,42 @@ def ddl_type(delta_type: str | Mapping[str, Any]) -> str:
     return _type(delta_type, _ddl_field)
 
 
+def _of_field(field: Mapping[str, Any], field_text: Callable[[Mapping[str, Any]], str]) -> str:
+    """The text of a field's type, its strings with their collations."""
+    collations = (field.get("metadata") or {}).get(_COLLATIONS) or {}
+    return _type(field["type"], field_text, field["name"], collations)
+
+
 def _type(
-    delta_type: str | Mapping[str, Any], field_text: Callable[[Mapping[str, Any]], str]
+    delta_type: str | Mapping[str, Any],
+    field_text: Callable[[Mapping[str, Any]], str],
+    path: str = "",
+    collations: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The text of a type, given that of a struct's field."""
+    """The text of a type, given that of a struct's field; `path` is where it stands in a field."""
     if isinstance(delta_type, str):
-        return _SPELLING.get(delta_type, delta_type.replace(" ", ""))
+        name = collations.get(path, "").rpartition(".")[2] if delta_type == "string" else ""
+        return f"string collate {name}" if name else _spelled(delta_type)
     kind = delta_type["type"]
     if kind == "struct":
         return f"struct<{','.join(map(field_text, delta_type['fields']))}>"
-    parts = ("elementType",) if kind == "array" else ("keyType", "valueType")
-    return f"{kind}<{','.join(_type(delta_type[part], field_text) for part in parts)}>"
+    parts = (
+        {"elementType": "element"} if kind == "array" else {"keyType": "key", "valueType": "value"}
+    )
+    inner = (_type(delta_type[p], field_text, f"{path}.{n}", collations) for p, n in parts.items())
+    return f"{kind}<{','.join(inner)}>"
+
+
+def _spelled(delta_type: str) -> str:
+    return _SPELLING.get(delta_type, delta_type.replace(" ", ""))
 
 
 def _ddl_field(field: Mapping[str, Any]) -> str:
     name = field["name"]
-    return f"{name if _PLAIN_NAME.match(name) else quote(name)}:{ddl_type(field['type'])}"
+    return f"{name if _PLAIN_NAME.match(name) else quote(name)}:{_of_field(field, _ddl_field)}"
 
 
 def _identity(field: Mapping[str, Any]) -> str:
     physical = (field.get("metadata") or {}).get(_PHYSICAL_NAME, field["name"])
-    of_type = _type(field["type"], lambda inner: f"{inner['name']}:{_identity(inner)}")
+    of_type = _of_field(field, lambda inner: f"{inner['name']}:{_identity(inner)}")
     return f"{physical}={of_type}"

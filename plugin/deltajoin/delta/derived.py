@@ -22,7 +22,7 @@ from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.format import plain
 from deltajoin.delta.identity import row_key
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
-from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, reads
+from deltajoin.delta.path import UNKNOWN, LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.pinning import Paths, Pins
 from deltajoin.delta.signed_zeros import told_apart
 from deltajoin.delta.untraced import untraced
@@ -137,7 +137,7 @@ def describe(graph: JoinGraph | None, keys: Keys, types: Types) -> Described:
         name = derived.name
         apart = told_apart(derived.graph, types)
         for output, (kind, order) in derived_outputs(derived, tables).items():
-            unknown = f"unknown type of {name}.{output}"
+            unknown = f"{UNKNOWN}{name}.{output}"
             types[name, output] = kind or unknown + (", perhaps double" if output in apart else "")
             if order:
                 inexact.add((name, output))

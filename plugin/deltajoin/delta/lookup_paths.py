@@ -24,7 +24,7 @@ spellings of one key count once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from deltajoin.delta.lookup_order import LookupOrders, Orders
@@ -256,7 +256,7 @@ class PathMaker:
         steps = []
         for position, name in enumerate(order.relations[1:], start=1):
             bound = frozenset(order.relations[:position])
-            on = tuple(sorted(p.sql for p in part.decidable(bound, name)))
+            on = _as_written(part.decidable(bound, name))
             unique = key_is_bound(part, self.statistics, bound, name)
             step = self._step(name, "inner", on, round(order.rows[position]), unique)
             steps.append(self._accelerated(step, max(1.0, order.rows[position - 1])))
@@ -265,7 +265,7 @@ class PathMaker:
     def _attach(self, attachment: Attachment, *, changed: bool = False) -> LookupStep:
         """A left, semi or anti join of the stream with an attachment."""
         core = attachment.core
-        on = tuple(sorted(p.sql for p in attachment.on))
+        on = _as_written(attachment.on)
         label = ", ".join(core.everything)
         first = core.relations[0]
         alone = len(core.everything) == 1
@@ -275,7 +275,7 @@ class PathMaker:
         large = any(source == below.name for below in self.graph.derived)
         large = large or self.statistics.table_rows(source) >= LARGE_TABLE_ROWS
         if alone and not changed and not (large and keys):
-            on = (*on, *sorted(p.sql for p in core.predicates))
+            on = _as_written((*core.predicates, *attachment.on))
             return self._accelerated(self._step(first, attachment.kind, on, 0), self._change)
         if keys and (large or not alone):
             entry = keys[0].relation
@@ -322,7 +322,7 @@ class PathMaker:
         return replace(step, accelerated=served)
 
     def _start(self, core: Core, name: str) -> LookupStep:
-        filters = tuple(sorted(p.sql for p in core.predicates if p.relations <= {name}))
+        filters = _as_written(p for p in core.predicates if p.relations <= {name})
         return self._step(name, "scan", filters, 0)
 
     def _accelerated(
@@ -365,8 +365,15 @@ class PathMaker:
 
 def _filters(core: Core) -> list[LookupStep]:
     """A last step for what waits for the attachments; none for a core without."""
-    on = tuple(sorted({p.sql for p in core.late}))
+    on = _as_written(core.late)
     return [LookupStep("", "", 0, "this", on, False, 0, kind="filter")] if on else []
+
+
+def _as_written(predicates: Iterable[Predicate]) -> tuple[str, ...]:
+    """Conjuncts once each, equalities of columns first, the others as they are written: one may
+    guard those behind it, as in `a.v <> 0 AND b.v / a.v > 1`."""
+    found = sorted(predicates, key=lambda p: p.kind != "edge")
+    return tuple(dict.fromkeys(p.sql for p in found))
 
 
 def own_filters(core: Core, relation: str) -> tuple[Predicate, ...]:

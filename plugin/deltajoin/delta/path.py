@@ -10,6 +10,9 @@ from deltajoin.accelerate.protocol import Candidates
 from deltajoin.catalog import ChangedFiles, StaticFiles
 from deltajoin.delta.format import SELDOM, fields_of
 
+#: What the type of a derived source's column begins with, where it is not certain.
+UNKNOWN = "unknown type of "
+
 
 @dataclass(frozen=True)
 class SourceVersion:
@@ -165,3 +168,8 @@ def reads(steps: tuple[LookupStep, ...]) -> Iterator[tuple[str, int]]:
 def types_of(sources: Iterable[SourceVersion]) -> dict[tuple[str, str], str]:
     """(source, column) -> type, of the columns that are used."""
     return {(s.source, name): kind for s in sources for name, kind in s.columns}
+
+
+def known_types(sources: Iterable[SourceVersion]) -> dict[tuple[str, str], str]:
+    """The same, of the columns whose type is certain."""
+    return {ref: kind for ref, kind in types_of(sources).items() if not kind.startswith(UNKNOWN)}

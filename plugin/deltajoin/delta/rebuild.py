@@ -20,6 +20,7 @@ hold -0.0 are compared by their text besides.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -44,13 +45,21 @@ _BY_DEFINITION = (
     "RULES_CHANGED",
 )
 _BY_COST = ("CHANGE_TOO_LARGE", "REBUILD_CHEAPER")
-_NOT_GROUPABLE = ("map<", "variant", "interval")
+#: Where a type stands in the text of another: alone, in an array, after the name of a field.
+_NOT_GROUPABLE = re.compile(r"(^|array<|:)(map<|variant|interval|string collate )")
+_QUOTED_NAME = re.compile("`[^`]*`")
 _FLOATS = ("double", "float")
 
 
 def is_groupable(kind: str) -> bool:
-    """True when rows with a column of this type can be grouped by it."""
-    return not any(mark in kind for mark in _NOT_GROUPABLE)
+    """True when rows with a column of this type can be grouped by it, so that rows of one group are
+    the same.
+
+    Example:
+        >>> is_groupable("struct<variant:string>"), is_groupable("struct<v:variant>")
+        (True, False)
+    """
+    return _NOT_GROUPABLE.search(_QUOTED_NAME.sub("", kind)) is None
 
 
 def plan_rebuild(

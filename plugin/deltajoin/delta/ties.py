@@ -163,7 +163,9 @@ class _Rows(Fixed):
         self._below = joined_columns(graph)
         grouping = graph.grouping
         given = [*call.by, *(exp.column(key) for key in (grouping.keys if grouping else ()))]
-        read = (self._read(e) for e in given if isinstance(e, exp.Column) and self._is_plain(e))
+        columns = [e for e in given if isinstance(e, exp.Column) and self._is_plain(e)]
+        self._given = {e.name for e in columns}
+        read = map(self._read, columns)
         super().__init__(graph, keys, types, {ref for ref in read if ref is not None})
 
     @property
@@ -171,13 +173,20 @@ class _Rows(Fixed):
         """True when the value of the aggregate is one only."""
         by = {text(e) for e in self._call.by if self._is_plain(e)}
         return all(
-            text(value) in by
-            or all((ref := self._read(c)) and self._has(ref) for c in value.find_all(exp.Column))
+            text(value) in by or all(map(self._is_same, value.find_all(exp.Column)))
             for value in self._call.values
         )
 
+    def _is_same(self, column: exp.Column) -> bool:
+        if column.name in self._given:
+            return True
+        ref = self._read(column)
+        return ref is not None and self._has(ref)
+
     def _read(self, column: exp.Column) -> ColumnRef | None:
-        """The relation's column that a column of the rows is."""
+        """The relation's column that a column of the rows is; None where branches may differ."""
+        if len(self._graph.branches) > 1:
+            return None
         name = self._below.get(column.name)
         return next((p.column for p in self._graph.projections if p.name == name), None)
 

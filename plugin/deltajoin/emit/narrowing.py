@@ -6,11 +6,14 @@ ranges (`runtime/narrowing.py`) and reads the table with these as literals, by w
 out files and Parquet leaves out pages.
 
     Within     column of a relation in the stream -> the materialised columns that hold its values
+
+Values go on from column to column by equality only where both have one known type: of others, what
+is equal is not the same, and may lie outside of the range ('007' = 7 = '7').
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -23,6 +26,8 @@ from deltajoin.sql.keys import TURNED, comparisons
 #: A column of a view that is materialised when a scan within its values is opened.
 Held = tuple[str, str]
 Within = Mapping[ColumnRef, frozenset[Held]]
+#: The type of a column of a relation, empty where it is not known.
+TypeOf = Callable[[ColumnRef], str]
 
 
 @dataclass(frozen=True)
@@ -112,13 +117,24 @@ def equal_columns(conditions: Iterable[str], relation: str) -> list[tuple[str, C
     return [(n, (other.table, other.name)) for n, other in pairs if isinstance(other, exp.Column)]
 
 
-def carried_on(within: Within, conditions: Iterable[str], relation: str) -> Within:
+def handed_on(
+    within: Within, pairs: Iterable[tuple[str, ColumnRef]], relation: str, type_of: TypeOf
+) -> Within:
+    """What bounds columns of a relation that are equal to columns of the stream."""
+    return {
+        (relation, name): within[ref]
+        for name, ref in pairs
+        if ref in within and type_of(ref) and type_of(ref) == type_of((relation, name))
+    }
+
+
+def carried_on(within: Within, conditions: Iterable[str], relation: str, type_of: TypeOf) -> Within:
     """What bounds the stream's columns once a relation is joined inner under some conditions.
 
     Columns of another join are not bounded: they may be NULL where no value is, and `<=>` asks.
     """
     pairs = equal_columns(conditions, relation)
-    return {**within, **{(relation, name): within[ref] for name, ref in pairs if ref in within}}
+    return {**within, **handed_on(within, pairs, relation, type_of)}
 
 
 def of_all(streams: Iterable[Within]) -> Within:

@@ -43,6 +43,7 @@ from deltajoin.emit.narrowing import (
     carried_on,
     equal_columns,
     equalities,
+    handed_on,
     of_all,
 )
 from deltajoin.emit.views import Views
@@ -50,6 +51,7 @@ from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
 from deltajoin.sql.dialect import parse, text
 from deltajoin.sql.keys import TURNED, compared
+from deltajoin.sql.kinds import kind_of
 
 #: Where each column is found: in the stream, or in what is joined to it.
 Columns = Mapping[ColumnRef, exp.Expr]
@@ -210,7 +212,7 @@ class StepEmitter:
         rows = self._views.rows(step.source)
         if step.kind == "enter":
             select, rows = self._entered(select, step, stream), stream.rows
-        within = {(relation, name): stream.within[ref] for name, ref in pairs}
+        within = handed_on(stream.within, pairs, relation, self._type)
         refs, bound = needed.intersection(self._own(relation)), frozenset({relation})
         return select, replace(stream, refs=refs, bound=bound, rows=rows, within=within)
 
@@ -294,7 +296,8 @@ class StepEmitter:
             return select, after
         if self._is_sent(stream.bound, stream, step):
             select = broadcast(select, alias)
-        return select, replace(after, within=carried_on(stream.within, step.on, step.relation))
+        within = carried_on(stream.within, step.on, step.relation, self._type)
+        return select, replace(after, within=within)
 
     def _by_candidates(
         self, select: exp.Select, step: LookupStep, left: Side, right: Side, on: list[exp.Expr]
@@ -371,6 +374,19 @@ class StepEmitter:
     def _own(self, relation: str) -> dict[ColumnRef, exp.Expr]:
         names = self._graph.by_name[relation].columns
         return {(relation, name): column(name, relation) for name in names}
+
+    def _type(self, ref: ColumnRef) -> str:
+        """The type of a column of the stream; of a touched key, where all branches agree."""
+        relation, name = ref
+        if relation != TOUCHED:
+            return self._views.type_of(self._graph.by_name[relation].source, name)
+        branches = (dict(self._graph.part_entries(core)) for core in self._graph.branches)
+        made = {branch[name].sql for branch in branches if name in branch}
+        kinds = {kind_of(expression(sql), self._type_of) for sql in made}
+        return kinds.pop() if len(kinds) == 1 else ""
+
+    def _type_of(self, node: exp.Column) -> str:
+        return self._type((node.table, node.name))
 
     def _found(self, stream: Stream, alias: str) -> dict[ColumnRef, exp.Expr]:
         return {ref: column(self._names[ref], alias) for ref in stream.refs}

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from deltajoin.catalog import StaticFiles
 from deltajoin.delta.lookup_paths import TOUCHED
-from deltajoin.delta.path import types_of
+from deltajoin.delta.path import known_types
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.emit.ast import null
 from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
@@ -76,7 +76,7 @@ class Views:
         self._scans: dict[tuple[str, int], Scan] = {}
         self._changes: dict[str, str] = {}
         self._statistics = plan.statistics
-        self._types = types_of(plan.sources)
+        self._types = known_types(plan.all_sources)
         for source in plan.all_sources:
             base = slug(source.source)
             for version in sorted({source.at("previous"), source.version}):
@@ -131,6 +131,10 @@ class Views:
             found = NarrowedScan(view, scan.view, keys, f"{source} version {version}")
             self._narrowed[scan.view, keys] = found
         return found.view
+
+    def type_of(self, source: str, column: str) -> str:
+        """The type of a source's column, empty where it is not known."""
+        return self._types.get((source, column), "")
 
     @property
     def narrowed(self) -> tuple[NarrowedScan, ...]:

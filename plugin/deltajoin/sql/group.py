@@ -197,12 +197,17 @@ def over_groups(
 ) -> exp.Expr:
     """A bound expression of a grouped SELECT, of what stands for its keys and its aggregates.
 
+    A constant is a key as a whole only: in `SELECT 2 AS c, round(max(v), 2) ... GROUP BY 1`, the
+    other 2 is none.
+
     Raises:
         Unsupported: AGGREGATE for a column that is neither grouped nor aggregated.
     """
+    if _is_constant(node):
+        return key(node) or node.copy()
 
     def over(part: exp.Expr) -> exp.Expr | None:
-        if (found := key(part)) is not None:
+        if not _is_constant(part) and (found := key(part)) is not None:
             return found
         if is_aggregate(bare_call(part)):
             return aggregate(part)
@@ -212,6 +217,10 @@ def over_groups(
         return None
 
     return exchanged(node, over)
+
+
+def _is_constant(node: exp.Expr) -> bool:
+    return node.find(exp.Column, exp.Anonymous, exp.Query) is None
 
 
 def counted(node: exp.Expr) -> exp.Expr:

@@ -1,8 +1,9 @@
 """Spark's type of an expression, where that is certain.
 
 Columns, literals, casts, arithmetic, choices between values of known types, and functions that give
-one type have a type here; anything else has none. A decimal's scale is exact, its precision may be
-more than Spark's.
+one type have a type here; anything else has none. In arithmetic with a decimal, a column of
+integers has the digits of its type, an integer that is written out has its own: `d * 5` of a
+decimal(6,2) is a decimal(8,2).
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def typed(node: exp.Expr, kind: str, own: str = "") -> exp.Expr:
 
 def kind_of(node: exp.Expr, type_of: TypeOf) -> str:
     """Spark's type of an expression, `null` for NULL; empty where it is not certain."""
-    while isinstance(node, (exp.Paren, exp.Alias, exp.Filter, exp.Window, exp.Neg)):
+    while isinstance(node, (exp.Paren, exp.Alias, exp.Filter, exp.Window)):
         node = node.this
     if isinstance(node, exp.Column):
         return type_of(node)
@@ -128,8 +129,8 @@ def kind_of(node: exp.Expr, type_of: TypeOf) -> str:
         return "null"
     if isinstance(node, (exp.Cast, exp.TryCast)):
         return type_of_cast(node)
-    if isinstance(node, exp.Literal):
-        return "string" if node.is_string else _number(str(node.this))
+    if isinstance(node, (exp.Literal, exp.Neg)):
+        return _literal(node, type_of)
     if isinstance(node, _BOOLEANS):
         return "boolean"
     if isinstance(node, _ARITHMETIC):
@@ -142,14 +143,36 @@ def kind_of(node: exp.Expr, type_of: TypeOf) -> str:
     return _function(node, type_of) if isinstance(node, exp.Anonymous) else ""
 
 
-def _number(written: str) -> str:
-    """The type of a number, as it is written; empty for 1e3 and the like."""
+def _literal(node: exp.Expr, type_of: TypeOf) -> str:
+    """The type of what is written out, and with a minus before it, which is part of a number."""
+    below = node.this if isinstance(node, exp.Neg) else node
+    if isinstance(below, exp.Literal) and not below.is_string:
+        return _number(str(below.this), least=int(below is not node))
+    if below is node:
+        return "string"
+    kind = kind_of(below, type_of)
+    return kind if kind in _NUMBERS or exact(kind) else ""
+
+
+def _number(written: str, least: int = 0) -> str:
+    """The type of a number, as it is written; empty for 1e3 and the like.
+
+    Args:
+        least: 1 for a negative number, of which types hold one more.
+    """
     if not re.fullmatch(r"\d+(\.\d+)?", written):
         return ""
     whole, _, fraction = written.partition(".")
     if not fraction:
-        return "int" if int(whole) < 2**31 else "bigint"
-    return Exact(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction)).kind
+        fits = (
+            kind for kind, bits in (("int", 31), ("bigint", 63)) if int(whole) < 2**bits + least
+        )
+        return next(fits, _fitting(_digits(written), 0))
+    return _fitting(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction))
+
+
+def _digits(written: str) -> int:
+    return max(len(written.lstrip("0")), 1)
 
 
 def _arithmetic(node: exp.Expr, left: str, right: str) -> str:
@@ -168,10 +191,20 @@ def _arithmetic(node: exp.Expr, left: str, right: str) -> str:
         return max(one, other, key=lambda e: e.precision).kind
     if isinstance(node, exp.Mod):
         return ""
+    one, other = _beside_decimal(node.this, one), _beside_decimal(node.expression, other)
     if isinstance(node, exp.Mul):
         return _fitting(one.precision + other.precision + 1, one.scale + other.scale)
     scale = max(one.scale, other.scale)
     return _fitting(max(e.precision - e.scale for e in (one, other)) + scale + 1, scale)
+
+
+def _beside_decimal(node: exp.Expr, found: Exact) -> Exact:
+    """What an operand counts as: an integer that is written out has the digits that it shows."""
+    node = node.unnest()
+    number = node.this if isinstance(node, exp.Neg) else node
+    if not found.integral or not isinstance(number, exp.Literal):
+        return found
+    return Exact(_digits(str(number.this)), 0)
 
 
 def _rounded(name: str, kind: str, places: exp.Expr | None) -> str:
@@ -180,8 +213,9 @@ def _rounded(name: str, kind: str, places: exp.Expr | None) -> str:
     if name not in ("bround", "round"):
         if places is not None or (kind not in ("float", "double") and found is None):
             return ""
-        decimal = found is not None and not found.integral
-        return _whole(found, 0) if decimal and found else "bigint"
+        if found is None or found.integral:
+            return "bigint"
+        return _whole(found, 0) if found.scale else kind
     if found is None or found.integral:
         return kind if kind in _NUMBERS else ""
     if places is None:

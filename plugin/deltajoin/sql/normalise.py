@@ -243,7 +243,7 @@ def _promoted(core: Core, above: tuple[Predicate, ...]) -> Core:
         promoted = replace(
             core,
             relations=(*core.relations, *inner.relations),
-            predicates=(*core.predicates, *attachment.on, *inner.predicates),
+            predicates=(*core.early, *inner.predicates, *attachment.on, *core.late),
             attachments=(*before, *inner.attachments, *after),
         )
         return _promoted(promoted, above)

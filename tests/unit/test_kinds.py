@@ -1,0 +1,93 @@
+"""Types of expressions, as Spark's analyzer gives them."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from deltajoin.emit.sql import build_program
+from deltajoin.sql.dialect import parse_expression
+from deltajoin.sql.kinds import kind_of
+from tests.property.cases import Case, Table
+from tests.property.oracle import maker_of
+
+COLUMNS = {"d": "decimal(6,2)", "whole": "decimal(5,0)", "i": "int", "b": "bigint", "s": "string"}
+
+
+def kind(sql: str) -> str:
+    def type_of(column: exp.Column) -> str:
+        return COLUMNS[column.name]
+
+    return kind_of(parse_expression(sql), type_of)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("d * 5", "decimal(8,2)"),
+        ("5 * d", "decimal(8,2)"),
+        ("d * -5", "decimal(8,2)"),
+        ("d * (-5)", "decimal(8,2)"),
+        ("d * 0", "decimal(8,2)"),
+        ("d * 00012", "decimal(9,2)"),
+        ("d + 5", "decimal(7,2)"),
+        ("100000 - d", "decimal(9,2)"),
+        ("d * 3000000000", "decimal(17,2)"),
+        ("d * -(5)", "decimal(17,2)"),
+        ("d * CAST(5 AS INT)", "decimal(17,2)"),
+        ("d * i", "decimal(17,2)"),
+        ("d + b", "decimal(23,2)"),
+        ("coalesce(d, 5)", "decimal(12,2)"),
+        ("i * 5", "int"),
+        ("i * 3000000000", "bigint"),
+    ],
+)
+def test_an_integer_beside_a_decimal_has_the_digits_that_it_shows(sql: str, expected: str) -> None:
+    assert kind(sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("2147483647", "int"),
+        ("2147483648", "bigint"),
+        ("-2147483648", "int"),
+        ("-(2147483648)", "bigint"),
+        ("-2147483649", "bigint"),
+        ("9223372036854775808", "decimal(19,0)"),
+        ("-9223372036854775808", "bigint"),
+        ("-9223372036854775809", "decimal(19,0)"),
+        ("1" + "0" * 38, ""),
+        ("0.05", "decimal(2,2)"),
+        ("-1.50", "decimal(3,2)"),
+        ("-d", "decimal(6,2)"),
+        ("-s", ""),
+    ],
+)
+def test_numbers_and_what_a_minus_makes_of_them(sql: str, expected: str) -> None:
+    assert kind(sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("ceil(d)", "decimal(5,0)"),
+        ("ceil(whole)", "decimal(5,0)"),
+        ("floor(whole)", "decimal(5,0)"),
+        ("floor(i)", "bigint"),
+        ("round(whole)", "decimal(6,0)"),
+    ],
+)
+def test_rounded_numbers(sql: str, expected: str) -> None:
+    assert kind(sql) == expected
+
+
+def test_a_sum_from_state_has_the_type_that_the_text_gives_it() -> None:
+    """Else the quotient would have other places after the point."""
+    table = Table("t", (("k", "int"), ("d", "decimal(6,2)"), ("v", "int")), ("k",), ())
+    query = "SELECT v, sum(d * 5) / sum(d) AS r FROM t GROUP BY v"
+    maker = maker_of(Case(0, (table,), (), (), (), (), query=query))
+    assert maker is not None
+    fold = build_program(maker.plan(0, {"t": "mutating"})).fold
+    assert fold is not None
+    assert "AS DECIMAL(18, 2))" in fold.replace("decimal", "DECIMAL")
