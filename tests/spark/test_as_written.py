@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 import deltajoin
 from deltajoin import DeltaJoinError
@@ -63,3 +65,94 @@ def test_what_spark_refuses_leaves_nothing(spark: Any, shop: Shop, tmp_path: Pat
             deltajoin.run(replace(shop.model(sql=sql, keys={}), target=str(target)), spark)
         assert caught.value.code == "SPARK_ANALYSIS"
         assert not target.exists()
+
+
+Rows = list[tuple[Any, ...]]
+A = pa.schema([("id", pa.int32()), ("k", pa.int32()), ("s", pa.string()), ("p", pa.bool_())])
+TAGGED = pa.schema([("id", pa.int32()), ("x", pa.string()), ("tags", pa.list_(pa.string()))])
+#: The same rows at first as by another reading; a later change tells them apart.
+READ_OTHERWISE: dict[str, tuple[str, dict[str, tuple[pa.Schema, Rows, Rows]], dict[str, str]]] = {
+    "rows that a star counts": (
+        "SELECT k, count(* EXCEPT (id)) AS n FROM a GROUP BY k",
+        {"a": (A, [(1, 1, "x", True)], [(2, 1, None, True)])},
+        {},
+    ),
+    "a parameter in another case": (
+        "SELECT id, transform(tags, X -> upper(x)) AS s FROM a",
+        {"a": (TAGGED, [(1, "q", [])], [(2, "zzz", ["a"])])},
+        {},
+    ),
+    "a parameter of a table's name": (
+        "SELECT x.id, filter(x.tags, x -> x < s) AS s FROM a AS x JOIN b ON x.id = b.id",
+        {"a": (TAGGED, [(1, "q", [])], [(2, "q", ["a"])]), "b": (A, [(2, 1, "b", True)], [])},
+        {},
+    ),
+    "comparisons in a row": (
+        "SELECT a.id FROM a LEFT ANTI JOIN b ON a.p = b.p <= (b.k > 0)",
+        {
+            "a": (A, [(1, 1, "x", True), (2, 1, "x", False)], []),
+            "b": (A, [], [(1, 1, "x", True)]),
+        },
+        {},
+    ),
+    "text in numbers": (
+        "SELECT id FROM a WHERE s IN (SELECT k FROM b)",
+        {
+            "a": (A, [(1, 1, "1", True)], [(2, 1, "01", True)]),
+            "b": (A, [(1, 1, "x", True)], []),
+        },
+        {"spark.sql.ansi.enabled": "false"},
+    ),
+    "a comment that goes on": (
+        "SELECT id, k FROM a -- all of c:\\data\\\nWHERE k = 1",
+        {"a": (A, [(1, 1, "x", True)], [(2, 2, "x", True)])},
+        {},
+    ),
+    "a CTE of a view's name": (
+        "WITH a_v0 AS (SELECT 99 AS id) SELECT o.id FROM a AS o UNION ALL SELECT id FROM a_v0 "
+        "LIMIT 100",
+        {"a": (A, [(1, 1, "x", True)], [(2, 2, "x", True)])},
+        {},
+    ),
+    "a table with its schema": (
+        "SELECT dw.a.id, dw.b.s FROM dw.a JOIN dw.b ON dw.a.k = dw.b.k",
+        {
+            "dw.a": (A, [(1, 1, "x", True)], [(2, 1, "x", True)]),
+            "dw.b": (A, [(1, 1, "y", True)], []),
+        },
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ_OTHERWISE)
+def test_a_later_change_is_read_as_it_is_written(spark: Any, tmp_path: Path, name: str) -> None:
+    sql, tables, settings = READ_OTHERWISE[name]
+    session, own = spark.newSession(), spark.newSession()
+    for key, value in settings.items():
+        session.conf.set(key, value)
+        own.conf.set(key, value)
+    sources = {table: str(tmp_path / table) for table in tables}
+    keys = {table: ("id",) for table in tables}
+    model = deltajoin.Model("as_written", sql, sources, str(tmp_path / "target"), keys)
+    for step in (1, 2):
+        for table, (schema, *rows) in tables.items():
+            values = [dict(zip(schema.names, row, strict=True)) for row in rows[step - 1]]
+            write_deltalake(sources[table], pa.Table.from_pylist(values, schema), mode="append")
+            name_of = table.replace("dw.", "dw_")
+            own.read.format("delta").load(sources[table]).createOrReplaceTempView(name_of)
+        deltajoin.run(model, session)
+        wanted = own.sql(sql.replace("dw.", "dw_")).collect()
+        found = deltajoin.read(model, session).collect()
+        assert sorted(map(tuple, found)) == sorted(map(tuple, wanted)), step
+
+
+def test_a_comma_before_join_by_the_session(spark: Any, shop: Shop, tmp_path: Path) -> None:
+    """Spark can be told that a comma binds more weakly; we read it as Spark does by itself."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.ansi.relationPrecedence", "true")
+    using = "JOIN customers AS c USING (customer_id)"
+    sql = f"SELECT o.order_id, c.name FROM orders AS o, orders AS p {using}"
+    with pytest.raises(DeltaJoinError) as caught:
+        deltajoin.run(replace(shop.model(sql=sql), target=str(tmp_path / "target")), session)
+    assert caught.value.code == "SESSION_SYNTAX"

@@ -56,11 +56,10 @@ class Frontier:
         pins: dict[str, Pin] = {}
         for pin in _pins(given):
             known = pins.setdefault(real(pin.location), pin)
-            if (
-                known.version != pin.version
-                or None not in (known.table_id, pin.table_id)
-                and (known.table_id != pin.table_id)
-            ):
+            if known.table_id is None:
+                pins[real(pin.location)] = pin
+            others = {known.table_id, pin.table_id} - {None}
+            if known.version != pin.version or len(others) > 1:
                 raise DeltaJoinError(
                     "FRONTIER_CONFLICT",
                     f"versions {known.version} and {pin.version} are both named",

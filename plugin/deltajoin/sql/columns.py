@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from deltajoin.sql.dialect import closed, refused, with_columns
 from deltajoin.sql.fields import name_fields
+from deltajoin.sql.kinds import in_place_of
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported, check_expression
@@ -48,7 +49,9 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
     name_fields(holder)
-    return with_columns(holder.this, lambda column: closed(scope.resolve(column)))
+    return with_columns(
+        holder.this, lambda column: in_place_of(column, closed(scope.resolve(column)))
+    )
 
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:

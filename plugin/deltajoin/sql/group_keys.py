@@ -16,6 +16,7 @@ from sqlglot import exp
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import with_columns
 from deltajoin.sql.grouping_sets import has_sets, written_sets
+from deltajoin.sql.kinds import in_place_of
 from deltajoin.sql.nodes import AROUND, function_name, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, downstream
 from deltajoin.sql.scope import Scope
@@ -137,7 +138,7 @@ def unaliased(
         if within and _is_inside(column):
             return None
         lateral = lateral or within or bool(aliases[name].meta.get(_LATERAL))
-        return exp.paren(aliases[name].copy())
+        return in_place_of(column, exp.paren(aliases[name].copy()))
 
     written = with_columns(node, meant)
     if lateral:

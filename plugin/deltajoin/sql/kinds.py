@@ -119,6 +119,20 @@ def typed(node: exp.Expr, kind: str, own: str = "") -> exp.Expr:
     return node if kind == own else cast(node.copy(), kind)
 
 
+def in_place_of(column: exp.Column, value: exp.Expr) -> exp.Expr:
+    """What a column stands for, where it stands. Beside a decimal, Spark takes a whole number that
+    is written out for one of as many digits, but a column for one of ten or twenty.
+    """
+    around, number = column.parent, value.unnest()
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    whole = number.this if isinstance(number, exp.Neg) else number
+    if isinstance(around, _ARITHMETIC) and isinstance(whole, exp.Literal) and whole.is_int:
+        kind = kind_of(number, lambda _: "")
+        return cast(number.copy(), kind) if kind in ("int", "bigint") else value
+    return value
+
+
 def kind_of(node: exp.Expr, type_of: TypeOf) -> str:
     """Spark's type of an expression, `null` for NULL; empty where it is not certain."""
     while isinstance(node, (exp.Paren, exp.Alias, exp.Filter, exp.Window)):

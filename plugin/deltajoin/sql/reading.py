@@ -11,7 +11,6 @@ from sqlglot.tokenizer_core import TokenType
 
 from deltajoin.sql.dialect import parse, tokens_of
 
-_OF_JOIN = ("on", "using", "kind", "side", "method")
 _IN_FROM = (exp.From, exp.Join, exp.Lateral)
 
 
@@ -70,5 +69,6 @@ def _of_structure(query: exp.Query) -> Iterator[tuple[bool, str, str]]:
 
 
 def _joins_after_a_comma(select: exp.Select) -> bool:
-    joins = [any(map(join.args.get, _OF_JOIN)) for join in select.args.get("joins") or []]
-    return False in joins and any(joins[joins.index(False) :])
+    """The parser has no other join for a comma than CROSS JOIN."""
+    crossed = [join.args.get("kind") == "CROSS" for join in select.args.get("joins") or []]
+    return True in crossed and not all(crossed[crossed.index(True) :])

@@ -36,7 +36,7 @@ from deltajoin.sql.scalars import (
     without_scalars,
 )
 from deltajoin.sql.scope import Block, Layered, Outer, Scope
-from deltajoin.sql.tables import find_cte, table_key
+from deltajoin.sql.tables import real_tables, table_key
 from deltajoin.sql.time_windows import with_time_windows
 
 if TYPE_CHECKING:
@@ -200,9 +200,12 @@ def _nearest_value(binder: Binder, query: exp.Query, block: Block, scope: Scope)
 def _is_by_key(binder: Binder, select: exp.Select) -> bool:
     """True for a SELECT from one table by its declared key."""
     source = select.args.get("from_")
-    if source is None or not isinstance(source.this, exp.Table) or find_cte(source.this):
+    table = source.this if source is not None else None
+    if not isinstance(table, exp.Table) or table.args.get("pivots"):
         return False
-    name = table_key(source.this, binder.columns)
+    if not any(real is table for real in real_tables(select)):
+        return False
+    name = table_key(table, binder.columns)
     return by_whole_key(select, binder.columns[name], binder.sources.keys.get(name, ()))
 
 
