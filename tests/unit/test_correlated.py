@@ -60,3 +60,12 @@ def test_what_groups_can_not_answer_is_rebuilt(subquery: str) -> None:
     query = bind(f"SELECT t.k FROM t WHERE EXISTS ({subquery})", COLUMNS, TYPES)
     assert query.reason is not None
     assert query.reason.code == "SUBQUERY"
+
+
+@pytest.mark.parametrize(
+    "rows", ["range(3) AS u(k)", "u UNPIVOT (w FOR n IN (v, name))", "(VALUES (1)) AS u(k)"]
+)
+def test_what_is_no_table_by_its_key_is_rebuilt(rows: str) -> None:
+    text = f"SELECT t.k, (SELECT u.k FROM {rows} WHERE u.k = t.k) AS y FROM t"
+    query = bind(text, COLUMNS, TYPES, keys={"u": ("k",)})
+    assert query.reason is not None

@@ -122,6 +122,8 @@ def test_equal_pins_of_several_frontiers_are_one() -> None:
         "/t": {"id": "a", "version": 1},
         "/u": {"id": None, "version": 2},
     }
+    with pytest.raises(DeltaJoinError, match="FRONTIER_CONFLICT"):
+        Frontier.read([{"/t": 1}, *({"/t": {"id": id_, "version": 1}} for id_ in "ab")])
 
 
 def consumed(shop: Shop, version: int) -> TargetState:

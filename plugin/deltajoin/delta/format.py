@@ -23,6 +23,8 @@ from deltajoin.model import Model
 #:     1   expressions run as they were written: brackets, casts, intervals, operators, clauses
 #:     2   -0.0, NaN and collations through groups, windows, unions, keys and derived sources
 #:     3   a field of a column that USING merged, beside a table of the column's name
+#:     4   `*` in aggregates, parameters of lambdas, comparisons in a row, comments that go on, IN
+#:         of text, names in QUALIFY; ranges through columns of one type, digits of whole numbers
 RULES = 4
 
 

@@ -207,29 +207,25 @@ def _level(select: exp.Select, binder: Binder) -> _Rows:
     for node in select.expressions:
         rows.project(node, specs)
     if qualify := select.args.get("qualify"):
-        condition = _outside_windows(qualify.this, _aliased(select))
-        rows.after += rows.conjuncts(with_specs(condition, specs))
+        _check_names(qualify.this, select, rows.scope)
+        rows.after += rows.conjuncts(with_specs(qualify.this, specs))
     rows.windowed_below = rows.windowed_below or rows.windowed
     return rows
 
 
-def _aliased(select: exp.Select) -> dict[str, exp.Expr]:
-    """The expressions of a SELECT list that have an alias, by it."""
-    return {e.alias.lower(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
-
-
-def _outside_windows(node: exp.Expr, aliases: Mapping[str, exp.Expr]) -> exp.Expr:
-    """The condition of a QUALIFY with aliases written out, which go before columns there, but not
-    in its windows."""
-
-    def meant(part: exp.Expr) -> exp.Expr | None:
-        if isinstance(part, exp.Window):
-            return part.copy()
-        alone = isinstance(part, exp.Column) and len(part.parts) == 1
-        known = aliases.get(part.name.lower()) if alone else None
-        return exp.paren(known.copy()) if known is not None else None
-
-    return exchanged(node, meant)
+def _check_names(condition: exp.Expr, select: exp.Select, scope: Scope) -> None:
+    """Stop at a name in QUALIFY, outside its windows, that an alias and another column have: which
+    of them Spark takes depends on what else the windows read."""
+    aliases = {e.alias.lower(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
+    for node in condition.walk(prune=lambda part: isinstance(part, exp.Window)):
+        if not isinstance(node, exp.Column) or len(node.parts) > 1:
+            continue
+        meant, name = aliases.get(node.name.lower()), node.name.lower()
+        if meant is None or name not in names_of(scope):
+            continue
+        if not isinstance(meant, exp.Column) or scope.resolve(meant) != scope.resolve(node):
+            what = f"QUALIFY by {name}, a column and another one's alias,"
+            raise Unsupported("WINDOW", what, node, "Give it another alias.")
 
 
 def _specs(select: exp.Select) -> dict[str, exp.Window]:
@@ -285,14 +281,9 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     outputs: list[Named] = [(name, above(e), e) for name, e in groups.outputs]
     after = []
     if qualify := select.args.get("qualify"):
+        _check_names(qualify.this, select, rows.scope)
         for part in flattened(with_specs(qualify.this, specs)):
             check(part)
-            both = {k: e for k, e in _aliased(select).items() if k in names_of(rows.scope)}
-            if _outside_windows(part, both) != part:
-                remedy = "Give the column another alias."
-                raise Unsupported(
-                    "WINDOW", "QUALIFY by a column's and an alias's name", part, remedy
-                )
             after.append(above(bind(part)))
     keys = [(f"g{i}", key) for i, key in enumerate(groups.keys)]
     grouping = make_grouping(rows.block, replace(groups, outputs=[*keys, *below.values]))
