@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
-from tests.property.cases import Case, Table
-from tests.property.oracle import maker_of
+from deltajoin.delta.missing import missing_of_unknown_type
+from tests.property.cases import Case, Change, Commit, Table
+from tests.property.oracle import check, maker_of
 
 Columns = tuple[tuple[str, str], ...]
 
@@ -37,3 +40,45 @@ def test_values_go_on_through_columns_of_their_type(
         narrowed |= {scan.table.split()[0] for scan in program.narrowed}
     assert "b" in narrowed
     assert ("c" in narrowed) == handed_on
+
+
+GROUPS = "(SELECT k, sum(d) AS s, avg(d) AS m FROM a GROUP BY k) AS g"
+
+
+@pytest.mark.parametrize("query", [
+    f"SELECT b.k, concat(coalesce(g.s, b.i), ' EUR') AS price FROM {GROUPS} FULL JOIN b "
+    "ON g.k = b.k",
+    "SELECT b.k, concat(coalesce(a.d, b.i), ' EUR') AS price FROM a FULL JOIN b ON a.k = b.k",
+])  # fmt: skip
+def test_what_is_missing_is_null_of_its_type(query: str) -> None:
+    """5.00 EUR, not 5 EUR."""
+    a = Table("a", (("k", "int"), ("d", "decimal(6,2)")), (), ((0, (1, Decimal("7.00"))),))
+    b = Table("b", (("k", "int"), ("i", "int")), (), ((0, (1, 3)),))
+    added = Commit("b", (Change("insert", 1, (2, 5)),))
+    played = Case(1, (a, b), (), (), (), ((added,),), query=query)
+    outcomes = list(check(played))
+    assert [(outcome.changed, outcome.problem) for outcome in outcomes] == [(True, "")]
+
+
+@pytest.mark.parametrize(
+    ("output", "kept"),
+    [
+        ("concat(coalesce(g.m, b.i), ' EUR')", False),
+        ("coalesce(g.m, b.i) + 1", False),
+        ("coalesce(g.m, b.i)", True),
+        ("g.m", True),
+        ("g.m IS NULL", True),
+        ("CASE WHEN b.i > g.m THEN 1 ELSE g.s END", True),
+        ("concat(g.s, b.i)", True),
+    ],
+)
+def test_nothing_is_computed_of_what_is_missing_and_of_unknown_type(
+    output: str, kept: bool
+) -> None:
+    columns = {"a": (("k", "int"), ("d", "decimal(6,2)")), "b": (("k", "int"), ("i", "int"))}
+    query = f"SELECT b.k, {output} AS x FROM {GROUPS} FULL JOIN b ON g.k = b.k"
+    maker = maker_of(case(0, query, **columns))
+    assert maker is not None
+    stop = missing_of_unknown_type(maker.graph, maker.described.types)
+    assert (stop is None) == kept
+    assert stop is None or stop.code == "OUTER_JOIN"

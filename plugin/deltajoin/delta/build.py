@@ -38,6 +38,7 @@ from deltajoin.delta.knowledge import (
 )
 from deltajoin.delta.layout import layout_warnings, plan_layout
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
+from deltajoin.delta.missing import missing_of_unknown_type
 from deltajoin.delta.path import LookupPath
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Recent, Target, fingerprint
@@ -245,8 +246,9 @@ def _meaning(
     graph = with_neighbours(graph, keys, types) if graph else None
     described = describe(graph, keys, types)
     for part in graph.parts if graph else ():
-        if ties := ambiguous_order(part, described.keys, described.types):
-            graph, obstacle = None, ties
+        against = ambiguous_order(part, described.keys, described.types)
+        if against := against or missing_of_unknown_type(part, described.types):
+            graph, obstacle = None, against
             break
     state = group_state(graph, described.types, described.inexact) if graph else None
     target = _target(model, inputs, graph, described, state, last)

@@ -14,16 +14,20 @@ a normal form again. A union is a sum as it stands. Where the right side of a jo
 By the first of these, X left R is such a sum too; it is written as one where X hangs together only
 by columns of R. Predicates of ON that touch the right side alone filter it. Caller: every conjunct
 is in place (`sql.classify`); a relation may occur in one normal form twice (`sql.occurrences`).
+
+A column that is NULL in a branch keeps its type in what is computed of it: `coalesce(a.d, b.i)` of
+a decimal and an integer is a decimal, `coalesce(NULL, b.i)` is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 from deltajoin.graph import Attachment, Block, Core, Join, Predicate, components
 from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.kinds import TypeOf
 from deltajoin.sql.nulls import rejects_nulls
 from deltajoin.sql.predicates import filled, predicate_of
 from deltajoin.sql.refuse import Unsupported
@@ -33,25 +37,160 @@ _EMPTY = Core((), ())
 MOST_BRANCHES, MOST_LOOKED_UP = 16, 64
 
 
-def normal_forms(block: Block) -> tuple[Core, ...]:
+def normal_forms(block: Block, type_of: TypeOf | None = None) -> tuple[Core, ...]:
     """The normal forms that a block is the sum of.
 
+    Args:
+        type_of: of a column, "" where it is not known; without, NULLs have no type.
+
     Raises:
-        Unsupported: BRANCHES for more than are kept, or for none.
+        Unsupported: BRANCHES for more than are kept, or for none; OUTER_JOIN for a condition on a
+            missing column of unknown type.
     """
-    found = _connected(_flatten(block), ())
+    found = _Forms(type_of).of(block)
     if not found:
         remedy = "Correct the conditions, or use a mode that rebuilds."
         raise Unsupported("BRANCHES", "a query that can't give a row", None, remedy)
     return tuple(found)
 
 
-def _flatten(block: Block) -> list[Core]:
-    branches = [_EMPTY]
-    for item in block.items:
-        ways = [Core((item,), ())] if isinstance(item, str) else _flatten_join(item)
-        branches = _few([_crossed(one, way) for one in branches for way in ways])
-    return [core for one in branches for core in _judged(one, block.predicates)]
+@dataclass(frozen=True)
+class _Forms:
+    """Makes normal forms, by the types of columns."""
+
+    type_of: TypeOf | None
+
+    def of(self, block: Block) -> list[Core]:
+        return self._connected(self._flatten(block), ())
+
+    def _flatten(self, block: Block) -> list[Core]:
+        branches = [_EMPTY]
+        for item in block.items:
+            ways = [Core((item,), ())] if isinstance(item, str) else self._flatten_join(item)
+            branches = _few([_crossed(one, way) for one in branches for way in ways])
+        return [core for one in branches for core in self._judged(one, block.predicates)]
+
+    def _flatten_join(self, join: Join) -> list[Core]:
+        if join.kind == "union":
+            return self._united(join)
+        if join.kind == "full":
+            matched = self._attached(join.left, join.right, "left", join.on)
+            others = self._attached(join.right, join.left, "anti", join.on)
+            return _few([*matched, *(_missing(core, join.left.relations) for core in others)])
+        return self._attached(join.left, join.right, join.kind, join.on)
+
+    def _united(self, union: Join) -> list[Core]:
+        """The normal forms of both arms, each with what the union's columns stand for in it."""
+        found = []
+        for side, block in enumerate((union.left, union.right), start=1):
+            for core in self._flatten(block):
+                values = {ref: parse_expression(sql) for ref, sql in core.given}
+                given = tuple(
+                    ((union.name, output[0]), text(filled(output[side], values)))
+                    for output in union.outputs
+                )
+                found.append(replace(core, given=given))
+        return _few(found)
+
+    def _attached(
+        self, left: Block, right: Block, kind: str, on: tuple[Predicate, ...]
+    ) -> list[Core]:
+        sides = self._connected(self._flatten(right), on)
+        found: list[Core] = []
+        for core in self._flatten(left):
+            if kind == "anti":
+                found.append(self._without_match(core, sides, on))
+            elif kind == "semi":
+                found += self._with_match(core, sides, on)
+            elif len(sides) == 1 and not sides[0].nulls and not sides[0].given:
+                found += self._attach(core, sides[0], kind, on)
+            else:
+                found += (branch for side in sides for branch in self._joined(core, side, on))
+                found.append(_missing(self._without_match(core, sides, on), right.relations))
+        return _few(found)
+
+    def _without_match(self, core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> Core:
+        for side in sides:
+            (core,) = self._attach(core, side, "anti", on)
+        return core
+
+    def _with_match(self, core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> list[Core]:
+        """One branch for each side that is the first to match."""
+        return [
+            branch
+            for number, side in enumerate(sides)
+            for branch in self._attach(
+                self._without_match(core, sides[:number], on), side, "semi", on
+            )
+        ]
+
+    def _joined(self, core: Core, side: Core, on: tuple[Predicate, ...]) -> list[Core]:
+        return self._judged(_crossed(core, side), on)
+
+    def _attach(self, core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> list[Core]:
+        """The core with one more attachment; nothing when no row is left.
+
+        The side may hold relations that the core misses: of a full join's unmatched rows, what they
+        were not matched with.
+        """
+        hidden = frozenset(side.everything)
+        above = replace(core, nulls=tuple(name for name in core.nulls if name not in hidden))
+        condition = self._filled(on, above, side)
+        if condition is None:
+            unmatched = {"left": [_missing(core, side.everything)], "anti": [core]}
+            return unmatched.get(kind, [])
+        attachment = Attachment(kind, replace(side, nulls=(), given=()), condition)
+        return [replace(core, attachments=(*core.attachments, attachment))]
+
+    def _judged(self, core: Core, predicates: tuple[Predicate, ...]) -> list[Core]:
+        """The core under more predicates; nothing when no row is left."""
+        more = self._filled(predicates, core)
+        return [] if more is None else [replace(core, predicates=(*core.predicates, *more))]
+
+    def _filled(
+        self, predicates: tuple[Predicate, ...], *cores: Core
+    ) -> tuple[Predicate, ...] | None:
+        """The predicates with what is known of columns filled in; None if one can't be TRUE."""
+        missing = frozenset(name for core in cores for name in core.nulls)
+        values = {ref: parse_expression(sql) for core in cores for ref, sql in core.given}
+        found = []
+        for predicate in predicates:
+            if predicate.relations & missing or not values.keys().isdisjoint(predicate.refs):
+                if rejects_nulls(filled(predicate.sql, values, missing), frozenset()):
+                    return None
+                predicate = predicate_of(filled(predicate.sql, values, missing, self.type_of))
+            found.append(predicate)
+        return tuple(found)
+
+    def _connected(self, cores: list[Core], above: tuple[Predicate, ...]) -> list[Core]:
+        """The cores; one whose inner relations hang together only by columns of a left join's right
+        side is written as the sum of its matched and its other rows."""
+        found: list[Core] = []
+        todo = list(cores)
+        while todo:
+            core = todo.pop(0)
+            parts = None if simplify(core, above).is_connected else self._split(simplify(core))
+            if parts is None:
+                found.append(core)
+            else:
+                todo = [*parts, *todo]
+            _few([*found, *todo])
+        return found
+
+    def _split(self, core: Core) -> list[Core] | None:
+        touched = {name for predicate in core.late for name in predicate.relations}
+        for number, attachment in enumerate(core.attachments):
+            if attachment.kind != "left" or not touched & set(attachment.core.everything):
+                continue
+            inner, on = attachment.core, attachment.on
+            before = replace(core, predicates=(), attachments=core.attachments[:number])
+            alone = _missing(self._without_match(before, [inner], on), inner.everything)
+            parts = [*self._joined(before, inner, on), alone]
+            for later in core.attachments[number + 1 :]:
+                attached = (self._attach(part, later.core, later.kind, later.on) for part in parts)
+                parts = [part for branches in attached for part in branches]
+            return [branch for part in parts for branch in self._judged(part, core.predicates)]
+        return None
 
 
 def _few(branches: list[Core]) -> list[Core]:
@@ -74,136 +213,9 @@ def _crossed(one: Core, other: Core) -> Core:
     )
 
 
-def _flatten_join(join: Join) -> list[Core]:
-    if join.kind == "union":
-        return _united(join)
-    if join.kind == "full":
-        matched = _attached(join.left, join.right, "left", join.on)
-        others = _attached(join.right, join.left, "anti", join.on)
-        return _few([*matched, *(_missing(core, join.left.relations) for core in others)])
-    return _attached(join.left, join.right, join.kind, join.on)
-
-
-def _united(union: Join) -> list[Core]:
-    """The normal forms of both arms, each with what the union's columns stand for in it."""
-    found = []
-    for side, block in enumerate((union.left, union.right), start=1):
-        for core in _flatten(block):
-            values = {ref: parse_expression(sql) for ref, sql in core.given}
-            given = tuple(
-                ((union.name, output[0]), text(filled(output[side], values)))
-                for output in union.outputs
-            )
-            found.append(replace(core, given=given))
-    return _few(found)
-
-
-def _attached(left: Block, right: Block, kind: str, on: tuple[Predicate, ...]) -> list[Core]:
-    sides = _connected(_flatten(right), on)
-    found: list[Core] = []
-    for core in _flatten(left):
-        if kind == "anti":
-            found.append(_without_match(core, sides, on))
-        elif kind == "semi":
-            found += _with_match(core, sides, on)
-        elif len(sides) == 1 and not sides[0].nulls and not sides[0].given:
-            found += _attach(core, sides[0], kind, on)
-        else:
-            found += (branch for side in sides for branch in _joined(core, side, on))
-            found.append(_missing(_without_match(core, sides, on), right.relations))
-    return _few(found)
-
-
 def _missing(core: Core, relations: tuple[str, ...]) -> Core:
     """The core with columns of these relations NULL."""
     return replace(core, nulls=(*core.nulls, *relations))
-
-
-def _without_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> Core:
-    for side in sides:
-        (core,) = _attach(core, side, "anti", on)
-    return core
-
-
-def _with_match(core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> list[Core]:
-    """One branch for each side that is the first to match."""
-    return [
-        branch
-        for number, side in enumerate(sides)
-        for branch in _attach(_without_match(core, sides[:number], on), side, "semi", on)
-    ]
-
-
-def _joined(core: Core, side: Core, on: tuple[Predicate, ...]) -> list[Core]:
-    return _judged(_crossed(core, side), on)
-
-
-def _attach(core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> list[Core]:
-    """The core with one more attachment; nothing when no row is left.
-
-    The side may hold relations that the core misses: of a full join's unmatched rows, what they
-    were not matched with.
-    """
-    hidden = frozenset(side.everything)
-    above = replace(core, nulls=tuple(name for name in core.nulls if name not in hidden))
-    condition = _filled(on, above, side)
-    if condition is None:
-        unmatched = {"left": [_missing(core, side.everything)], "anti": [core]}
-        return unmatched.get(kind, [])
-    attachment = Attachment(kind, replace(side, nulls=(), given=()), condition)
-    return [replace(core, attachments=(*core.attachments, attachment))]
-
-
-def _judged(core: Core, predicates: tuple[Predicate, ...]) -> list[Core]:
-    """The core under more predicates; nothing when no row is left."""
-    more = _filled(predicates, core)
-    return [] if more is None else [replace(core, predicates=(*core.predicates, *more))]
-
-
-def _filled(predicates: tuple[Predicate, ...], *cores: Core) -> tuple[Predicate, ...] | None:
-    """The predicates with what is known of columns filled in; None if one of them can't be TRUE."""
-    missing = frozenset(name for core in cores for name in core.nulls)
-    values = {ref: parse_expression(sql) for core in cores for ref, sql in core.given}
-    found = []
-    for predicate in predicates:
-        if predicate.relations & missing or not values.keys().isdisjoint(predicate.refs):
-            predicate = predicate_of(filled(predicate.sql, values, missing))
-            if rejects_nulls(predicate.sql, frozenset()):
-                return None
-        found.append(predicate)
-    return tuple(found)
-
-
-def _connected(cores: list[Core], above: tuple[Predicate, ...]) -> list[Core]:
-    """The cores; one whose inner relations hang together only by columns of a left join's right
-    side is written as the sum of its matched and its other rows."""
-    found: list[Core] = []
-    todo = list(cores)
-    while todo:
-        core = todo.pop(0)
-        parts = None if simplify(core, above).is_connected else _split(simplify(core))
-        if parts is None:
-            found.append(core)
-        else:
-            todo = [*parts, *todo]
-        _few([*found, *todo])
-    return found
-
-
-def _split(core: Core) -> list[Core] | None:
-    touched = {name for predicate in core.late for name in predicate.relations}
-    for number, attachment in enumerate(core.attachments):
-        if attachment.kind != "left" or not touched & set(attachment.core.everything):
-            continue
-        inner, on = attachment.core, attachment.on
-        before = replace(core, predicates=(), attachments=core.attachments[:number])
-        alone = _missing(_without_match(before, [inner], on), inner.everything)
-        parts = [*_joined(before, inner, on), alone]
-        for later in core.attachments[number + 1 :]:
-            attached = (_attach(part, later.core, later.kind, later.on) for part in parts)
-            parts = [part for branches in attached for part in branches]
-        return [branch for part in parts for branch in _judged(part, core.predicates)]
-    return None
 
 
 def simplify(core: Core, above: Iterable[Predicate] = ()) -> Core:

@@ -12,7 +12,12 @@ from sqlglot import exp
 
 from deltajoin.graph import ColumnRef, Predicate, Projection, refs_of
 from deltajoin.sql.dialect import closed, exchanged, parsed, text, with_columns
+from deltajoin.sql.kinds import TypeOf, typed
+from deltajoin.sql.refuse import Unsupported
 
+_COMPARED = (
+    exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is,
+)  # fmt: skip
 Values = Mapping[ColumnRef, exp.Expr]
 
 
@@ -46,13 +51,26 @@ def relations_in(node: exp.Expr) -> frozenset[str]:
     return frozenset(column.table for column in node.find_all(exp.Column))
 
 
-def filled(sql: str, values: Values, missing: frozenset[str] = frozenset()) -> exp.Expr:
+def filled(
+    sql: str,
+    values: Values,
+    missing: frozenset[str] = frozenset(),
+    type_of: TypeOf | None = None,
+) -> exp.Expr:
     """An expression with values in the place of columns, and NULL for those of missing relations.
+
+    Args:
+        type_of: of a column, for NULLs of its type; without, they have none.
+
+    Raises:
+        Unsupported: OUTER_JOIN where something is computed of a missing column of unknown type.
 
     Example:
         >>> known = {("u", "k"): exp.column("k", table="a", quoted=True)}
         >>> text(filled("`u`.`k` = `b`.`k`", known, frozenset({"b"})))
         '`a`.`k` = NULL'
+        >>> text(filled("coalesce(b.x, 1) = 2", {}, frozenset({"b"}), lambda column: "bigint"))
+        'coalesce(CAST(NULL AS bigint), 1) = 2'
     """
 
     def value_of(column: exp.Column) -> exp.Expr | None:
@@ -60,8 +78,33 @@ def filled(sql: str, values: Values, missing: frozenset[str] = frozenset()) -> e
         return closed(value) if value is not None else None
 
     def null(node: exp.Expr) -> exp.Expr | None:
-        while isinstance(node, (exp.Dot, exp.Bracket)):  # a field of what is missing
-            node = node.this
-        return exp.Null() if isinstance(node, exp.Column) and node.table in missing else None
+        of = node
+        while isinstance(of, (exp.Dot, exp.Bracket)):  # a field of what is missing
+            of = of.this
+        if not isinstance(of, exp.Column) or of.table not in missing:
+            return None
+        if type_of is None or _is_compared(node):
+            return exp.Null()
+        return _typed_null(node, type_of) if isinstance(node, exp.Column) else None
 
     return exchanged(with_columns(parsed(sql), value_of), null)
+
+
+def _is_compared(node: exp.Expr) -> bool:
+    """True for what is only compared, or asked whether it is NULL: its type makes no difference."""
+    parent = node.parent
+    while isinstance(parent, exp.Paren):
+        parent = parent.parent
+    return isinstance(parent, _COMPARED)
+
+
+def _typed_null(column: exp.Column, type_of: TypeOf) -> exp.Expr:
+    kind = type_of(column)
+    if kind == "null":
+        return exp.Null()
+    if not kind:
+        what = (
+            f"a condition on {column.name}, of unknown type on the missing side of an outer join,"
+        )
+        raise Unsupported("OUTER_JOIN", what, None, "CAST the column to a type where it is made.")
+    return typed(exp.Null(), kind)
