@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from deltajoin.delta.missing import missing_of_unknown_type
+from deltajoin.sql.bind import bind
 from tests.property.cases import Case, Change, Commit, Table
 from tests.property.oracle import check, maker_of
 
@@ -49,6 +50,12 @@ GROUPS = "(SELECT k, sum(d) AS s, avg(d) AS m FROM a GROUP BY k) AS g"
     f"SELECT b.k, concat(coalesce(g.s, b.i), ' EUR') AS price FROM {GROUPS} FULL JOIN b "
     "ON g.k = b.k",
     "SELECT b.k, concat(coalesce(a.d, b.i), ' EUR') AS price FROM a FULL JOIN b ON a.k = b.k",
+    "SELECT a.k, b.k AS bk, b.i FROM a FULL JOIN b ON a.k = b.k "
+    "WHERE concat(coalesce(a.d, b.i), ' EUR') LIKE '%.00 EUR'",
+    f"SELECT g.k, b.k AS bk, b.i FROM {GROUPS} FULL JOIN b ON g.k = b.k "
+    "WHERE concat(coalesce(g.s, b.i), ' EUR') LIKE '%.00 EUR'",
+    "SELECT u.k, b.k AS bk, b.i FROM (SELECT k, d FROM a UNION ALL SELECT k, d FROM a) AS u "
+    "FULL JOIN b ON u.k = b.k WHERE concat(coalesce(u.d, b.i), ' EUR') LIKE '%.00 EUR'",
 ])  # fmt: skip
 def test_what_is_missing_is_null_of_its_type(query: str) -> None:
     """5.00 EUR, not 5 EUR."""
@@ -82,3 +89,31 @@ def test_nothing_is_computed_of_what_is_missing_and_of_unknown_type(
     stop = missing_of_unknown_type(maker.graph, maker.described.types)
     assert (stop is None) == kept
     assert stop is None or stop.code == "OUTER_JOIN"
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("coalesce(g.m, b.i) > 1", False),
+        ("g.m IS NULL", True),
+        ("g.m > b.i OR g.m IS NULL", True),
+        ("coalesce(g.s, b.i) > 1", True),
+    ],
+)
+def test_no_condition_is_computed_of_what_is_missing_and_of_unknown_type(
+    condition: str, kept: bool
+) -> None:
+    types = {("a", "k"): "int", ("a", "d"): "decimal(6,2)", ("b", "k"): "int", ("b", "i"): "int"}
+    query = f"SELECT b.k FROM {GROUPS} FULL JOIN b ON g.k = b.k WHERE {condition}"
+    reason = bind(query, {"a": ("k", "d"), "b": ("k", "i")}, types).reason
+    assert (reason is None) == kept
+    assert reason is None or reason.code == "OUTER_JOIN"
+
+
+def test_a_field_of_what_is_missing() -> None:
+    types = {("a", "s"): "struct<f:int>", ("b", "k"): "int"}
+    query = "SELECT b.k FROM a FULL JOIN b ON a.s.f = b.k WHERE coalesce(a.s.f, b.k) > 1"
+    graph = bind(query, {"a": ("s",), "b": ("k",)}, types).graph
+    assert graph is not None
+    conditions = [p.sql for core in graph.branches for p in core.predicates]
+    assert "coalesce(CAST(NULL AS struct<f:int>).`f`, `b`.`k`) > 1" in conditions

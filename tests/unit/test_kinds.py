@@ -6,8 +6,9 @@ import pytest
 from sqlglot import exp
 
 from deltajoin.emit.sql import build_program
-from deltajoin.sql.dialect import parse_expression
-from deltajoin.sql.kinds import kind_of
+from deltajoin.sql.bind import bind
+from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.kinds import in_place_of, kind_of
 from tests.property.cases import Case, Table
 from tests.property.oracle import maker_of
 
@@ -80,6 +81,56 @@ def test_numbers_and_what_a_minus_makes_of_them(sql: str, expected: str) -> None
 )
 def test_rounded_numbers(sql: str, expected: str) -> None:
     assert kind(sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "value", "expected"),
+    [
+        ("t.d * q.c", "5", "CAST(5 AS int)"),
+        ("t.d / (q.c)", "(-5)", "CAST(-5 AS int)"),
+        ("-q.c * t.d", "3000000000", "CAST(3000000000 AS bigint)"),
+        ("pmod(t.d, q.c)", "5", "CAST(5 AS int)"),
+        ("t.d * q.c", "t.i", "`t`.`i`"),
+        ("t.d * q.c", "1.5", "1.5"),
+        ("t.d = q.c", "5", "5"),
+        ("coalesce(t.d, q.c)", "5", "5"),
+    ],
+)
+def test_an_integer_in_the_place_of_a_column_has_the_digits_of_its_type(
+    sql: str, value: str, expected: str
+) -> None:
+    node = parse_expression(sql)
+    (column,) = (c for c in node.find_all(exp.Column) if c.table == "q")
+    assert text(in_place_of(column, parse_expression(value))) == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT q.d * q.c AS r FROM (SELECT d, 5 AS c FROM t) q",
+        "WITH p AS (SELECT 5 AS c) SELECT t.d * p.c AS r FROM t CROSS JOIN p",
+        "SELECT 5 AS c, d * c AS r FROM t",
+        "SELECT t.d * (SELECT 5) AS r FROM t",
+        "SELECT i, 5 AS c, sum(d) * c AS r FROM t GROUP BY i",
+    ],
+)
+def test_an_integer_below_is_one_of_its_type(query: str) -> None:
+    types = {("t", "d"): "decimal(6,2)", ("t", "i"): "int"}
+    graph = bind(query, {"t": ("d", "i")}, types).graph
+    assert graph is not None
+    made = (
+        graph.grouping.outputs if graph.grouping else [(p.name, p.sql) for p in graph.projections]
+    )
+    assert "CAST(5 AS int)" in dict(made)["r"]
+
+
+def test_a_column_of_a_union_is_an_integer_of_its_type() -> None:
+    types = {("t", "d"): "decimal(6,2)", ("t", "i"): "int"}
+    below = "SELECT d, 5 AS c FROM t UNION ALL SELECT d, i FROM t"
+    graph = bind(f"SELECT q.d / q.c AS r FROM ({below}) q", {"t": ("d", "i")}, types).graph
+    assert graph is not None
+    made = [graph.outputs(core)[0].sql for core in graph.branches]
+    assert made == ["`t`.`d` / CAST(5 AS int)", "`t_2`.`d` / `t_2`.`i`"]
 
 
 def test_a_sum_from_state_has_the_type_that_the_text_gives_it() -> None:

@@ -126,7 +126,8 @@ class Binder:
         read = sorted({source for _, source in self.relations if source in self.derived})
         derived = tuple(self.derived[name] for name in read)
         columns = {**self.columns, **{d.name: d.graph.output_names for d in derived}}
-        return build_graph(self.relations, layers, columns, derived)
+        type_of = self.type_of if self.types else None
+        return build_graph(self.relations, layers, columns, derived, type_of)
 
     def _put_below(self, block: Block, root: Block) -> None:
         """Make the joins of a block a source, whose rows its conditions on the clock judge."""

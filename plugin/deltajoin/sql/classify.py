@@ -26,6 +26,7 @@ from deltajoin.sql import scope as bound
 from deltajoin.sql.dialect import text
 from deltajoin.sql.group import check_names
 from deltajoin.sql.imply import with_implied
+from deltajoin.sql.kinds import TypeOf
 from deltajoin.sql.normalise import as_block, linked, normal_forms, simplify
 from deltajoin.sql.occurrences import told_apart
 from deltajoin.sql.predicates import predicate_of, projection_of, refs_in
@@ -37,12 +38,14 @@ def build_graph(
     layered: bound.Layered,
     columns: Mapping[str, tuple[str, ...]],
     derived: tuple[Derived, ...],
+    type_of: TypeOf | None = None,
 ) -> JoinGraph:
     """Assemble and check the join graph.
 
     Args:
         relations: (relation, source), all below.
         columns: source -> its columns; of derived ones too.
+        type_of: of a bound column, where types are known.
 
     Raises:
         DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN, RESERVED_NAME.
@@ -51,7 +54,7 @@ def build_graph(
     check_names(block.outputs)
     projections = tuple(projection_of(name, node) for name, node, _ in block.outputs)
     root = _block(block)
-    cores, copies = told_apart(normal_forms(root), tuple(name for name, _ in relations))
+    cores, copies = told_apart(normal_forms(root, type_of), tuple(name for name, _ in relations))
     cores = tuple(linked(simplify(core)) for core in cores)
     kinds = dict(_kinds(block))
     if kinds:

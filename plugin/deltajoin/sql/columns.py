@@ -49,9 +49,7 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
     name_fields(holder)
-    return with_columns(
-        holder.this, lambda column: in_place_of(column, closed(scope.resolve(column)))
-    )
+    return with_columns(holder.this, lambda c: closed(in_place_of(c, scope.resolve(c))))
 
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:

@@ -138,7 +138,7 @@ def unaliased(
         if within and _is_inside(column):
             return None
         lateral = lateral or within or bool(aliases[name].meta.get(_LATERAL))
-        return in_place_of(column, exp.paren(aliases[name].copy()))
+        return exp.paren(in_place_of(column, aliases[name]).copy())
 
     written = with_columns(node, meant)
     if lateral:

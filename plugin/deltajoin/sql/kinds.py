@@ -34,6 +34,9 @@ _BOOLEANS = (
     exp.Between, exp.Like, exp.NullSafeEQ, exp.Boolean,
 )  # fmt: skip
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
+_ARITHMETIC_FUNCTIONS = frozenset(
+    "mod pmod try_add try_divide try_mod try_multiply try_subtract".split()
+)
 _TEXTS = frozenset("concat lower upper lcase ucase trim ltrim rtrim substr substring".split())
 _FIRST = frozenset({"coalesce", "greatest", "ifnull", "least", "nvl"})
 _ROUNDED = frozenset({"bround", "ceil", "ceiling", "floor", "round"})
@@ -119,18 +122,23 @@ def typed(node: exp.Expr, kind: str, own: str = "") -> exp.Expr:
     return node if kind == own else cast(node.copy(), kind)
 
 
-def in_place_of(column: exp.Column, value: exp.Expr) -> exp.Expr:
-    """What a column stands for, where it stands. Beside a decimal, Spark takes a whole number that
-    is written out for one of as many digits, but a column for one of ten or twenty.
+def in_place_of(column: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """A value that stands for a column, or for a scalar subquery, where that stands.
+
+    In arithmetic, an integer that is written out becomes one of its type: beside a decimal it would
+    have its own digits, where the column has those of the type.
     """
-    around, number = column.parent, value.unnest()
-    while isinstance(around, exp.Paren):
-        around = around.parent
-    whole = number.this if isinstance(number, exp.Neg) else number
-    if isinstance(around, _ARITHMETIC) and isinstance(whole, exp.Literal) and whole.is_int:
-        kind = kind_of(number, lambda _: "")
-        return cast(number.copy(), kind) if kind in ("int", "bigint") else value
-    return value
+    number = value.unnest()
+    written = number.this if isinstance(number, exp.Neg) else number
+    kind = kind_of(number, lambda _: "") if isinstance(written, exp.Literal) else ""
+    return cast(number.copy(), kind) if kind in INTEGERS and _is_operand(column) else value
+
+
+def _is_operand(node: exp.Expr) -> bool:
+    parent = node.parent
+    while isinstance(parent, (exp.Paren, exp.Neg)):
+        parent = parent.parent
+    return isinstance(parent, _ARITHMETIC) or function_name(parent) in _ARITHMETIC_FUNCTIONS
 
 
 def kind_of(node: exp.Expr, type_of: TypeOf) -> str:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from deltajoin.graph import ColumnRef, Predicate, Projection, refs_of
 from deltajoin.sql.dialect import closed, exchanged, parsed, text, with_columns
-from deltajoin.sql.kinds import TypeOf, typed
+from deltajoin.sql.kinds import TypeOf, in_place_of, typed
 from deltajoin.sql.refuse import Unsupported
 
 _COMPARED = (
@@ -75,7 +75,7 @@ def filled(
 
     def value_of(column: exp.Column) -> exp.Expr | None:
         value = values.get((column.table, column.name))
-        return closed(value) if value is not None else None
+        return closed(in_place_of(column, value)) if value is not None else None
 
     def null(node: exp.Expr) -> exp.Expr | None:
         of = node

@@ -23,7 +23,7 @@ from deltajoin.sql import functions
 from deltajoin.sql.columns import flattened
 from deltajoin.sql.group import is_grouped
 from deltajoin.sql.group_keys import has_plain_keys, is_aggregate
-from deltajoin.sql.kinds import INTEGERS, TypeOf, kind_of, typed
+from deltajoin.sql.kinds import INTEGERS, TypeOf, in_place_of, kind_of, typed
 from deltajoin.sql.nodes import bare_call, call, function_name, number
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
@@ -101,7 +101,7 @@ def without_scalars(node: exp.Expr, value: Value) -> exp.Expr:
         return node
     holder = exp.Paren(this=node.copy())
     for subquery, place in zip(found, list(scalars_in(holder.this)), strict=True):
-        place.replace(value(subquery, False))
+        place.replace(in_place_of(place, value(subquery, False)))
     made: exp.Expr = holder.this
     return made
 
@@ -127,7 +127,7 @@ def select_without_scalars(select: exp.Select, value: Value) -> exp.Select:
         column = value(subquery, above)
         if above:
             column = call("max", column)
-        place.replace(exp.Paren(this=column))
+        place.replace(exp.Paren(this=in_place_of(place, column)))
     return made
 
 
