@@ -30,7 +30,7 @@ def family(node: exp.Expr, type_of: TypeOf) -> str:
         >>> def kind(sql: str) -> str:
         ...     return family(parse_expression(sql), lambda column: "timestamp")
         >>> kind("a.t + INTERVAL 2 HOURS"), kind("coalesce(a.t, now())"), kind("1.5 * 2")
-        ('timestamp', '', 'decimal(13,1)')
+        ('timestamp', '', 'decimal(4,1)')
     """
     while isinstance(node, (exp.Paren, exp.Neg)):
         node = node.this
