@@ -491,3 +491,21 @@ def test_what_is_not_kept_incrementally(model: Model, sql: str, code: str | None
 def test_what_only_looks_bad_is_planned(model: Model, sql: str) -> None:
     planned = deltajoin.plan(replace(model, sql=sql, mode="incremental_strict"))
     assert (planned.strategy, planned.reason) == ("full", "FIRST_RUN")
+
+
+@pytest.mark.parametrize(
+    ("part", "code"),
+    [
+        ("a.v > r'today'", "NON_DETERMINISTIC"),
+        ("a.v > 'no' 'w'", "NON_DETERMINISTIC"),
+        ("array_contains(values, 1)", "UNKNOWN_CLAUSE"),
+        ("interval + 1 > 2", "UNKNOWN_CLAUSE"),
+        ("coalesce(all, 1) > 1", "UNKNOWN_CLAUSE"),
+        ("exists(array(a.v), input -> input > 1)", "UNKNOWN_CLAUSE"),
+        ("a.v = b.v <= b.k", "UNKNOWN_CLAUSE"),
+    ],
+)
+def test_what_our_parser_would_read_otherwise_is_rebuilt(
+    model: Model, part: str, code: str
+) -> None:
+    assert rebuilt(model, sql=f"SELECT a.k {JOIN} WHERE {part}").code == code
