@@ -246,9 +246,9 @@ def _meaning(
     graph = with_neighbours(graph, keys, types) if graph else None
     described = describe(graph, keys, types)
     for part in graph.parts if graph else ():
-        against = ambiguous_order(part, described.keys, described.types)
-        if against := against or missing_of_unknown_type(part, described.types):
-            graph, obstacle = None, against
+        ties = ambiguous_order(part, described.keys, described.types)
+        if stop := ties or missing_of_unknown_type(part, described.types):
+            graph, obstacle = None, stop
             break
     state = group_state(graph, described.types, described.inexact) if graph else None
     target = _target(model, inputs, graph, described, state, last)

@@ -203,11 +203,11 @@ def over_groups(
     Raises:
         Unsupported: AGGREGATE for a column that is neither grouped nor aggregated.
     """
-    if _is_constant(node):
+    if _reads_nothing(node):
         return key(node) or node.copy()
 
     def over(part: exp.Expr) -> exp.Expr | None:
-        if not _is_constant(part) and (found := key(part)) is not None:
+        if not _reads_nothing(part) and (found := key(part)) is not None:
             return found
         if is_aggregate(bare_call(part)):
             return aggregate(part)
@@ -219,7 +219,7 @@ def over_groups(
     return exchanged(node, over)
 
 
-def _is_constant(node: exp.Expr) -> bool:
+def _reads_nothing(node: exp.Expr) -> bool:
     return node.find(exp.Column, exp.Anonymous, exp.Query) is None
 
 

@@ -207,20 +207,21 @@ def _level(select: exp.Select, binder: Binder) -> _Rows:
     for node in select.expressions:
         rows.project(node, specs)
     if qualify := select.args.get("qualify"):
-        _check_names(qualify.this, select, rows.scope)
+        _check_qualify(qualify.this, select, rows.scope)
         rows.after += rows.conjuncts(with_specs(qualify.this, specs))
     rows.windowed_below = rows.windowed_below or rows.windowed
     return rows
 
 
-def _check_names(condition: exp.Expr, select: exp.Select, scope: Scope) -> None:
+def _check_qualify(condition: exp.Expr, select: exp.Select, scope: Scope) -> None:
     """Stop at a name in QUALIFY, outside its windows, that an alias and another column have: which
     of them Spark takes depends on what else the windows read."""
     aliases = {e.alias.lower(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
     for node in condition.walk(prune=lambda part: isinstance(part, exp.Window)):
         if not isinstance(node, exp.Column) or len(node.parts) > 1:
             continue
-        meant, name = aliases.get(node.name.lower()), node.name.lower()
+        name = node.name.lower()
+        meant = aliases.get(name)
         if meant is None or name not in names_of(scope):
             continue
         if not isinstance(meant, exp.Column) or scope.resolve(meant) != scope.resolve(node):
@@ -281,7 +282,7 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     outputs: list[Named] = [(name, above(e), e) for name, e in groups.outputs]
     after = []
     if qualify := select.args.get("qualify"):
-        _check_names(qualify.this, select, rows.scope)
+        _check_qualify(qualify.this, select, rows.scope)
         for part in flattened(with_specs(qualify.this, specs)):
             check(part)
             after.append(above(bind(part)))

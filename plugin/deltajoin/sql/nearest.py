@@ -102,7 +102,8 @@ def taken_by_aggregates(nodes: Iterable[exp.Expr]) -> Taken | None:
     found: dict[tuple[str, bool], Taken] = {}
     for call in (part for node in nodes for part in node.walk() if is_aggregate(part)):
         name = function_name(call)
-        *values, by = (*(part.unnest() for part in call.expressions),) or (exp.Null(),)
+        values = [part.unnest() for part in call.expressions]
+        by = values.pop() if values else None
         plain = not isinstance(call.parent, (exp.Filter, exp.WithinGroup, exp.Window))
         if name not in _LAST | _FIRST or len(values) != name.endswith("_by") or not plain:
             return None

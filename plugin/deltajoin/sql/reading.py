@@ -56,11 +56,8 @@ def _of_structure(query: exp.Query) -> Iterator[tuple[bool, str, str]]:
         for q in values
         for call in q.find_all(exp.Anonymous)
     )
-    yield (
-        any(map(_joins_after_a_comma, query.find_all(exp.Select))),
-        "ansi.relationPrecedence",
-        ("a comma before JOIN"),
-    )
+    comma = any(map(_joins_after_a_comma, query.find_all(exp.Select)))
+    yield comma, "ansi.relationPrecedence", "a comma before JOIN"
     yield ordinal, "groupByOrdinal", "GROUP BY a number"
     yield nested, "legacy.setopsPrecedence.enabled", "INTERSECT beside another set operation"
     yield any(n > 1 for n in names.values()), "legacy.ctePrecedencePolicy", "two CTEs of one name"

@@ -36,7 +36,7 @@ from deltajoin.sql.scalars import (
     without_scalars,
 )
 from deltajoin.sql.scope import Block, Layered, Outer, Scope
-from deltajoin.sql.tables import real_tables, table_key
+from deltajoin.sql.tables import is_real, table_key
 from deltajoin.sql.time_windows import with_time_windows
 
 if TYPE_CHECKING:
@@ -201,9 +201,7 @@ def _is_by_key(binder: Binder, select: exp.Select) -> bool:
     """True for a SELECT from one table by its declared key."""
     source = select.args.get("from_")
     table = source.this if source is not None else None
-    if not isinstance(table, exp.Table) or table.args.get("pivots"):
-        return False
-    if not any(real is table for real in real_tables(select)):
+    if not isinstance(table, exp.Table) or not is_real(table) or table.args.get("pivots"):
         return False
     name = table_key(table, binder.columns)
     return by_whole_key(select, binder.columns[name], binder.sources.keys.get(name, ()))

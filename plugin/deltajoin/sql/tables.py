@@ -46,11 +46,12 @@ def only_query(select: exp.Select) -> exp.Expr | None:
 
 def real_tables(query: exp.Query) -> list[exp.Table]:
     """The references to tables, not to CTEs, anywhere in a query."""
-    return [
-        table
-        for table in query.find_all(exp.Table)
-        if isinstance(table.this, exp.Identifier) and find_cte(table) is None
-    ]
+    return [table for table in query.find_all(exp.Table) if is_real(table)]
+
+
+def is_real(table: exp.Table) -> bool:
+    """True for a reference to a table: neither to a CTE nor to what a function makes."""
+    return isinstance(table.this, exp.Identifier) and find_cte(table) is None
 
 
 def source_names(sql: str) -> tuple[str, ...]:
@@ -116,17 +117,19 @@ def replace_tables(
     for table in real_tables(query):
         source = table_key(table, views)
         view = (selects or {}).get(source) or quote(views[source])
-        edits += in_place_of(table, view)
+        edits += redirected(table, view)
         edits += unqualified(query, table)
     return edited(sql, edits)
 
 
-def in_place_of(table: exp.Table, words: str) -> Iterator[Edit]:
+def redirected(table: exp.Table, words: str) -> Iterator[Edit]:
     """The edits that read something else where a table is read, by its name or alias."""
-    yield *around(table.parts), words
+    start, end = around(table.parts)
+    yield start, end, words
     if not table.alias:  # which stands behind TABLESAMPLE
-        sample = span_of(table.args.get("sample") or table)
-        end = sample.end if sample and table.args.get("sample") else around(table.parts)[1]
+        sample = table.args.get("sample")
+        span = span_of(sample) if sample else None
+        end = span.end if span else end
         yield end, end, f" AS {quote(table.name)}"
 
 

@@ -26,10 +26,10 @@ from deltajoin.sql.tables import (
     Parts,
     check_unpinned,
     find_cte,
-    in_place_of,
     lowered,
     parts_of,
     real_tables,
+    redirected,
     unqualified,
 )
 
@@ -92,7 +92,7 @@ def _inline(
         if name not in done:
             done[name] = _inline_view(name, views, done, above)
         view = done[name]
-        here, *alias = in_place_of(table, f"(\n{view.sql}\n)")
+        here, *alias = redirected(table, f"(\n{view.sql}\n)")
         edits += [_Edit(*here, view.lines), *starmap(_Edit, (*alias, *unqualified(query, table)))]
     if sum(len(edit.text) for edit in edits) > MAX_SQL_BYTES:
         raise _too_large("the SQL with its views written out has over 1 MB", ".".join(above))
@@ -158,7 +158,7 @@ def qualify_tables(sql: str, schema: Parts) -> str:
             edit
             for table in real_tables(parse(sql))
             if len(table.parts) == 1
-            for edit in in_place_of(table, quote_dotted((*schema, table.name)))
+            for edit in redirected(table, quote_dotted((*schema, table.name)))
         ),
     )
 
