@@ -21,7 +21,7 @@ from deltajoin.catalog import TargetState, load_target, normalise
 from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.delta.frontier import Frontier, refuse_behind
 from deltajoin.delta.history import epochs_of
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.model import Model, is_path
 from deltajoin.names import split_dotted
 from deltajoin.noop import find_noop, noop_record
@@ -76,7 +76,31 @@ def plan(
     return _plan(Logs(model, locate), at, clock)
 
 
-def _plan(logs: Logs, at: Frontier | Mapping[str, Any] | None, clock: datetime | None) -> DeltaPlan:
+@_with_storage
+def plan_instead(
+    model: Model, planned: DeltaPlan, failed: DeltaJoinError, *, locate: Locate | None = None
+) -> DeltaPlan:
+    """The rebuild over the same versions that takes the place of an incremental run which failed.
+
+    A lookup path computes values of rows that never stood beside one another, the old row of one
+    table and the new row of another, and nets them out later. So `10 / b.v` can fail at a row that
+    the query doesn't have, and would at every later run.
+
+    Raises:
+        DeltaJoinError: `failed` where no rebuild can help, or mode incremental_strict forbids it.
+    """
+    if failed.code != "EVALUATION_FAILED" or planned.strategy != "incremental":
+        raise failed
+    at = {entry["location"]: entry["version"] for entry in planned.frontier().values()}
+    return _plan(Logs(model, locate), at, planned.clock, failed.refusal)
+
+
+def _plan(
+    logs: Logs,
+    at: Frontier | Mapping[str, Any] | None,
+    clock: datetime | None,
+    failed: Refusal | None = None,
+) -> DeltaPlan:
     from deltajoin.delta.build import Inputs, build_plan
     from deltajoin.delta.shadow import with_shadow
 
@@ -91,7 +115,7 @@ def _plan(logs: Logs, at: Frontier | Mapping[str, Any] | None, clock: datetime |
     if at is not None:
         refuse_behind(tables, state)
     now = datetime.now(UTC) if clock is None else clock.astimezone(UTC)
-    planned = build_plan(model, Inputs(tables, location, state, backing, now))
+    planned = build_plan(model, Inputs(tables, location, state, backing, now, failed))
     planned = _chained(with_shadow(planned, state), state)
     return replace(planned, seconds=time.monotonic() - began)
 
@@ -154,7 +178,8 @@ def run(
         spark: a session, or a function that starts one; it is called only when there is work.
         on_step: called with the name of each step when it is done: planned, target_created (first
             run only), plan_frozen, changes_materialised, before_merge, after_merge, verified,
-            audit_written.
+            audit_written; from planned on once more where a rebuild has to take the place of an
+            incremental run (`plan_instead`).
         plan: a plan made just before, instead of planning anew.
         at: the versions that all models of a run read; `at.produced` is left to the caller.
         clock: as for `plan`.
@@ -174,6 +199,18 @@ def run(
         record = planned if isinstance(planned, AuditRecord) else _noop(planned)
         _show(model, record, sessions)
         return record
+    try:
+        record = _execute(planned, sessions, step, watch)
+    except DeltaJoinError as error:
+        planned = plan_instead(model, planned, error, locate=sessions.locate)
+        step("planned", {"strategy": planned.strategy, "reason": planned.reason})
+        record = _execute(planned, sessions, step, watch)
+    step("audit_written", {"epoch": record.epoch})
+    return record
+
+
+def _execute(planned: DeltaPlan, sessions: Sessions, step: OnStep, watch: Stopwatch) -> AuditRecord:
+    """Freeze a plan with work, run it in Spark and write its record."""
     from deltajoin.emit.job import describe_job
     from deltajoin.runtime.execute import execute
 
@@ -190,9 +227,7 @@ def run(
         freeze(planned)
         step("plan_frozen", frozen)
     commit = execute(sessions.get(), job, passed, watch)
-    record = _write_audit(normalise(commit["location"]), planned, watch)
-    step("audit_written", {"epoch": record.epoch})
-    return record
+    return _write_audit(normalise(commit["location"]), planned, watch)
 
 
 def _noop(planned: DeltaPlan) -> AuditRecord:

@@ -449,12 +449,47 @@ def test_what_only_spark_can_find_out(spark: Any, shop: Shop) -> None:
     sql = shops.SQL.replace("c.name", "CAST(c.name AS INT) AS name")
     with pytest.raises(DeltaJoinError) as caught:
         deltajoin.run(shop.model(sql=sql), spark)
-    assert caught.value.code == "SPARK_FAILED"
+    assert caught.value.code == "EVALUATION_FAILED"
     with pytest.raises(DeltaJoinError, match="TARGET_MISSING"):
         deltajoin.read(shop.model(), spark)
     record = deltajoin.run(shop.model(), spark)
     assert (record.reason, record.epoch) == ("FIRST_RUN", 1)
     assert_right(shop, 1)
+
+
+def test_an_incremental_run_that_fails_where_its_query_does_not(spark: Any, built: Shop) -> None:
+    """An order whose amount becomes 0 as its customer goes, a name that is no number as its orders
+    go: one of the two meets its old partner, whichever table's change is followed first."""
+    sql = (
+        "SELECT o.order_id, 10 / (o.amount + 1) AS a, CAST(substr(c.name, 6) AS INT) AS b "
+        "FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id"
+    )
+    built.append("orders", *((n, 0, n) for n in range(40, 100)))
+    runs = {mode: built.model(sql=sql, mode=mode, target=built.path(mode)) for mode in KEEPING}
+    for model in runs.values():
+        assert deltajoin.run(model, spark).reason == "FIRST_RUN"
+    built.delete("customers", "customer_id = 1")
+    built.update("orders", "customer_id = 1", amount="-1")
+    built.delete("orders", "customer_id = 2")
+    built.update("customers", "customer_id = 2", name="'name x'")
+    before = rows_at(built.path("incremental_strict"))
+    with pytest.raises(DeltaJoinError) as caught:
+        deltajoin.run(runs["incremental_strict"], spark)
+    assert caught.value.code == "EVALUATION_FAILED"
+    assert rows_at(built.path("incremental_strict")) == before
+    wanted = (
+        "SELECT order_id, 10.0 / (amount + 1) AS a, substr(name, 6)::INT AS b "
+        "FROM orders NATURAL JOIN customers"
+    )
+    for mode in ("auto", "incremental"):
+        record = deltajoin.run(runs[mode], spark)
+        assert (record.strategy, record.reason, record.epoch) == ("full", "EVALUATION_FAILED", 2)
+        assert "ZERO" in record.to_dict()["detail"] or "CAST" in record.to_dict()["detail"]
+        assert rows_at(built.path(mode)) == expected(built, wanted)
+        assert deltajoin.run(runs[mode], spark).strategy == "noop"
+    built.append("orders", (100, 3, 7))
+    assert deltajoin.run(runs["auto"], spark).strategy == "incremental"
+    assert rows_at(built.path("auto")) == expected(built, wanted)
 
 
 # Keys that do not hold -------------------------------------------------------------------------

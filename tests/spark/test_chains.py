@@ -178,12 +178,12 @@ def test_a_failure_leaves_dependants_unrun(spark: Any, diamond: Diamond) -> None
     broken = diamond.model("dear", sql=DEAR.replace("o.amount * 2", "CAST(c.name AS INT)"))
     summary = run_all([diamond.model("both"), broken, diamond.model("named")], spark)
     assert told(summary) == {
-        "dear": ("failed", "SPARK_FAILED"),
+        "dear": ("failed", "EVALUATION_FAILED"),
         "named": ("ran", "CHANGES"),
         "both": ("skipped", "UPSTREAM_FAILED"),
     }
     assert [one.model for one in summary.failed] == ["dear", "both"]
-    assert "'dear' (SPARK_FAILED)" in str(summary.runs[-1].error)
+    assert "'dear' (EVALUATION_FAILED)" in str(summary.runs[-1].error)
     assert rows_at(diamond.shop.path("dear")) == rows
     assert DeltaTable(diamond.shop.path("both")).version() == version
 

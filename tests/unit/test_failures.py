@@ -87,6 +87,32 @@ class Told(RuntimeError):
         return self.parameters
 
 
+class Failed(RuntimeError):
+    """An error as Spark raises it, with its SQLSTATE."""
+
+    def __init__(self, state: str | None) -> None:
+        super().__init__("[SOME_CONDITION] It failed.")
+        self.state = state
+
+    def getSqlState(self) -> str | None:  # noqa: N802
+        return self.state
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("22012", "EVALUATION_FAILED"),
+        ("P0001", "EVALUATION_FAILED"),
+        ("39000", "EVALUATION_FAILED"),
+        ("42K0E", "SPARK_FAILED"),
+        ("XX000", "SPARK_FAILED"),
+        (None, "SPARK_FAILED"),
+    ],
+)
+def test_an_expression_that_fails_has_its_own_code(state: str | None, code: str) -> None:
+    assert translate(Failed(state), "lookup paths").code == code
+
+
 LONG = "first line of a secret\n" + 400 * "x"
 MORE = scalars._MORE
 PARAMETERS = {

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from deltajoin.emit.ast import pretty
 from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.dialect import Unreadable, parse, parse_expression, text
+from deltajoin.sql.dialect import Unreadable, is_readable, parse, parse_expression, text
 
 BRACKETS = {
     "a & b >> c": "a & (b >> c)",
@@ -61,6 +61,21 @@ def test_what_spark_cannot_read_is_not_read(sql: str) -> None:
     with pytest.raises(DeltaJoinError) as caught:
         parse(sql)
     assert isinstance(caught.value, Unreadable)
+
+
+@pytest.mark.parametrize(
+    ("sql", "goes_on"),
+    [
+        ("SELECT a -- c:\\\n, b FROM t", True),
+        ("SELECT a -- /* c:\\\n, b FROM t", True),
+        ("SELECT a /* /* x */ */ -- c:\\\n, b FROM t", True),
+        ("SELECT a /* c:\\\n */ FROM t", False),
+        ("SELECT a /* /* x */ -- c:\\ */ -- y\n, 'z\\\n' AS b FROM t", False),
+        ("SELECT a -- c:\\ \n, b FROM t", False),
+    ],
+)
+def test_a_line_of_comment_goes_on_behind_a_backslash(sql: str, goes_on: bool) -> None:
+    assert is_readable(sql) is not goes_on
 
 
 def test_groups_may_follow_a_comma() -> None:

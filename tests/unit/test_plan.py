@@ -266,6 +266,12 @@ def situation(**changes: object) -> Situation:
             "incremental",
             "CHANGES",
         ),
+        ({"failed": obstacle("EVALUATION_FAILED")}, "full", "EVALUATION_FAILED"),
+        (
+            {"failed": obstacle("EVALUATION_FAILED"), "mode": "incremental"},
+            "full",
+            "EVALUATION_FAILED",
+        ),
         ({"share": 0.9, "mode": "incremental"}, "incremental", "CHANGES"),
         ({"share": 0.9, "mode": "incremental_strict"}, "incremental", "CHANGES"),
         ({"mode": "full", "changed": ()}, "full", "FULL_REQUESTED"),
@@ -285,7 +291,7 @@ def test_strategies(changes: dict[str, object], strategy: str, reason: str) -> N
     assert (decision.strategy, decision.reason) == (strategy, reason)
 
 
-@pytest.mark.parametrize("field", ["changed_meaning", "operator"])
+@pytest.mark.parametrize("field", ["changed_meaning", "operator", "failed"])
 def test_strict_refuses_what_auto_rebuilds(field: str) -> None:
     with pytest.raises(DeltaJoinError) as caught:
         decide(situation(mode="incremental_strict", **{field: obstacle("SOME_CODE")}))

@@ -81,13 +81,15 @@ _RECENT = 10
 @dataclass(frozen=True)
 class Inputs:
     """What a plan is made from: source states, where the target is, its state, whether it is a
-    backing table under a view, and the moment that the epoch's clock shows."""
+    backing table under a view, the moment that the epoch's clock shows, and what an incremental run
+    over the same versions ended with, if one did."""
 
     tables: Mapping[str, TableState]
     location: str | None
     target: TargetState | None
     backing: bool
     clock: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    failed: Refusal | None = None
 
 
 def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
@@ -152,6 +154,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             predicted=predicted,
             lost=before.lost,
             clock=None if graph else moved,
+            failed=inputs.failed,
         )
     )
 

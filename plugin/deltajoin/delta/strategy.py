@@ -11,6 +11,7 @@ The first rule that applies wins, in this order:
     the clock decides rows, and moved   full         CLOCK_MOVED
     no source changed                   noop         NO_CHANGE
     an operator is not kept             full         the operator's code  strict: refused
+    an incremental run of it failed     full         EVALUATION_FAILED    strict: refused
     mode auto, over 20 % of rows        full         CHANGE_TOO_LARGE
     mode auto, finding out is dearer    full         CHANGE_TOO_LARGE
     mode auto, it reaches over 20 %     full         CHANGE_TOO_LARGE
@@ -82,7 +83,7 @@ class Situation:
     to where these are too many, `untraced` why following it costs more, `lost` why nobody knows
     what the last epoch consumed. `changed_meaning`: other rules of ours or another definition than
     the last epoch's. `predicted` are seconds of both, by past runs. `clock` tells how the clock
-    moved that decides rows.
+    moved that decides rows, `failed` what an incremental run over these versions ended with.
     """
 
     mode: str
@@ -98,6 +99,7 @@ class Situation:
     predicted: Seconds | None = None
     lost: Refusal | None = None
     clock: str | None = None
+    failed: Refusal | None = None
 
 
 def decide(now: Situation) -> Decision:
@@ -106,7 +108,7 @@ def decide(now: Situation) -> Decision:
     Raises:
         DeltaJoinError: under incremental_strict, the code of what rules out an incremental run.
     """
-    found = (now.lost, now.changed_meaning, *now.sources, now.operator)
+    found = (now.lost, now.changed_meaning, *now.sources, now.operator, now.failed)
     obstacles = [o for o in found if o is not None]
     if now.mode == "incremental_strict" and obstacles:
         raise DeltaJoinError.of(obstacles[0])
@@ -122,8 +124,8 @@ def decide(now: Situation) -> Decision:
         return Decision("full", now.sources[0].code, now.sources[0].message)
     if not now.changed:
         return _unchanged(now)
-    if now.operator:
-        return Decision("full", now.operator.code, f"{now.operator.message} ({now.operator.where})")
+    if stop := now.operator or now.failed:
+        return Decision("full", stop.code, f"{stop.message} ({stop.where})")
     if now.mode == "auto" and (rebuild := _cheaper(now)):
         return rebuild
     return Decision("incremental", "CHANGES", "changed: " + ", ".join(now.changed))

@@ -74,9 +74,9 @@ def execute(
 
     Raises:
         DeltaJoinError: KEY_VIOLATED, TARGET_DRIFT, TARGET_CHANGED, SHADOW_MISMATCH, CONCURRENT_RUN,
-            SOURCE_FILES_MISSING, SPARK_ANALYSIS, SPARK_FAILED, SPARK_LOST. Nothing is committed
-            then, but where the target was changed in the very moment of the write, or Spark was
-            lost behind it; its next plan knows that.
+            SOURCE_FILES_MISSING, EVALUATION_FAILED, SPARK_ANALYSIS, SPARK_FAILED, SPARK_LOST.
+            Nothing is committed then, but where the target was changed in the very moment of the
+            write, or Spark was lost behind it; its next plan knows that.
     """
     run = _Run(spark, job, on_step or (lambda name, info: None), watch or Stopwatch())
     with undoing(lambda: port_of(run.spark).release(run.spark)):
@@ -155,7 +155,7 @@ class _Run:
                 with for_few_rows(self.spark, self.plan["frontier"]):
                     return write()
             except DeltaJoinError as error:
-                if error.code != "SPARK_FAILED":
+                if error.code not in ("SPARK_FAILED", "EVALUATION_FAILED"):
                     raise
             self.interpreted = False
         write()

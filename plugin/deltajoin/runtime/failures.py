@@ -30,6 +30,11 @@ _NAME = re.compile(
 )
 
 
+#: SQLSTATEs of an expression that fails for a value: a cast, a division by zero, an overflow, a key
+#: that a map has already, `raise_error`, a function of the user's own.
+_OF_VALUES = ("22", "23505", "38", "39", "P0001")
+_CORRECT = "Correct the value or the expression; if the query runs, use a mode that rebuilds."
+
 #: What an exception's text has -> code, message, remedy; the first that is found.
 _BY_TEXT = (
     (
@@ -155,10 +160,17 @@ def _translated(error: Exception, where: str) -> DeltaJoinError:
         if pattern.search(text):
             message = message.format(cause=_cause(error))
             return DeltaJoinError(code, message, where=where, remedy=remedy)
-    code, message = "SPARK_FAILED", _cause(error)
+    code, message, remedy = "SPARK_FAILED", _cause(error), "See Spark's log."
     if "AnalysisException" in text or "ParseException" in text:
         code, message = "SPARK_ANALYSIS", _first_line(str(error)) or type(error).__name__
-    return DeltaJoinError(code, message, where=where, remedy="See Spark's log.")
+    elif _sql_state(error).startswith(_OF_VALUES):
+        code, remedy = "EVALUATION_FAILED", _CORRECT
+    return DeltaJoinError(code, message, where=where, remedy=remedy)
+
+
+def _sql_state(error: Exception) -> str:
+    """The SQLSTATE of Spark's error; empty for another one."""
+    return str(getattr(error, "getSqlState", str)() or "")
 
 
 def _cause(error: Exception) -> str:

@@ -8,6 +8,7 @@ Whatever makes another expression of one goes through `exchanged` or `with_colum
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -33,6 +34,8 @@ _SYNONYMS = {
     "numeric": "decimal",
 }
 #: Queries of which sqlglot makes something else.
+#: A comment between two tokens; one of several within one another is read apart.
+_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _BARE = ("values", "table")
 _GROUP_BY_WINDOW = (TokenType.GROUP_BY, TokenType.WINDOW, TokenType.L_PAREN)
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
@@ -138,7 +141,8 @@ def _continued(sql: str, tokens: Sequence[Token]) -> bool:
         return False
     ends = [0, *(token.end + 1 for token in tokens)]
     starts = [*(token.start for token in tokens), len(sql)]
-    return any("\\\n" in sql[a:b] for a, b in zip(ends, starts, strict=True) if a < b)
+    between = (sql[a:b] for a, b in zip(ends, starts, strict=True) if a < b)
+    return any(one.endswith("\\") for gap in between for one in _COMMENT.findall(gap))
 
 
 class Unreadable(DeltaJoinError):

@@ -111,9 +111,16 @@ class SparkSubmit:
         return api.plan(model, at=at)
 
     def run(self, model: Model, plan: Plan) -> AuditRecord:
-        """Freeze the plan, submit its job, and read the audit from the target's commit."""
+        """Run the plan, or the rebuild that takes the place of an incremental run which failed."""
         if plan.strategy == "noop":
             return api.run(model, _no_session, plan=plan)
+        try:
+            return self._submit(model, plan)
+        except DeltaJoinError as error:
+            return self._submit(model, api.plan_instead(model, plan, error))
+
+    def _submit(self, model: Model, plan: Plan) -> AuditRecord:
+        """Freeze the plan, submit its job, and read the audit from the target's commit."""
         from airflow.exceptions import AirflowException
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
         from airflow.sdk import BaseHook
