@@ -18,7 +18,7 @@ from deltajoin.graph import JoinGraph
 from deltajoin.planner.build_graph import Types
 from deltajoin.planner.classes import numbers
 from deltajoin.planner.full_query import plan_full_query
-from deltajoin.planner.lookup import KEPT, KEYED, Price, arrangement, lookup_cost
+from deltajoin.planner.lookup import KEPT, KEYED, arrangement, lookup_cost
 from deltajoin.planner.search import JoinOrder, Search
 from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.steps import Steps
@@ -27,6 +27,9 @@ from examples.figures import Figure, quantile
 from examples.path_graphs import SHAPES, changed_versions, path_graph
 
 _CHANGES = (10.0, 3e6)
+#: (bound set, new relation, rows in, rows out, does the stream lie by the step's key) -> (price,
+#: where it lies after).
+Price = Callable[[int, int, float, float, bool], tuple[float, int]]
 
 
 def rooted_paths(instances: int) -> Iterator[Figure]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from deltajoin.planner.classes import numbers
-from deltajoin.planner.lookup import KEPT, KEYED, Price
+from deltajoin.planner.lookup import Price
 from deltajoin.planner.steps import Steps
 
 WIDEST, NARROWEST, LOOKS = 64, 8, 8
@@ -104,11 +104,8 @@ def _grown(steps: Steps, price: Price, width: int, beam: list[_Front], within: i
     best: dict[tuple[int, int], tuple[float, _Front, _Step]] = {}
     for front, step in found:
         state, after = front.state, front.state.bound | 1 << step.new
-        placed = state.place != 0 and state.place == step.key
-        cost, moved = price(state.bound, step.new, front.rows, rows_of[after], placed)
-        place = state.place if moved == KEPT else step.key if moved == KEYED else 0
-        if place and not steps.usable(place, after):
-            place = 0
+        rows, place = front.rows, state.place
+        cost, place = price(state.bound, step.new, rows, rows_of[after], place, step.key)
         known = best.get((after, place))
         if known is None or state.cost + cost < known[0] * _TIE:
             best[after, place] = (state.cost + cost, front, step)

@@ -19,7 +19,7 @@ from heapq import nsmallest
 
 from deltajoin.planner.beam import NARROWEST, State, beam_width, finish_by_beam, rank
 from deltajoin.planner.cost import PROBE
-from deltajoin.planner.lookup import KEPT, KEYED, Price, lookup_pricing
+from deltajoin.planner.lookup import Price, lookup_pricing
 from deltajoin.planner.steps import Move, Steps
 from deltajoin.planner.trace import Considered, Trace
 
@@ -145,7 +145,6 @@ class Search:
         Args:
             start: how many of the first are bound at `rows` rows.
         """
-        price, usable = self.price, self.steps.usable
         numbers = tuple(self.steps.number(name) for name in order)
         bound, place, cost = self.steps.set_of(frozenset(order[:start])), 0, 0.0
         rows_of = {bound: rows}
@@ -153,11 +152,7 @@ class Search:
             fan_out, key = self.steps.size(bound, new)
             after = bound | 1 << new
             rows_of[after] = rows_of[bound] * fan_out
-            near = place != 0 and place == key
-            step, moved = price(bound, new, rows_of[bound], rows_of[after], near)
-            place = place if moved == KEPT else key if moved == KEYED else 0
-            if place and not usable(place, after):
-                place = 0
+            step, place = self.price(bound, new, rows_of[bound], rows_of[after], place, key)
             bound, cost = after, cost + step
         return self._described(State(bound, place, cost, numbers), start, rows_of)
 
@@ -212,7 +207,7 @@ class Search:
         Ways that pass the limit are left out.
         """
         best: dict[tuple[int, int], tuple[float, int, int, float]] = {}
-        price, moves, usable = self.price, self._moves(within), self.steps.usable
+        price, moves = self.price, self._moves(within)
         for number, (bound, place, cost, _) in enumerate(layer):
             rows, most = rows_of[bound], limit - cost
             rows_most = most / PROBE - rows
@@ -220,14 +215,10 @@ class Search:
                 out = rows_of[after]
                 if out > rows_most:
                     continue
-                step, moved = price(bound, new, rows, out, place != 0 and place == key)
+                step, placed = price(bound, new, rows, out, place, key)
                 if step > most:
                     continue
-                placed = place if moved == KEPT else key if moved == KEYED else 0
-                if placed and not usable(placed, after):
-                    placed = 0
-                total = cost + step
-                known = best.get((after, placed))
+                total, known = cost + step, best.get((after, placed))
                 if known is None or total < known[0]:
                     best[after, placed] = (total * _TIE, number, new, total)
         grown = sorted((way[1], way[2], at, way[3]) for at, way in best.items())
@@ -244,8 +235,7 @@ class Search:
         for state in layer:
             rows = rows_of[state.bound]
             for after, new, _, key in self._moves(within)(state.bound):
-                near = state.place != 0 and state.place == key
-                step, _ = self.price(state.bound, new, rows, rows_of[after], near)
+                step, _ = self.price(state.bound, new, rows, rows_of[after], state.place, key)
                 names = self.steps.names
                 yield Considered(
                     tuple(names[number] for number in state.order),
