@@ -106,7 +106,7 @@ def _exact(instances: int) -> Figure:
     for shape in SHAPES:
         for size in (8, 10, 11, 12):
             for seed in range(max(1, instances // 4)):
-                ratios += _ratios(shape, size, seed, None)
+                ratios += _ratios(shape, size, seed)
     seen = f"{quantile(ratios, 0.5):.4f} / {max(ratios):.4f}"
     what = f"rooted cost / optimum, 8-12 relations, median / max of {len(ratios)}"
     return Figure(what, seen, "1.00", max(ratios) <= 1 + 1e-5)
@@ -117,19 +117,19 @@ def _beam(instances: int) -> Figure:
     for shape in SHAPES:
         for size in (13, 14, 15) if shape in ("clique", "one_key") else (13, 14, 15, 16):
             for seed in range(max(1, instances // 4)):
-                ratios += _ratios(shape, size, seed, 0)
+                ratios += _ratios(shape, size, seed)
     p99 = quantile(ratios, 0.99)
     seen = f"{quantile(ratios, 0.5):.3f} / {p99:.3f} / {max(ratios):.3f}"
     what = f"beam / optimum, 13-16 relations, median / p99 / max of {len(ratios)}"
     return Figure(what, seen, "p99 <= 1.05", p99 <= 1.05)
 
 
-def _ratios(shape: str, size: int, seed: int, sets: int | None) -> Iterator[float]:
+def _ratios(shape: str, size: int, seed: int) -> Iterator[float]:
     """Cost over the optimum for some drivers of a graph."""
     graph, statistics = path_graph(shape, size, seed)
     steps = Steps(graph, statistics)
     for first, rows in zip((0, size // 2), _CHANGES, strict=True):
-        found = Search(steps, size, sets=sets).order((steps.names[first],), rows)
+        found = Search(steps, size).order((steps.names[first],), rows)
         yield found.cost / _least(steps, first, rows)
 
 

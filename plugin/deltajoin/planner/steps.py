@@ -2,8 +2,8 @@
 
 Relation i of the canonical names (`canonical`) is bit 1 << i, so that names break no ties. The
 fan-out of a step depends on what is bound only through the relations that share a predicate or an
-equality class with the new one, so it is kept by that part of the bound set and shared by all paths
-of a model. What a step costs says `planner.lookup`.
+equality class with the new one, so it is kept by that part of the bound set. What a step costs says
+`planner.lookup`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,15 @@ Step = tuple[float, int]
 
 
 class Steps:
-    """Neighbours and fan-outs of one graph, by bit sets.
+    """Neighbours and fan-outs of one graph, by bit sets."""
 
-    `asked` counts the fan-outs that were estimated. `like`: steps of the same graph for another
-    driver, whose estimates are shared.
-    """
-
-    def __init__(self, graph: JoinGraph, statistics: Statistics, like: Steps | None = None) -> None:
+    def __init__(self, graph: JoinGraph, statistics: Statistics) -> None:
         self.graph, self.statistics = graph, statistics
         self.names = canonical_names(graph)
         self.bit = {name: 1 << i for i, name in enumerate(self.names)}
         self.everything = (1 << len(self.names)) - 1
         self._matching = statistics.matching(graph)
         self._measured = self._matching.measured(statistics.driver)
-        self.asked = 0
         adjacent = [0] * len(self.names)
         for joined in (self.set_of(predicate.relations) for predicate in graph.predicates):
             for number in numbers(joined):
@@ -46,15 +41,11 @@ class Steps:
         #: Relation -> those that share a predicate with it.
         self.adjacent = tuple(adjacent)
         #: Relation -> those that its fan-out depends on.
-        self.relevant = tuple(
-            self._matching.relevant(number) | near for number, near in enumerate(self.adjacent)
-        )
+        self._relevant = [self._matching.relevant(number) for number in range(len(self.names))]
         #: Relation -> the equality classes that hold a column of it, each as the relations in it.
         self._classes = [self._matching.spans_of(number) for number in range(len(self.names))]
         self._rows = tuple(self._matching.rows(name) for name in self.names)
-        self._sizes: tuple[dict[int, Step], ...] = tuple({} for _ in self.names)
-        if like is not None:
-            self._sizes = like._sizes
+        self._estimate = cache(self._estimated)
         #: Every step from a set, by canonical order; kept, as many paths come by.
         self.moves: Callable[[int], tuple[Move, ...]] = cache(self._moves)
 
@@ -110,20 +101,12 @@ class Steps:
 
         The key is the set of equality classes that the step matches on; 0 for none.
         """
-        met = bound & self.relevant[new]
-        step = self._sizes[new].get(met)
-        if step is None:
-            self.asked += 1
-            step = self._sizes[new][met] = self._estimated(met, new)
-        if self._measured:
-            seen = self._measured.get((bound & self._matching.relevant(new), new))
-            if seen is not None:
-                return drawn(seen, step[0]), step[1]
-        return step
+        return self._estimate(bound & self._relevant[new], new)
 
     def _estimated(self, met: int, new: int) -> Step:
-        pairs = self._matching.pairs(met, 1 << new)
-        return max(self._rows[new] * pairs.share, LEAST), pairs.classes
+        pairs, seen = self._matching.lookup(met, new), self._measured.get((met, new))
+        expected = max(self._rows[new] * pairs.share, LEAST)
+        return drawn(seen, expected) if seen else expected, pairs.classes
 
     def usable(self, key: int, joined: int) -> bool:
         """True when a relation outside the set might still be looked up by this key."""
