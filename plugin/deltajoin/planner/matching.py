@@ -161,16 +161,15 @@ class Matching:
     def _measured(self, driver: str | None) -> _Lookups:
         """The rows into a path's first lookup were counted before the driver's own filters."""
         found: _Lookups = {}
-        if driver is None:
-            return found
-        steps = self._statistics.measured_of(driver)
-        for (bound, new), seen in sorted(steps.items(), key=lambda s: (sorted(s[0][0]), s[0][1])):
+        every = self._statistics.measured.items()
+        steps = [(bound, new, seen) for (name, bound, new), seen in every if name == driver]
+        for bound, new, seen in sorted(steps, key=lambda step: (sorted(step[0]), step[1])):
             if new not in self._numbers or not bound <= self._numbers.keys():
                 continue
             number = self._numbers[new]
             at = (self.mask(bound) & self.relevant(number), number)
             old = found.get(at, Measured(0.0, 0.0, 0))
-            kept = self.kept(driver) if len(bound) == 1 else 1.0
+            kept = self.kept(driver) if driver and len(bound) == 1 else 1.0
             found[at] = Measured(
                 old.rows_in + kept * seen.rows_in,
                 old.rows_out + seen.rows_out,
