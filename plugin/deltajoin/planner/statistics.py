@@ -133,7 +133,6 @@ class Statistics:
         """True when every table's size is known; else a graph keeps its written order."""
         return not self.unknown(graph)
 
-
     def driven_by(self, driver: str) -> Statistics:
         """The same, for ordering the path of one driver: its measured lookups count."""
         if not any(step[0] == driver for step in self.measured):
