@@ -25,7 +25,6 @@ from deltajoin.planner.trace import Considered, Trace
 
 #: Up to so many relations every path is exact.
 EXACT_RELATIONS = 12
-
 #: States of each size in the search whose cost no exact state may pass.
 _NARROW = 4
 #: An order is better if its cost is less by so much: in six digits, or by more than rounding.
