@@ -18,7 +18,7 @@ from deltajoin.graph import JoinGraph
 from deltajoin.planner.build_graph import Types
 from deltajoin.planner.classes import numbers
 from deltajoin.planner.full_query import plan_full_query
-from deltajoin.planner.lookup import KEPT, KEYED, Price, arrangement, lookup_cost
+from deltajoin.planner.lookup import KEPT, KEYED, arrangement, lookup_cost
 from deltajoin.planner.search import JoinOrder, Search
 from deltajoin.planner.statistics import Statistics
 from deltajoin.planner.steps import Steps
@@ -27,6 +27,9 @@ from examples.figures import Figure, quantile
 from examples.path_graphs import SHAPES, changed_versions, path_graph
 
 _CHANGES = (10.0, 3e6)
+#: (bound set, new relation, rows in, rows out, does the stream lie by the step's key) -> (price,
+#: where it lies after).
+Price = Callable[[int, int, float, float, bool], tuple[float, int]]
 
 
 def rooted_paths(instances: int) -> Iterator[Figure]:
@@ -103,7 +106,7 @@ def _exact(instances: int) -> Figure:
     for shape in SHAPES:
         for size in (8, 10, 11, 12):
             for seed in range(max(1, instances // 4)):
-                ratios += _ratios(shape, size, seed, None)
+                ratios += _ratios(shape, size, seed)
     seen = f"{quantile(ratios, 0.5):.4f} / {max(ratios):.4f}"
     what = f"rooted cost / optimum, 8-12 relations, median / max of {len(ratios)}"
     return Figure(what, seen, "1.00", max(ratios) <= 1 + 1e-5)
@@ -114,19 +117,19 @@ def _beam(instances: int) -> Figure:
     for shape in SHAPES:
         for size in (13, 14, 15) if shape in ("clique", "one_key") else (13, 14, 15, 16):
             for seed in range(max(1, instances // 4)):
-                ratios += _ratios(shape, size, seed, 0)
+                ratios += _ratios(shape, size, seed)
     p99 = quantile(ratios, 0.99)
     seen = f"{quantile(ratios, 0.5):.3f} / {p99:.3f} / {max(ratios):.3f}"
     what = f"beam / optimum, 13-16 relations, median / p99 / max of {len(ratios)}"
     return Figure(what, seen, "p99 <= 1.05", p99 <= 1.05)
 
 
-def _ratios(shape: str, size: int, seed: int, sets: int | None) -> Iterator[float]:
+def _ratios(shape: str, size: int, seed: int) -> Iterator[float]:
     """Cost over the optimum for some drivers of a graph."""
     graph, statistics = path_graph(shape, size, seed)
     steps = Steps(graph, statistics)
     for first, rows in zip((0, size // 2), _CHANGES, strict=True):
-        found = Search(steps, size, sets=sets).order((steps.names[first],), rows)
+        found = Search(steps, size).order((steps.names[first],), rows)
         yield found.cost / _least(steps, first, rows)
 
 

@@ -98,8 +98,8 @@ def test_the_runner_up_is_that_of_whole_trees_under_the_real_cost() -> None:
 
 
 def test_beyond_the_budget_the_runner_up_is_another_start() -> None:
-    for shape in ("chain", "clique"):
-        combiner, trace = Combiner(*inner_graph(shape, 12, 3), SummedRows()), Trace()
+    for shape, seed in (("chain", 3), ("clique", 0)):
+        combiner, trace = Combiner(*inner_graph(shape, 12, seed), SummedRows()), Trace()
         found = full_plan(combiner, 50, trace=trace)
         assert found.method == "greedy"
         assert found.plan == full_plan(combiner, 50).plan

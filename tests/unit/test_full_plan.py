@@ -13,14 +13,12 @@ from dataclasses import replace
 import pytest
 
 from deltajoin.graph import Block, Join, JoinGraph, Predicate, Relation, refs_of
-from deltajoin.planner import greedy
 from deltajoin.planner.build_graph import build_hypergraph
 from deltajoin.planner.combine import CLEARLY, Combiner, SubPlan
 from deltajoin.planner.enumerate import count_pairs, exact_plan
 from deltajoin.planner.full import full_plan, written_plan
 from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.greedy import (
-    SCORES,
     best_bushy,
     greedy_orders,
     greedy_plan,
@@ -154,20 +152,20 @@ def test_windows_never_make_a_plan_worse() -> None:
     better = 0
     for seed in range(6):
         for combiner in (inner("cyclic", 18, seed), inner("clique", 12, seed), mixed(18, seed)[0]):
-            plan = greedy_plan(combiner, SCORES[1])
+            plan = greedy_plan(combiner)
             if plan is None:
                 continue
             improved = Windows(combiner, 3000).improve(plan)
             assert_legal(combiner, improved)
             assert improved.rank <= plan.rank
             better += improved.cost < plan.cost * 0.99
-    assert better > 8
+    assert better > 5
 
 
 def test_one_window_over_a_whole_small_plan_is_exact() -> None:
     for shape, seed in itertools.product(SHAPES, range(3)):
         combiner = inner(shape, 7, seed)
-        plan = greedy_plan(combiner, SCORES[1])
+        plan = greedy_plan(combiner)
         assert plan is not None
         improved = Windows(combiner, 10**5).improve(plan)
         assert improved.cost == pytest.approx(exact_plan(combiner).cost)
@@ -192,18 +190,9 @@ def dead_end() -> tuple[Combiner, Block]:
     return Combiner(build_hypergraph(query), sizes, SummedRows()), query.root
 
 
-def test_a_dead_end_is_left_by_forbidding_what_led_there() -> None:
-    combiner, _ = dead_end()
-    leaves = [combiner.leaf(number) for number in range(3)]
-    assert len(merge_greedily(combiner, leaves, SCORES[0])) == 2
-    plan = greedy_plan(combiner, SCORES[0])
-    assert plan is not None
-    assert_legal(combiner, plan)
-
-
-def test_the_query_as_written_is_the_last_resort(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(greedy, "RESTARTS", 1)
+def test_the_query_as_written_is_the_last_resort() -> None:
     combiner, written = dead_end()
+    assert len(merge_greedily(combiner, [combiner.leaf(number) for number in range(3)])) == 2
     found = full_plan(combiner, 0, written_plan(combiner, written))
     assert_legal(combiner, found.plan)
     assert found.method == "greedy"
@@ -228,15 +217,14 @@ def test_in_dense_graphs_the_query_as_written_is_improved() -> None:
     assert_legal(combiner, full_plan(combiner).plan)
 
 
-def test_a_tree_with_crowded_classes_starts_from_greedy_plans() -> None:
+def test_a_tree_with_crowded_classes_starts_from_a_greedy_plan() -> None:
     graph, rows = inner_graph("clique", 100, 0)
     chain = {3 << number for number in range(100)}
     edges = tuple(replace(edge, implied=edge.relations not in chain) for edge in graph.edges)
     combiner, trace = Combiner(Hypergraph(graph.names, edges), rows, SummedRows()), Trace()
     assert full_plan(combiner, trace=trace).method == "greedy"
-    assert len(trace.starts) == 2
-    for start in trace.starts:
-        assert_legal(combiner, start)
+    (start,) = trace.starts
+    assert_legal(combiner, start)
 
 
 def test_within_the_budget_the_plan_is_exact() -> None:

@@ -18,7 +18,7 @@ from sqlglot import exp
 from deltajoin.accelerate.families import as_doubles, family
 from deltajoin.accelerate.protocol import EVERY_JOIN, Candidates, Sides, Span
 from deltajoin.sql.dialect import text
-from deltajoin.sql.keys import comparisons
+from deltajoin.sql.keys import beside_null, comparisons
 
 #: What a rounded difference may be off by, as a share of what is subtracted.
 _ROUNDED = {"double": "1e-9D", "float": "1e-6D"}
@@ -95,21 +95,17 @@ def bounds_of(node: exp.Expr, sides: Sides) -> Iterator[Bound]:
     """The comparisons of one side with the other in a condition."""
     node = node.unnest()
     written = text(node)
-    if isinstance(node, exp.Or):
-        yield from _or_missing(node, sides, written)
+    yield from _or_missing(node, sides, written)
     for one, operator, other in comparisons(node):
         yield from _compared(one, operator, other, sides, written)
 
 
-def _or_missing(node: exp.Or, sides: Sides, written: str) -> Iterator[Bound]:
+def _or_missing(node: exp.Expr, sides: Sides, written: str) -> Iterator[Bound]:
     """`x < y OR y IS NULL`: an end that is missing is as far as can be."""
-    for one, other in ((node.this, node.expression), (node.expression, node.this)):
-        missing, compared = other.unnest(), one.unnest()
-        if not isinstance(missing, exp.Is) or not isinstance(missing.expression, exp.Null):
-            continue
+    for compared, missing in beside_null(node):
         if len(comparisons(compared)) != 1:
             continue
-        nothing = missing.this.unnest()
+        nothing = missing.unnest()
         if sides.of(nothing) and nothing in (compared.this.unnest(), compared.expression.unnest()):
             for bound in bounds_of(compared, sides):
                 yield replace(bound, missing=sides.of(nothing), written=written)

@@ -62,8 +62,7 @@ from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import ROW_HASH, split_dotted
-from deltajoin.planner.arms import arm
-from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
+from deltajoin.planner.full_query import Choice, FullQuery, arm, plan_full_query
 from deltajoin.planner.solver import Strategy, parse_strategy
 from deltajoin.planner.statistics import Sketches, Statistics
 from deltajoin.sql.bind import BoundQuery, bind

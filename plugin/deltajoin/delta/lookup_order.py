@@ -102,8 +102,7 @@ class LookupOrders:
         statistics = self.statistics.driven_by(driver)
         if statistics is self.statistics:
             return search
-        steps = Steps(self.graph, statistics, search.steps)
-        return Search(steps, len(self.graph.relations), search.price)
+        return Search(Steps(self.graph, statistics), len(self.graph.relations), search.price)
 
     def _by_rule(self, start: str, rows: float) -> JoinOrder:
         """The order by a rule, with the rows it should give."""

@@ -21,7 +21,7 @@ from sqlglot import exp
 from deltajoin.graph import JoinGraph, Predicate
 from deltajoin.layers import INPUT
 from deltajoin.sql.dialect import parse_expression, parsed, text
-from deltajoin.sql.keys import TURNED, comparisons
+from deltajoin.sql.keys import TURNED, beside_null, comparisons
 from deltajoin.sql.kinds import kind_of
 from deltajoin.sql.nodes import column, function_name
 from deltajoin.sql.predicates import relations_in
@@ -137,12 +137,8 @@ def _compared(
 
 def _with_neighbour(predicate: Predicate, relation: str, beside: str) -> tuple[exp.Expr, bool]:
     """What a predicate asks of a row that has a neighbour; whether it lets others through."""
-    node = parsed(predicate.sql).unnest()
-    if not isinstance(node, exp.Or):
-        return node, False
-    missing = text(column(beside, relation))
-    sides = (node.this.unnest(), node.expression.unnest())
-    rest = [each for each in sides if not _is_null(each, missing)]
+    node, missing = parsed(predicate.sql).unnest(), text(column(beside, relation))
+    rest = [rest for rest, null in beside_null(node) if text(null) == missing]
     return (rest[0], True) if len(rest) == 1 else (node, False)
 
 
@@ -167,8 +163,3 @@ def _holds(
             if sides in ((less, more), (more, less)) and how[0] == "<":
                 found.add(how)
     return found
-
-
-def _is_null(node: exp.Expr, column: str) -> bool:
-    here = isinstance(node, exp.Is) and isinstance(node.expression, exp.Null)
-    return here and text(node.this) == column

@@ -1,4 +1,4 @@
-"""The rest of an order when the exact search would grow too large: a beam of states of each size.
+"""Orders of too many relations for the exact search: a beam of states of each size.
 
 A state hands its possible steps down sorted by fan-out; only steps that the new relation affects
 are estimated again. Of each state the 8 steps with the least fan-outs are priced, also where it has
@@ -8,11 +8,14 @@ that all of them together would take seconds (32 for 40 of 40).
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltajoin.planner.classes import numbers
-from deltajoin.planner.lookup import KEPT, KEYED, Price
+from deltajoin.planner.lookup import Price
 from deltajoin.planner.steps import Steps
+from deltajoin.planner.trace import Considered, Trace
 
 WIDEST, NARROWEST, LOOKS = 64, 8, 8
 #: Steps that all paths of a model may look at, as far as the narrowest beam lets them.
@@ -20,6 +23,8 @@ MODEL_LOOKS = 400_000
 #: Partners of relations, squared, that all steps of a model's paths may meet for each state kept.
 MODEL_WORK = 5_000_000
 _TIE = 1 - 1e-9
+#: Rows by set.
+RowsOf = dict[int, float]
 
 
 class State(NamedTuple):
@@ -34,6 +39,14 @@ class State(NamedTuple):
 def rank(state: State) -> tuple[float, tuple[int, ...]]:
     """Smaller is better; costs that differ by rounding only tie."""
     return (float(f"{state.cost:.9g}"), state.order)
+
+
+def considered(
+    steps: Steps, state: State, new: int, rows: float, cost: float, kept: Container[tuple[int, ...]]
+) -> Considered:
+    """A step from a state, for a trace; kept if an order that is begins so."""
+    bound = tuple(steps.names[number] for number in state.order)
+    return Considered(bound, steps.names[new], rows, cost, (*state.order, new) in kept)
 
 
 def beam_width(paths: int, relations: int, partners: float = 2.0) -> int:
@@ -67,66 +80,67 @@ class _Front(NamedTuple):
     steps: list[_Step]
 
 
-def finish_by_beam(
-    steps: Steps,
-    price: Price,
-    width: int,
-    layer: list[State],
-    rows_of: dict[int, float],
-    within: int,
-) -> tuple[list[State], dict[int, float]]:
-    """The last layer, grown from this one; and the rows of every set on the way."""
-    beam = [
-        _Front(s, rows_of[s.bound], _steps(steps, s.bound, within))
-        for s in sorted(layer, key=rank)[:width]
-    ]
-    known = dict(rows_of)
-    while beam[0].steps:
-        beam = _grown(steps, price, width, beam, within)
-        known |= {front.state.bound: front.rows for front in beam}
-    return [front.state for front in beam], known
+@dataclass(frozen=True)
+class Beam:
+    """A beam over some relations, those of `within`; `width` states of each size."""
 
+    steps: Steps
+    price: Price
+    width: int
+    within: int
+    trace: Trace | None = None
 
-def _steps(steps: Steps, bound: int, within: int) -> list[_Step]:
-    """The steps from a set to its neighbours among some relations."""
-    near = numbers(steps.neighbours(bound) & within)
-    sizes = ((steps.size(bound, new), new) for new in near)
-    return sorted(_Step(fan_out, new, key) for (fan_out, key), new in sizes)
+    def grown(self, first: State, rows: float) -> tuple[list[State], RowsOf]:
+        """The last layer, grown from one state of so many rows; the rows of all sets on the way."""
+        beam, rows_of = [_Front(first, rows, self._steps(first.bound, self.within))], RowsOf()
+        while True:
+            rows_of |= {front.state.bound: front.rows for front in beam}
+            if not beam[0].steps:
+                return [front.state for front in beam], rows_of
+            beam = self._grown(beam)
 
+    def _steps(self, bound: int, among: int) -> list[_Step]:
+        """The steps from a set to its neighbours among some relations."""
+        near = numbers(self.steps.neighbours(bound) & among)
+        sizes = ((self.steps.size(bound, new), new) for new in near)
+        return sorted(_Step(fan_out, new, key) for (fan_out, key), new in sizes)
 
-def _grown(steps: Steps, price: Price, width: int, beam: list[_Front], within: int) -> list[_Front]:
-    """The best states that are one relation larger: the cheapest way to each (set, place)."""
-    found = [(front, step) for front in beam for step in front.steps[:LOOKS]]
-    rows_of: dict[int, float] = {}
-    for (state, rows, _), step in found:
-        after, out = state.bound | 1 << step.new, rows * step.fan_out
-        rows_of[after] = min(rows_of.get(after, out), out)
-    best: dict[tuple[int, int], tuple[float, _Front, _Step]] = {}
-    for front, step in found:
-        state, after = front.state, front.state.bound | 1 << step.new
-        placed = state.place != 0 and state.place == step.key
-        cost, moved = price(state.bound, step.new, front.rows, rows_of[after], placed)
-        place = state.place if moved == KEPT else step.key if moved == KEYED else 0
-        if place and not steps.usable(place, after):
-            place = 0
-        known = best.get((after, place))
-        if known is None or state.cost + cost < known[0] * _TIE:
-            best[after, place] = (state.cost + cost, front, step)
-    grown = [
-        (State(after, place, cost, (*front.state.order, step.new)), front, step)
-        for (after, place), (cost, front, step) in best.items()
-    ]
-    grown.sort(key=lambda entry: rank(entry[0]))
-    return [
-        _Front(state, rows_of[state.bound], _handed_down(steps, front, step.new, within))
-        for state, front, step in grown[:width]
-    ]
+    def _grown(self, beam: list[_Front]) -> list[_Front]:
+        """The best states that are one relation larger: the cheapest way to each (set, place)."""
+        found = [(front, step) for front in beam for step in front.steps[:LOOKS]]
+        rows_of: RowsOf = {}
+        for (state, rows, _), step in found:
+            after, out = state.bound | 1 << step.new, rows * step.fan_out
+            rows_of[after] = min(rows_of.get(after, out), out)
+        best: dict[tuple[int, int], tuple[float, _Front, int]] = {}
+        tried = list[tuple[State, int, float, float]]()
+        for front, (_, new, key) in found:
+            state, after = front.state, front.state.bound | 1 << new
+            out = rows_of[after]
+            cost, place = self.price(state.bound, new, front.rows, out, state.place, key)
+            cost += state.cost
+            tried.append((state, new, out, cost))
+            known = best.get((after, place))
+            if known is None or cost < known[0] * _TIE:
+                best[after, place] = (cost, front, new)
+        grown = [
+            (State(after, place, cost, (*front.state.order, new)), front, new)
+            for (after, place), (cost, front, new) in best.items()
+        ]
+        grown.sort(key=lambda entry: rank(entry[0]))
+        del grown[self.width :]
+        if self.trace is not None:
+            kept = {state.order for state, _, _ in grown}
+            self.trace.steps += (considered(self.steps, *each, kept) for each in tried)
+        return [
+            _Front(state, rows_of[state.bound], self._handed_down(front, new))
+            for state, front, new in grown
+        ]
 
-
-def _handed_down(steps: Steps, front: _Front, new: int, within: int) -> list[_Step]:
-    """The steps of a state once `new` is bound: those of before, anew where it affects them."""
-    bound = front.state.bound
-    affected = steps.affected(bound, new)
-    old = [step for step in front.steps if step.new != new and not affected >> step.new & 1]
-    fresh = _steps(steps, bound | 1 << new, affected & within)
-    return sorted(old + fresh) if fresh else old
+    def _handed_down(self, front: _Front, new: int) -> list[_Step]:
+        """The steps of a state once `new` is bound: those of before, anew where it affects them."""
+        bound = front.state.bound
+        affected = self.steps.affected(bound, new)
+        old = [step for step in front.steps if step.new != new and not affected >> step.new & 1]
+        fresh = self._steps(bound | 1 << new, affected & self.within)
+        return sorted(old + fresh) if fresh else old

@@ -12,9 +12,11 @@ runs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 
 from deltajoin.graph import ColumnRef, JoinGraph
-from deltajoin.planner.hypergraph import Edge, Hypergraph
+from deltajoin.planner.hypergraph import Edge, Hypergraph, union
 from deltajoin.planner.statistics import Statistics
 
 
@@ -35,20 +37,11 @@ class Bounds:
         ]
         everything = (1 << len(names)) - 1
         self._led = [self._reached(1 << number, everything) for number in range(len(names))]
-        self._known: dict[int, float] = {}
-
-    def most_rows(self, joined: int) -> float:
-        """Rows of a set at most; infinite when a table's size is not known."""
-        found = self._known.get(joined)
-        if found is None:
-            self._known[joined] = found = self._most_rows(joined)
-        return found
+        #: Rows of a set at most; infinite when a table's size is not known.
+        self.most_rows: Callable[[int], float] = cache(self._most_rows)
 
     def _most_rows(self, joined: int) -> float:
-        silent = 0
-        for left, right in self._silent:
-            if left & joined:
-                silent |= right & joined
+        silent = joined & union(right for left, right in self._silent if left & joined)
         heard = [n for n in self._smallest if joined & ~silent & 1 << n]
         for number in heard:
             if joined & ~silent & ~self._led[number] == 0:

@@ -19,13 +19,12 @@ from deltajoin.planner.canonical import anonymous, canonical_names
 from deltajoin.planner.conflicts import (
     INNER,
     Operator,
-    Rule,
     absorb,
     left_rules,
     operator,
     right_rules,
 )
-from deltajoin.planner.hypergraph import Edge, Filter, Hypergraph, bits
+from deltajoin.planner.hypergraph import Edge, Filter, Hypergraph, Rule, bits, union
 from deltajoin.planner.push_down import push_down
 
 Types = Mapping[tuple[str, str], str]
@@ -74,17 +73,13 @@ class _Builder:
         self._source = {relation.name: relation.source for relation in graph.relations}
         self._types = types
 
-    def _touched(self, predicates: Iterable[Predicate]) -> int:
-        touched = 0
-        for predicate in predicates:
-            for relation in predicate.relations:
-                touched |= self._bit[relation]
-        return touched
+    def _touched(self, predicate: Predicate) -> int:
+        return union(self._bit[relation] for relation in predicate.relations)
 
     def block(self, block: Block) -> _Below:
         """Add what a block joins; the block seen from above."""
         items = [self._item(item) for item in block.items]
-        relations = _union(item.relations for item in items)
+        relations = union(item.relations for item in items)
         edges: list[Edge] = []
         filters: list[Filter] = []
         at = {bit: number for number, item in enumerate(items) for bit in bits(item.relations)}
@@ -95,14 +90,14 @@ class _Builder:
             ]
 
         for predicate in (p for p in block.predicates if p.kind != "cross"):
-            touched = self._touched((predicate,)) or self._first(block)
+            touched = self._touched(predicate) or self._first(block)
             met = holding(touched)
             if len(met) > 1:
                 edges.append(_inner_edge((predicate,), touched, met))
             else:
                 filters.append(Filter(absorb(touched, _rules(met))[0], predicate))
         for predicate in self._implied(block, items):
-            touched = self._touched((predicate,))
+            touched = self._touched(predicate)
             edges.append(_inner_edge((predicate,), touched, holding(touched), implied=True))
         edges += _crosses(items, edges)
         self.edges += edges
@@ -110,7 +105,7 @@ class _Builder:
         inner = [rule for item in items for rule in item.inner]
         inner += [(f.needs, f.needs) for f in filters if f.needs & (f.needs - 1)]
         if edges:
-            inner.append((relations, _union(edge.relations for edge in edges)))
+            inner.append((relations, union(edge.relations for edge in edges)))
         operators = tuple(below for item in items for below in item.operators)
         return _Below(relations, operators, tuple(inner))
 
@@ -151,13 +146,8 @@ class _Builder:
     def _implied(self, block: Block, items: list[_Below]) -> tuple[Predicate, ...]:
         """Equalities between items that follow from those of the block, and are not written."""
         written = {frozenset(p.refs) for p in block.predicates if p.left is not None}
-        classes: dict[ColumnRef, frozenset[ColumnRef]] = {}
-        for predicate in _equalities(block):
-            left, right = predicate.left, predicate.right
-            if left is None or right is None or not self._same_type(left, right):
-                continue
-            merged = classes.get(left, frozenset({left})) | classes.get(right, frozenset({right}))
-            classes.update(dict.fromkeys(merged, merged))
+        same = tuple(p for p in _equalities(block) if self._is_of_one_type(p))
+        classes = JoinGraph((), same, ()).equivalence
         home = {bit: i for i, item in enumerate(items) for bit in bits(item.relations)}
         implied: dict[tuple[ColumnRef, ColumnRef], Predicate] = {}
         for members in dict.fromkeys(classes.values()):
@@ -167,16 +157,9 @@ class _Builder:
                     implied[one, other] = _equality(one, other)
         return tuple(implied[key] for key in sorted(implied))
 
-    def _same_type(self, one: ColumnRef, other: ColumnRef) -> bool:
-        kinds = [self._types.get((self._source[rel], name)) for rel, name in (one, other)]
-        return kinds[0] is not None and kinds[0] == kinds[1]
-
-
-def _union(sets: Iterable[int]) -> int:
-    whole = 0
-    for part in sets:
-        whole |= part
-    return whole
+    def _is_of_one_type(self, equality: Predicate) -> bool:
+        kinds = {self._types.get((self._source[rel], name)) for rel, name in equality.refs}
+        return len(kinds) == 1 and None not in kinds
 
 
 def _equality(one: ColumnRef, other: ColumnRef) -> Predicate:
@@ -207,7 +190,7 @@ def _inner_edge(
 ) -> Edge:
     held, open_rules = absorb(touched, _rules(items))
     parts = sorted(held & item.relations for item in items)
-    edge = Edge("inner", parts[0], _union(parts[1:]), predicates, open_rules, (), implied)
+    edge = Edge("inner", parts[0], union(parts[1:]), predicates, open_rules, (), implied)
     return edge if len(parts) == 2 else replace(edge, parts=tuple(parts))
 
 
@@ -250,6 +233,6 @@ def _grown(parts: list[_Below], edges: list[Edge]) -> tuple[list[_Below], list[E
 
 def _merged(parts: list[_Below]) -> _Below:
     return _Below(
-        _union(part.relations for part in parts),
+        union(part.relations for part in parts),
         tuple(below for part in parts for below in part.operators),
     )

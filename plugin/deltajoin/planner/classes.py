@@ -11,12 +11,12 @@ exactly so many. Relations are numbers; relation i is bit 1 << i.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
-from deltajoin.graph import JoinGraph, Predicate, Relation
+from deltajoin.graph import ColumnRef, JoinGraph, Predicate, Relation
 from deltajoin.planner.statistics import Statistics
 
 LEAST, FLOOR, MOST = 1e-6, 1e-30, 1e200
@@ -53,10 +53,9 @@ class Meeting(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Members of a class that a set equates, and those that they are equated with anywhere; their
-    column with the fewest values, and its share of values for one alone."""
+    """Members of a class that a set equates: what they are equated with anywhere, their column with
+    the fewest values, and its share of values for one alone."""
 
-    relations: int
     linked: int
     distinct: float
     present: float
@@ -80,21 +79,20 @@ class Classes:
         self._numbers = {r.name: i for i, r in enumerate(relations)}
         self._statistics = statistics
         self.rows = [statistics.table_rows(r.source) for r in relations]
-        equal = JoinGraph(tuple(relations), tuple(equalities), ()).equivalence
-        first = {column: min(columns) for column, columns in equal.items()}
-        order = {column: number for number, column in enumerate(sorted(set(first.values())))}
-        self._class_of = {column: order[one] for column, one in first.items()}
+        self._class_of = class_numbers(equalities)
+        count = len(set(self._class_of.values()))
         self.of = [0] * len(relations)
-        self.spans = [0] * len(order)
-        self.links: list[dict[int, int]] = [{} for _ in order]
-        self.members: list[dict[int, Member]] = [{} for _ in order]
+        self.spans = [0] * count
+        self.links: list[dict[int, int]] = [{} for _ in range(count)]
+        self.members: list[dict[int, Member]] = [{} for _ in range(count)]
         self._fill(kept)
         for predicate in equalities:
             self._link(predicate)
         self._keys = self._covered_keys()
-        self._factors: list[dict[int, tuple[float, bool]]] = [{} for _ in relations]
-        self._groups: list[dict[int, tuple[Group, ...]]] = [{} for _ in order]
-        self._meetings: list[dict[tuple[int, int], Meeting | None]] = [{} for _ in order]
+        self._factor = cache(self._factor_of)
+        self._grouped = cache(self._groups)
+        #: How a class links what two disjoint sets hold of it; None when no equality does.
+        self.meeting: Callable[[int, int, int], Meeting | None] = cache(self._meeting)
 
     def joint(self, classes: int, side: int) -> tuple[float, bool]:
         """Distinct combinations of values of several classes in a set, over the product of their
@@ -103,17 +101,14 @@ class Classes:
         for number in numbers(side):
             own = classes & self.of[number]
             if own & (own - 1):
-                known = self._factors[number].get(own)
-                if known is None:
-                    known = self._factors[number][own] = self._factor(number, own)
-                factor, decided = known
+                factor, decided = self._factor(number, own)
                 if factor > most:
                     most = factor
                 if factor < least:
                     least, by_key = factor, decided
         return (least, by_key) if least < 1.0 else (most, most > 1.0)
 
-    def _factor(self, number: int, own: int) -> tuple[float, bool]:
+    def _factor_of(self, number: int, own: int) -> tuple[float, bool]:
         single = {c: self.members[c][number].distinct for c in numbers(own)}
         product = product_of(single.values())
         joint, decided = min(product, self.rows[number]), False
@@ -127,13 +122,6 @@ class Classes:
                     break
         return joint / product, decided
 
-    def meeting(self, number: int, one: int, other: int) -> Meeting | None:
-        """How a class links what two disjoint sets hold of it; None when no equality does."""
-        known = self._meetings[number]
-        if (one, other) not in known:
-            known[one, other] = self._meeting(number, one, other)
-        return known[one, other]
-
     def _meeting(self, number: int, one: int, other: int) -> Meeting | None:
         here = [group for group in self._grouped(number, one) if group.linked & other]
         there = [group for group in self._grouped(number, other) if group.linked & one]
@@ -146,15 +134,9 @@ class Classes:
             apart = product_of(smallest[1:]) / max(least)
         return Meeting(*least, apart, present)
 
-    def _grouped(self, number: int, within: int) -> tuple[Group, ...]:
+    def _groups(self, number: int, within: int) -> tuple[Group, ...]:
         """The members of a class within a set, grouped by what equates them within the set."""
-        known = self._groups[number].get(within)
-        if known is None:
-            known = self._groups[number][within] = tuple(self._connected(number, within))
-        return known
-
-    def _connected(self, number: int, within: int) -> Iterator[Group]:
-        members, links = self.members[number], self.links[number]
+        members, links, found = self.members[number], self.links[number], list[Group]()
         while within:
             group, linked, least = within & -within, 0, math.inf
             waiting = group
@@ -168,8 +150,9 @@ class Classes:
                 waiting |= reached
             single = group & (group - 1) == 0
             present = members[group.bit_length() - 1].present if single else 1.0
-            yield Group(group, linked, least, present)
+            found.append(Group(linked, least, present))
             within &= ~group
+        return tuple(found)
 
     def source(self, number: int, one: int, other: int) -> str:
         """What the share of a class between two sets stands on: its member of the most values."""
@@ -236,6 +219,13 @@ def _meet_references(members: dict[int, Member], kept: Sequence[float]) -> None:
         if member.key and known and max(known) < member.distinct:
             values = min(member.distinct, max(*known, kept[number], 1.0))
             members[number] = replace(member, distinct=values)
+
+
+def class_numbers(equalities: Iterable[Predicate]) -> dict[ColumnRef, int]:
+    """Column -> the number of its class, in the order of their smallest columns."""
+    equal = JoinGraph((), tuple(equalities), ()).equivalence
+    order = {column: i for i, column in enumerate(sorted({min(each) for each in equal.values()}))}
+    return {column: order[min(columns)] for column, columns in equal.items()}
 
 
 def product_of(values: Iterable[float]) -> float:

@@ -13,12 +13,12 @@ two sets is itself a legal plan.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Protocol
 
-from deltajoin.planner.hypergraph import Edge, Hypergraph, bits
+from deltajoin.planner.hypergraph import Edge, Hypergraph, bits, union
 
 _LEAST, _MOST = 1e-300, 1e300
 #: Costs further apart than this differ in their first nine digits.
@@ -154,7 +154,8 @@ class Combiner:
         self.graph = graph
         self._estimator = estimator
         self.cost = cost
-        self._rows: dict[int, float] = {}
+        #: Expected rows of a set; finite and above zero whatever the estimator says.
+        self.rows: Callable[[int], float] = cache(self._expected)
         self._special = tuple(edge for edge in graph.edges if not is_plain(edge))
         #: Special edges that demand something of a join; the others connect, and that is all.
         self._demanding = sum(
@@ -180,19 +181,11 @@ class Combiner:
         """Neighbours of a set by plain edges; above these bits, the other edges that touch it."""
         known = self._reach.get(joined)
         if known is None:
-            known = 0
-            for bit in bits(joined):
-                known |= self._reach[bit]
-            self._reach[joined] = known
+            known = self._reach[joined] = union(self._reach[bit] for bit in bits(joined))
         return known
 
-    def rows(self, joined: int) -> float:
-        """Expected rows of a set, asked once; finite and above zero whatever the estimator says."""
-        known = self._rows.get(joined)
-        if known is None:
-            known = min(max(_LEAST, self._estimator.rows(joined)), _MOST)
-            self._rows[joined] = known
-        return known
+    def _expected(self, joined: int) -> float:
+        return min(max(_LEAST, self._estimator.rows(joined)), _MOST)
 
     def leaf(self, number: int) -> SubPlan:
         """The plan of one relation."""

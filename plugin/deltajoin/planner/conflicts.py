@@ -15,13 +15,14 @@ is attached by b.x = c.x. (The paper looks at two operators only and so misses p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from deltajoin.graph import Predicate
+from deltajoin.planner.hypergraph import Rule
 from deltajoin.sql.nulls import rejects_nulls
 
-Rule = tuple[int, int]
-
+_rejects_nulls = lru_cache(maxsize=4096)(rejects_nulls)
 _BEFORE_FULL = ("inner", "left", "semi", "anti")
 
 
@@ -42,7 +43,6 @@ class Operator:
     names: tuple[str, ...]
     null_left: int = 0
     null_right: int = 0
-    _known: dict[int, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def needed(self, side: int) -> int:
         """What its predicates touch of one side; the whole side when they touch nothing of it."""
@@ -50,11 +50,9 @@ class Operator:
 
     def rejects(self, side: int) -> bool:
         """True when it finds no partner for a row whose `side` is NULL throughout."""
-        side &= self.touched
-        if side not in self._known:
-            nulls = frozenset(name for i, name in enumerate(self.names) if side >> i & 1)
-            self._known[side] = any(rejects_nulls(p.sql, nulls) for p in self.predicates)
-        return self._known[side]
+        met = side & self.touched
+        nulls = frozenset(name for i, name in enumerate(self.names) if met >> i & 1)
+        return any(_rejects_nulls(p.sql, nulls) for p in self.predicates)
 
     def below(self, above: Operator) -> Operator:
         """This operator once a join stands above its left side."""

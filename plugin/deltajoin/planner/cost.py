@@ -13,7 +13,8 @@ alike is left out: a leaf is free.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from deltajoin.accelerate import choose
@@ -84,9 +85,10 @@ class SparkCost:
 
     def __init__(self, graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> None:
         self._bounds = Bounds(graph, hypergraph, statistics)
-        self._widths = Widths(graph, hypergraph, statistics)
-        self._sizes: dict[int, tuple[float, float, bool]] = {}
-        self._keys = JoinKeys(graph, hypergraph)
+        #: Bytes of a row of a joined set, without the columns that nothing above it needs.
+        self.width: Callable[[int], float] = Widths(graph, hypergraph, statistics).of
+        self._size = cache(self._size_of)
+        self._keys = JoinKeys(hypergraph)
         self._served = served_sides(graph, hypergraph, statistics)
         self._key_bytes: dict[int, int] = {}
         for (name, column), shared in self._keys.columns:
@@ -105,10 +107,10 @@ class SparkCost:
 
     def way(self, kind: str, left: SubPlan, right: SubPlan) -> Way:
         """How a join is made, without the rows that it gives."""
-        build, small = self._size(right)
+        build, small = self._size(right.relations, right.rows)
         places = self.places(left.relations | right.relations)
         if self._served and self._is_served(left, right):
-            moved = self._size(left)[0] + REPEATED * build
+            moved = self._size(left.relations, left.rows)[0] + REPEATED * build
             seconds = SHUFFLE * moved + SORT_MERGE * (left.rows + REPEATED * right.rows)
             return Way(seconds + 2 * STAGE, "", _EXCHANGED[False, False], 0)
         if small and kind in _BUILDS_RIGHT:
@@ -123,7 +125,8 @@ class SparkCost:
         if left.place or right.place or places:
             key = self._keys.key(left.relations, right.relations)
         here, there = key != 0 and left.place == key, key != 0 and right.place == key
-        moved = (0.0 if here else self._size(left)[0]) + (0.0 if there else build)
+        moved = 0.0 if here else self._size(left.relations, left.rows)[0]
+        moved += 0.0 if there else build
         exchanged = _EXCHANGED[here, there]
         seconds = SHUFFLE * moved + SORT_MERGE * (left.rows + right.rows)
         seconds += STAGE * len(exchanged)
@@ -148,15 +151,9 @@ class SparkCost:
             key &= key - 1
         return size > _LONG
 
-    def width(self, relations: int) -> float:
-        """Bytes of a row of a joined set, without the columns that nothing above it needs."""
-        return self._widths.of(relations)
-
-    def _size(self, part: SubPlan) -> tuple[float, bool]:
+    def _size_of(self, relations: int, rows: float) -> tuple[float, bool]:
         """Bytes of a part; whether it may be broadcast by what is expected and what is possible."""
-        known = self._sizes.get(part.relations)
-        if known is None or known[0] != part.rows:
-            size, width = part.rows * self.width(part.relations), self.width(part.relations)
-            most = math.inf if size > BUILD_LIMIT else self._bounds.most_rows(part.relations)
-            known = self._sizes[part.relations] = part.rows, size, most * width <= MOST_SENT
-        return known[1], known[2]
+        width = self.width(relations)
+        if rows * width > BUILD_LIMIT:
+            return rows * width, False
+        return rows * width, self._bounds.most_rows(relations) * width <= MOST_SENT

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from deltajoin.planner.combine import Combiner, Plans, SubPlan
-from deltajoin.planner.hypergraph import Hypergraph
+from deltajoin.planner.hypergraph import Hypergraph, bits, union
 from deltajoin.planner.trace import Trace
 
 #: Plans of a set, and those of two of its parts, which may cost so much -> plans of the set.
@@ -111,13 +112,12 @@ class _Walk:
                 self._link(other, one, far)
         self._plain = not far and not any(edge.rules for edge in graph.edges)
         #: Edges over more than two relations, under the smallest relation of their near side.
-        self._far: list[tuple[tuple[int, int], ...]] = [
-            tuple(sorted(pair for pair in far if pair[0] & -pair[0] == 1 << number))
-            for number in range(graph.size)
-        ]
-        self._has_far = sum(1 << i for i, pairs in enumerate(self._far) if pairs)
-        self._reach: dict[int, int] = {0: 0}
-        self._sides: dict[int, tuple[int, ...]] = {}
+        self._far: dict[int, list[tuple[int, int]]] = {}
+        for pair in far:
+            self._far.setdefault(pair[0] & -pair[0], []).append(pair)
+        self._has_far = union(self._far)
+        self._near_of = cache(self._near_of_all)
+        self._far_of = cache(self._far_of_any)
         self._built: set[int] = {1 << i for i in range(graph.size)}
 
     def _link(self, one: int, other: int, far: set[tuple[int, int]]) -> None:
@@ -133,29 +133,15 @@ class _Walk:
             self._partners(start)
             self._grow(start, (start << 1) - 1, self._partners)
 
-    def _near_of(self, joined: int) -> int:
+    def _near_of_all(self, joined: int) -> int:
         """All relations that an edge over two relations links with one of the set."""
-        reach = self._reach.get(joined)
-        if reach is None:
-            low = joined & -joined
-            reach = self._near[low.bit_length() - 1] | self._near_of(joined ^ low)
-            self._reach[joined] = reach
-        return reach
+        low = joined & -joined
+        return self._near[low.bit_length() - 1] | self._near_of(joined ^ low) if joined else 0
 
-    def _far_of(self, joined: int) -> tuple[int, ...]:
+    def _far_of_any(self, joined: int) -> tuple[int, ...]:
         """The far sides of all larger edges whose near side lies within the set."""
-        sides = self._sides.get(joined)
-        if sides is None:
-            found: set[int] = set()
-            rest = joined & self._has_far
-            while rest:
-                low = rest & -rest
-                rest ^= low
-                for one, other in self._far[low.bit_length() - 1]:
-                    if one & joined == one and not other & joined:
-                        found.add(other)
-            sides = self._sides[joined] = tuple(sorted(found))
-        return sides
+        pairs = (pair for bit in bits(joined & self._has_far) for pair in self._far[bit])
+        return tuple(sorted({b for a, b in pairs if a & joined == a and not b & joined}))
 
     def _neighbours(self, joined: int, apart: int) -> int:
         """Neighbours of a set outside `apart`; of a far side, its smallest relation."""

@@ -22,7 +22,7 @@ from operator import or_
 
 from deltajoin.graph import Block, Join, JoinGraph, Predicate
 from deltajoin.planner.classes import LEAST, numbers
-from deltajoin.planner.hypergraph import Edge, Hypergraph
+from deltajoin.planner.hypergraph import Edge, Hypergraph, union
 from deltajoin.planner.matching import Matching
 from deltajoin.planner.statistics import TRUST, Statistics
 
@@ -44,7 +44,7 @@ class _Node:
 
 
 class SetEstimator:
-    """The rows of any joined set of a hypergraph; each set is estimated once."""
+    """The rows of any joined set of a hypergraph; those of parts are kept."""
 
     def __init__(self, graph: JoinGraph, hypergraph: Hypergraph, statistics: Statistics) -> None:
         self._graph = graph
@@ -61,21 +61,17 @@ class SetEstimator:
         ]
         self._rank = _ranks(self._matching, hypergraph.size)
         self._tree = self._block(graph.root)
-        self._known: dict[int, float] = {}
 
     def rows(self, joined: int) -> float:
         """Expected rows of a set with all that is decidable on it applied.
 
         Never below one millionth and never infinite, whatever the statistics say.
         """
-        found = self._known.get(joined)
-        if found is None:
-            found = self._rows(self._tree, joined)
-            for needs, kept in self._later:
-                if needs & joined == needs:
-                    found *= kept
-            self._known[joined] = found = _clamped(found)
-        return found
+        found = self._rows(self._tree, joined)
+        for needs, kept in self._later:
+            if needs & joined == needs:
+                found *= kept
+        return _clamped(found)
 
     def source(self, joined: int) -> str:
         """The least trusted source (`statistics.TRUST`) that the rows of a set stand on."""
@@ -178,10 +174,7 @@ class SetEstimator:
         return tuple(placed)
 
     def _reach(self, mask: int) -> int:
-        joined = 0
-        for number in numbers(mask):
-            joined |= self._matching.relevant(number)
-        return joined
+        return union(self._matching.relevant(number) for number in numbers(mask))
 
     def _relation(self, name: str) -> _Node:
         bit = self._hypergraph.bit[name]

@@ -22,13 +22,7 @@ from dataclasses import dataclass
 from deltajoin.graph import Block
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.enumerate import count_pairs, exact_plan
-from deltajoin.planner.greedy import (
-    SCORES,
-    best_bushy,
-    greedy_orders,
-    greedy_plan,
-    merge_greedily,
-)
+from deltajoin.planner.greedy import best_bushy, greedy_orders, greedy_plan, merge_greedily
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.trace import Trace
 from deltajoin.planner.windows import Windows
@@ -72,7 +66,7 @@ def full_plan(
     """
     pairs = count_pairs(combiner.graph, budget)
     if pairs <= budget:
-        start = greedy_plan(combiner, SCORES[0]) or written
+        start = greedy_plan(combiner) or written
         known = start and _cheapest(start, written)
         return FullPlan(exact_plan(combiner, trace, known), "exact", pairs)
     reason, work = f"more than {budget:,} pairs", _work(combiner.graph, budget)
@@ -144,7 +138,7 @@ def written_plan(combiner: Combiner, block: Block) -> SubPlan:
 
 def _merged(combiner: Combiner, units: list[SubPlan], block: Block) -> SubPlan:
     """The items of a block in any order that leads to an end."""
-    plans = merge_greedily(combiner, units, SCORES[0])
+    plans = merge_greedily(combiner, units)
     if len(plans) > 1:
         raise AssertionError(f"the graph was not built from this block: {block.relations}")
     return plans[0]
@@ -153,7 +147,7 @@ def _merged(combiner: Combiner, units: list[SubPlan], block: Block) -> SubPlan:
 def _greedy_plans(combiner: Combiner, work: int) -> tuple[list[SubPlan], int]:
     """Legal plans from several greedy starts, of few kinds in a crowded graph; pairs tried."""
     graph, spent = combiner.graph, 0
-    found = [greedy_plan(combiner, score) for score in SCORES]
+    found = [greedy_plan(combiner)]
     starts = _LEFT_DEEP_STEPS // (graph.size**2 * _crowd(graph))
     for order in greedy_orders(combiner, max(1, starts)) if graph.size <= _limit(graph) else ():
         plan, pairs = best_bushy(combiner, order)

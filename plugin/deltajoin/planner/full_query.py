@@ -6,6 +6,9 @@
     otherwise                                     `full_plan` under the estimates and Spark's costs,
                                                   or the last order while it holds (`kept`)
 
+Branches are planned and emitted by themselves: those of unions always, those of full joins where an
+accelerator serves what they leave: the left join, and the right side's rows without a match.
+
 The query as written is costed beside the chosen plan, so that explain can say what reordering won.
 Caller: emits the plan as explicit nesting, with the engine's own reordering switched off.
 """
@@ -19,9 +22,8 @@ from typing import Any
 from deltajoin.accelerate import choose
 from deltajoin.accelerate.protocol import Candidates
 from deltajoin.errors import DeltaJoinError
-from deltajoin.graph import JoinGraph
+from deltajoin.graph import Core, JoinGraph
 from deltajoin.planner.accelerated import accelerated_joins
-from deltajoin.planner.arms import arm
 from deltajoin.planner.build_graph import Types, build_hypergraph
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
@@ -30,6 +32,7 @@ from deltajoin.planner.full import full_plan, written_plan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.kept import SIGNS, LastOrder, holds, nested_plan, replanned
 from deltajoin.planner.statistics import Statistics
+from deltajoin.sql.normalise import as_block
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,19 @@ class FullQuery:
             "written_cost": _short(self.written_cost),
             "joins": list(_joins(self)),
         }
+
+
+def arm(graph: JoinGraph, core: Core) -> JoinGraph:
+    """The graph of one branch; columns of its `nulls` stay in its projections, as NULL."""
+    root = as_block(core)
+    below = frozenset(core.everything)
+    return JoinGraph(
+        relations=tuple(r for r in graph.occurrences if r.name in below),
+        predicates=root.predicates,
+        projections=graph.outputs(core),
+        joins=tuple(item for item in root.items if not isinstance(item, str)),
+        derived=graph.derived,
+    )
 
 
 def _nested(graph: Hypergraph, plan: SubPlan) -> str:

@@ -1,51 +1,24 @@
 """Bushy plans for any graph: greedy operator ordering, and the best plans over greedy orders.
 
-Greedy operator ordering joins the two sub-plans whose join looks best until one is left. Its early
-choices are never taken back: `windows` mends them. Under conflict rules they may lead to a dead
-end; then the set formed last is forbidden and the merging starts over, a few times. Over a linear
-order dynamic programming finds the best plan that joins adjacent intervals only, in O(n^3)
-(linearised DP; Neumann and Radke, Adaptive Optimization of Very Large Join Queries).
+Greedy operator ordering joins the two sub-plans whose join has the fewest rows until one is left.
+Its early choices are never taken back: `windows` mends them. Under conflict rules they may lead to
+a dead end, where more than one is left. Over a linear order dynamic programming finds the best plan
+that joins adjacent intervals only, in O(n^3) (linearised DP; Neumann and Radke, Adaptive
+Optimization of Very Large Join Queries).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from deltajoin.planner.combine import Combiner, Plans, SubPlan
 from deltajoin.planner.hypergraph import bits
 
-Score = Callable[[SubPlan], float]
 
-RESTARTS = 4
-
-
-def fewest_rows(plan: SubPlan) -> float:
-    """The join with the fewest rows first."""
-    return plan.rows
-
-
-def least_growth(plan: SubPlan) -> float:
-    """The join that adds the fewest rows to those of its two sides first."""
-    sides = sum(side.rows for side in (plan.left, plan.right) if side is not None)
-    return plan.rows - sides
-
-
-SCORES: tuple[Score, ...] = (fewest_rows, least_growth)
-
-
-def merge_greedily(
-    combiner: Combiner,
-    units: Iterable[SubPlan],
-    score: Score,
-    forbidden: frozenset[int] = frozenset(),
-) -> tuple[SubPlan, ...]:
-    """Join the units until no two may be joined; more than one plan is left at a dead end.
-
-    Args:
-        forbidden: sets that must not be formed.
-    """
+def merge_greedily(combiner: Combiner, units: Iterable[SubPlan]) -> tuple[SubPlan, ...]:
+    """Join the units until no two may be joined; more than one plan is left at a dead end."""
     live = {unit.relations: unit for unit in units}
     waiting: list[tuple[float, str, SubPlan]] = []
 
@@ -54,8 +27,8 @@ def merge_greedily(
     ) -> Iterator[tuple[float, str, SubPlan]]:
         for other in others:
             plan = combiner.join(unit, other)
-            if plan is not None and plan.relations not in forbidden:
-                yield float(f"{score(plan):.9g}"), plan.text, plan
+            if plan is not None:
+                yield float(f"{plan.rows:.9g}"), plan.text, plan
 
     plans = tuple(live.values())
     for position, unit in enumerate(plans):
@@ -75,19 +48,11 @@ def merge_greedily(
     return tuple(live.values())
 
 
-def greedy_plan(combiner: Combiner, score: Score) -> SubPlan | None:
-    """A plan by greedy operator ordering; None when every start ends in a dead end."""
+def greedy_plan(combiner: Combiner) -> SubPlan | None:
+    """A plan by greedy operator ordering; None when it ends in a dead end."""
     leaves = [combiner.leaf(number) for number in range(combiner.graph.size)]
-    forbidden: frozenset[int] = frozenset()
-    for _ in range(RESTARTS):
-        plans = merge_greedily(combiner, leaves, score, forbidden)
-        if len(plans) == 1:
-            return plans[0]
-        joined = [plan.relations for plan in plans if plan.kind]
-        if not joined:
-            return None
-        forbidden |= {joined[-1]}
-    return None
+    plans = merge_greedily(combiner, leaves)
+    return plans[0] if len(plans) == 1 else None
 
 
 def greedy_orders(combiner: Combiner, starts: int) -> tuple[tuple[int, ...], ...]:

@@ -8,7 +8,7 @@ its conflict rules hold on S | T. Caller: build with `build_graph.build_hypergra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
@@ -133,7 +133,7 @@ class Hypergraph:
         for edge in self.edges:
             if all(bit in home for bit in bits(edge.relations)):
                 for split in edge.splits:
-                    one, other = (reduce(or_, (home[bit] for bit in bits(side))) for side in split)
+                    one, other = (union(home[bit] for bit in bits(side)) for side in split)
                     pairs |= set() if one & other else {(one, other)}
         edges = tuple(Edge("inner", one, other, ()) for one, other in sorted(pairs))
         return Hypergraph(tuple(map(str, range(len(units)))), edges)
@@ -149,3 +149,8 @@ def bits(joined: int) -> Iterator[int]:
         bit = joined & -joined
         yield bit
         joined ^= bit
+
+
+def union(sets: Iterable[int]) -> int:
+    """All that some sets hold."""
+    return reduce(or_, sets, 0)

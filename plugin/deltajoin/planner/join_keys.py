@@ -7,41 +7,38 @@ Elsewhere an equality must lead from one side to the other.
 
 from __future__ import annotations
 
-from deltajoin.graph import JoinGraph
-from deltajoin.planner.classes import numbers
-from deltajoin.planner.hypergraph import Hypergraph
+from collections.abc import Callable
+from functools import cache
+
+from deltajoin.planner.classes import class_numbers
+from deltajoin.planner.hypergraph import Hypergraph, bits, union
 
 
 class JoinKeys:
     """The keys of a hypergraph's joins; classes are over all joins, also nested ones."""
 
-    def __init__(self, graph: JoinGraph, hypergraph: Hypergraph) -> None:
+    def __init__(self, hypergraph: Hypergraph) -> None:
         edges = [p for edge in hypergraph.edges for p in edge.predicates if p.left is not None]
-        # Which side is written first plays no part.
-        whole = JoinGraph(graph.relations, tuple(edges), ())
-        columns = [
-            (hypergraph.set_of(predicate.relations), min(whole.equated(predicate.left)))
-            for predicate in edges
-            if predicate.left is not None
-        ]
-        classes = {column: 1 << i for i, column in enumerate(sorted({c for _, c in columns}))}
-        refs = sorted({ref for predicate in edges for ref in predicate.refs})
+        classes = {column: 1 << number for column, number in class_numbers(edges).items()}
         #: Every equated column with its class.
-        self.columns = tuple((ref, classes[min(whole.equated(ref))]) for ref in refs)
+        self.columns = tuple(sorted(classes.items()))
         self._touched = {1 << number: 0 for number in range(hypergraph.size)}
+        for (name, _), shared in self.columns:
+            self._touched[hypergraph.bit[name]] |= shared
         pairs: dict[int, set[int]] = {shared: set() for shared in classes.values()}
-        for needs, column in columns:
-            pairs[classes[column]].add(needs)
-            for number in numbers(needs):
-                self._touched[1 << number] |= classes[column]
+        for edge in edges:
+            pairs[classes[edge.refs[0]]].add(hypergraph.set_of(edge.relations))
         members = {
             shared: sum(1 for touched in self._touched.values() if touched & shared)
             for shared in pairs
         }
-        #: Classes that two joins may have in common, and per set those that one in it may leave.
+        #: Classes that two joins may have in common.
         self._thrice = sum(shared for shared, count in members.items() if count > 2)
-        self._shared: dict[int, int] = {}
         self._everything = hypergraph.everything
+        #: The classes of which a set holds columns of two relations, and another relation does.
+        self.shared: Callable[[int], int] = cache(self._shared)
+        #: The classes of which a set holds columns.
+        self._touch = cache(self._touched_by)
         #: Classes of which not every two members are equated, with those that are.
         self._partial = {
             shared: tuple(sorted(needs))
@@ -61,24 +58,12 @@ class JoinKeys:
                     both &= ~shared
         return both
 
-    def shared(self, joined: int) -> int:
-        """The classes of which a set holds columns of two relations, and another relation does."""
-        found = self._shared.get(joined)
-        if found is None:
-            once = found = 0
-            for number in numbers(joined) if self._thrice else ():
-                touched = self._touched[1 << number] & self._thrice
-                found, once = found | once & touched, once | touched
-            found = found and found & self._touch(self._everything & ~joined)
-            self._shared[joined] = found
-        return found
+    def _shared(self, joined: int) -> int:
+        once = found = 0
+        for bit in bits(joined) if self._thrice else ():
+            touched = self._touched[bit] & self._thrice
+            found, once = found | once & touched, once | touched
+        return found and found & self._touch(self._everything & ~joined)
 
-    def _touch(self, relations: int) -> int:
-        """The classes of which a set holds columns."""
-        found = self._touched.get(relations)
-        if found is None:
-            found = 0
-            for number in numbers(relations):
-                found |= self._touched[1 << number]
-            self._touched[relations] = found
-        return found
+    def _touched_by(self, relations: int) -> int:
+        return union(self._touched[bit] for bit in bits(relations))

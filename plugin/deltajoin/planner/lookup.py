@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Surviving
@@ -45,10 +46,9 @@ USEFUL = 0.95
 #: Where the stream lies after a lookup: where it lay, by the lookup's key, anywhere.
 KEPT, KEYED, LOST = 0, 1, 2
 
-#: (bound set, new relation's number, rows in, rows out, does the stream lie by the step's key) ->
-#: (price, where the stream lies after)
-Priced = tuple[float, int]
-Price = Callable[[int, int, float, float, bool], Priced]
+#: (bound set, new relation's number, rows in, rows out, key by which the stream lies, the step's
+#: key) -> (price, key by which the stream lies after); a key is 0 where it is of no use.
+Price = Callable[[int, int, float, float, int, int], tuple[float, int]]
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,9 @@ def lookup_cost(
 
 def _price(
     table: Arrangement, rows_in: float, rows_out: float, size: float, placed: bool
-) -> Priced:
-    """A lookup's seconds beyond those for a stream without a row; `size`: bytes of the stream."""
+) -> tuple[float, int]:
+    """A lookup's seconds beyond those for a stream without a row, and where the stream lies after;
+    `size`: bytes of the stream."""
     if not table.large:
         return PROBE * (rows_in + rows_out), KEPT
     if rows_in <= BROADCAST_ROWS and size <= BROADCAST_BYTES:
@@ -199,12 +200,17 @@ def lookup_pricing(steps: Steps) -> Price:
     relations = [graph.by_name[name] for name in steps.names]
     tables = [arrangement(statistics, r.source, own[r.name]) for r in relations]
     widths = [used_bytes(statistics, r.source, r.columns) for r in relations]
-    known: dict[int, float] = {}
 
-    def price(bound: int, new: int, rows_in: float, rows_out: float, placed: bool) -> Priced:
-        width = known.get(bound)
-        if width is None:
-            width = known[bound] = sum(widths[number] for number in numbers(bound))
-        return _price(tables[new], rows_in, rows_out, rows_in * width, placed)
+    @cache
+    def width(bound: int) -> float:
+        return sum(widths[number] for number in numbers(bound))
+
+    def price(
+        bound: int, new: int, rows_in: float, rows_out: float, place: int, key: int
+    ) -> tuple[float, int]:
+        near, size = place != 0 and place == key, rows_in * width(bound)
+        seconds, moved = _price(tables[new], rows_in, rows_out, size, near)
+        after = place if moved == KEPT else key if moved == KEYED else 0
+        return seconds, after if after and steps.usable(after, bound | 1 << new) else 0
 
     return price

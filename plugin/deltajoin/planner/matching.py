@@ -15,15 +15,21 @@ The share is symmetric and depends on the two sets alone. Source: Ebergen's thes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, reduce
+from operator import and_
 from typing import NamedTuple
 
 from deltajoin.catalog.statistics import Value
 from deltajoin.graph import ColumnRef, Predicate, Relation
 from deltajoin.planner.classes import FLOOR, LEAST, MOST, Classes, numbers, product_of
+from deltajoin.planner.hypergraph import union
 from deltajoin.planner.selectivity import Facts, kept_share
 from deltajoin.planner.statistics import TRUST, Measured, Statistics
 from deltajoin.sql.imply import implied_filters
+
+#: Lookups by the relevant set that is bound and the number that is looked up.
+_Lookups = dict[tuple[int, int], Measured]
 
 
 class Pairs(NamedTuple):
@@ -83,9 +89,13 @@ class Matching:
         self._filtered = [self._filter(r, filters) for r in relations]
         kept = [r * f for r, f in zip(self._rows, self._filtered, strict=True)]
         self._classes = Classes(relations, equalities, statistics, kept)
-        self._lookups: list[dict[int, Pairs]] = [{} for _ in relations]
-        self._seen: dict[str, dict[tuple[int, int], Measured]] = {}
-        self._relevant: list[int | None] = [None] * len(relations)
+        #: The relations that a lookup of this one depends on when they are bound.
+        self.relevant: Callable[[int], int] = cache(self._relevant)
+        #: The relations that have a column in each of some classes.
+        self.spans: Callable[[int], int] = cache(self._spans)
+        self._looked_up = cache(self.pairs)
+        #: The lookups of earlier runs on a driver's path, by relevant set and number.
+        self.measured: Callable[[str | None], _Lookups] = cache(self._measured)
 
     def mask(self, names: Iterable[str]) -> int:
         """The bit set of some relations."""
@@ -102,11 +112,7 @@ class Matching:
 
     def lookup(self, bound: int, new: int) -> Pairs:
         """`pairs` of a set and relation number `new`, kept by the part of the set that matters."""
-        bound &= self.relevant(new)
-        found = self._lookups[new].get(bound)
-        if found is None:
-            found = self._lookups[new][bound] = self.pairs(bound, 1 << new)
-        return found
+        return self._looked_up(bound & self.relevant(new), 1 << new)
 
     def pairs(self, one: int, other: int) -> Pairs:
         """How the rows of two disjoint sets match."""
@@ -152,27 +158,18 @@ class Matching:
         rows = self._rows[self._numbers[relation.name]]
         return max(kept_share(own, self._facts), 1 / rows, FLOOR)
 
-    def measured(self, driver: str | None) -> dict[tuple[int, int], Measured]:
-        """The lookups of earlier runs on a driver's path, by relevant set and number.
-
-        The rows into a path's first lookup were counted before the driver's own filters.
-        """
-        if driver is None:
-            return {}
-        if driver not in self._seen:
-            self._seen[driver] = self._measured(driver)
-        return self._seen[driver]
-
-    def _measured(self, driver: str) -> dict[tuple[int, int], Measured]:
-        found = dict[tuple[int, int], Measured]()
-        steps = self._statistics.measured_of(driver)
-        for (bound, new), seen in sorted(steps.items(), key=lambda s: (sorted(s[0][0]), s[0][1])):
+    def _measured(self, driver: str | None) -> _Lookups:
+        """The rows into a path's first lookup were counted before the driver's own filters."""
+        found: _Lookups = {}
+        every = self._statistics.measured.items()
+        steps = [(bound, new, seen) for (name, bound, new), seen in every if name == driver]
+        for bound, new, seen in sorted(steps, key=lambda step: (sorted(step[0]), step[1])):
             if new not in self._numbers or not bound <= self._numbers.keys():
                 continue
             number = self._numbers[new]
             at = (self.mask(bound) & self.relevant(number), number)
             old = found.get(at, Measured(0.0, 0.0, 0))
-            kept = self.kept(driver) if len(bound) == 1 else 1.0
+            kept = self.kept(driver) if driver and len(bound) == 1 else 1.0
             found[at] = Measured(
                 old.rows_in + kept * seen.rows_in,
                 old.rows_out + seen.rows_out,
@@ -180,25 +177,16 @@ class Matching:
             )
         return found
 
-    def relevant(self, number: int) -> int:
-        """The relations that a lookup of this one depends on when they are bound."""
-        joined = self._relevant[number]
-        if joined is None:
-            joined = 0
-            for _, needs, _ in self._residuals[number]:
-                joined |= needs
-            for one in numbers(self._classes.of[number]):
-                joined |= self._classes.spans[one]
-            joined &= ~(1 << number)
-            self._relevant[number] = joined
-        return joined
+    def _relevant(self, number: int) -> int:
+        needed = union(needs for _, needs, _ in self._residuals[number])
+        return (needed | union(self.spans_of(number))) & ~(1 << number)
 
-    def spans(self, classes: int) -> int:
-        """The relations that have a column in each of some classes."""
-        joined = -1
-        for one in numbers(classes):
-            joined &= self._classes.spans[one]
-        return joined
+    def spans_of(self, number: int) -> list[int]:
+        """The relations of each class that holds a column of this one."""
+        return [self._classes.spans[one] for one in numbers(self._classes.of[number])]
+
+    def _spans(self, classes: int) -> int:
+        return reduce(and_, (self._classes.spans[one] for one in numbers(classes)), -1)
 
     def kept_by(self, sql: str) -> float:
         """Share of the rows that a predicate over any of the relations keeps; above zero."""

@@ -4,10 +4,10 @@
     rows(S)     = min over the last relation j of rows(S - j) x fan-out(S - j -> j)
 
 The price of a step depends on the bound set, the next relation and how the stream is placed, so
-dynamic programming over (connected set, place) is exact (Held-Karp). All paths of a model share one
-budget of sets; a path that would pass its part goes on by a beam from there. In graphs so dense
-that a beam would take seconds, all paths follow the order of the first. Steps follow predicates.
-Ties go to the first order by canonical numbers, whatever the graph was written and named like.
+dynamic programming over (connected set, place) is exact (Held-Karp). Beyond `EXACT_RELATIONS` it is
+a beam. In graphs so dense that a beam would take seconds, all paths follow the order of the first.
+Steps follow predicates. Ties go to the first order by canonical numbers, whatever the graph was
+written and named like.
 """
 
 from __future__ import annotations
@@ -17,21 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from deltajoin.planner.beam import NARROWEST, State, beam_width, finish_by_beam, rank
+from deltajoin.planner.beam import NARROWEST, Beam, RowsOf, State, beam_width, considered, rank
 from deltajoin.planner.cost import PROBE
-from deltajoin.planner.lookup import KEPT, KEYED, Price, lookup_pricing
+from deltajoin.planner.lookup import Price, lookup_pricing
 from deltajoin.planner.steps import Move, Steps
 from deltajoin.planner.trace import Considered, Trace
 
 #: Up to so many relations every path is exact.
 EXACT_RELATIONS = 12
-#: Sets of relations that the exact searches of a larger model may look at, and fan-outs that they
-#: may ask for, all paths together.
-MODEL_SETS = 40_000
 #: States of each size in the search whose cost no exact state may pass.
 _NARROW = 4
-#: Rows by set.
-RowsOf = dict[int, float]
 #: An order is better if its cost is less by so much: in six digits, or by more than rounding.
 _BETTER, _TIE = 1 - 1e-6, 1 - 1e-9
 
@@ -51,7 +46,7 @@ def _rounded(value: float) -> float:
 
 
 class Search:
-    """Searches of one model, which share fan-outs and the budget."""
+    """Searches of one model, which share fan-outs."""
 
     def __init__(
         self,
@@ -59,13 +54,10 @@ class Search:
         paths: int,
         price: Price | None = None,
         trace: Trace | None = None,
-        sets: int | None = None,
     ) -> None:
-        """`sets` that the exact searches may look at in place of `MODEL_SETS`."""
         self.steps = steps
         self._trace = trace
         self.price = price or lookup_pricing(steps)
-        self._left, self._paths = MODEL_SETS if sets is None else sets, max(1, paths)
         partners = sum(near.bit_count() for near in steps.adjacent) / len(steps.names)
         self._width = beam_width(paths, len(steps.names), partners)
         self._common: tuple[str, ...] = ()
@@ -78,59 +70,46 @@ class Search:
         """
         within = self.steps.everything if within is None else within
         bound = self.steps.set_of(frozenset(start))
-        small = (within & ~bound).bit_count() < EXACT_RELATIONS
-        if not small and not self._width:
-            return self._followed(start, rows, within)
-        allowed = 1 << 2 * EXACT_RELATIONS if small else self._left // self._paths
-        self._paths = max(1, self._paths - 1)
         first = State(bound, 0, 0.0, tuple(self.steps.number(name) for name in start))
-        rows_of, least = self._rows(bound, rows, within, allowed)
-        whole = len(least) > (within & ~bound).bit_count()
-        layer = self._grown(first, rows_of, least, within, whole)
-        if not whole:
-            layer, rows_of = finish_by_beam(
-                self.steps, self.price, self._width, layer, rows_of, within
-            )
+        if (within & ~bound).bit_count() < EXACT_RELATIONS:
+            layer, rows_of = self._exact(first, rows, within)
+        elif self._width:
+            beam = Beam(self.steps, self.price, self._width, within, self._trace)
+            layer, rows_of = beam.grown(first, rows)
+        else:
+            return self._followed(start, rows, within)
         return self._described(min(layer, key=rank), len(start), rows_of)
 
-    def _grown(
-        self,
-        first: State,
-        rows_of: RowsOf,
-        fewest: Sequence[float],
-        within: int,
-        whole: bool,
-    ) -> list[State]:
-        """The last layer: the best ways to the largest sets whose rows are known.
+    def _exact(self, first: State, rows: float, within: int) -> tuple[list[State], RowsOf]:
+        """The best ways to bind everything, and the rows of every set.
 
-        Where these are `whole`, a narrow search goes first: its way holds unless another is better.
-        States that can't be are left out, but not from a trace: each step to come costs at least
-        the rows into it and out of it, of the smallest sets.
+        A narrow search goes first: its way holds unless another is better. States that can't be are
+        left out, but not from a trace: each step to come costs at least the rows into it and out of
+        it, of the smallest sets.
         """
+        rows_of, fewest = self._rows(first.bound, rows, within)
         least = [PROBE * rows for rows in fewest]
         sizes = range(1, len(least))
         rest = [2 * sum(least[number + 1 :]) - least[-1] for number in range(len(least))]
         rest[-1] = 0.0
-        layer, enough = [first], math.inf
-        if whole:
-            for _ in sizes:
-                layer = nsmallest(_NARROW, self._grow(layer, rows_of, within), key=rank)
-            enough = layer[0].cost * _BETTER
-        narrow, layer = layer[0], [first]
+        layer = [first]
+        for _ in sizes:
+            layer = nsmallest(_NARROW, self._grow(layer, rows_of, within), key=rank)
+        narrow, layer, enough = layer[0], [first], layer[0].cost * _BETTER
         limit = enough if self._trace is None else math.inf
         for number in sizes:
             grown = self._grow(layer, rows_of, within, limit - rest[number])
             if self._trace is not None:
                 self._trace.steps += self._considered(layer, grown, rows_of, within)
             layer = grown
-        return [state for state in layer if state.cost < enough] or [narrow]
+        return [state for state in layer if state.cost < enough] or [narrow], rows_of
 
     def _followed(self, start: tuple[str, ...], rows: float, within: int) -> JoinOrder:
         """The order of the first path, each relation as soon as it is linked."""
         if not self._common:
             alone = Search(self.steps, 1, self.price, self._trace)
             alone._width = min(max(1, alone._width), NARROWEST)
-            alone._left //= len(self.steps.names)
+
             self._common = alone.order(start[:1], rows).relations
         order, bound = start, self.steps.set_of(frozenset(start))
         while near := self.steps.neighbours(bound) & within:
@@ -145,7 +124,6 @@ class Search:
         Args:
             start: how many of the first are bound at `rows` rows.
         """
-        price, usable = self.price, self.steps.usable
         numbers = tuple(self.steps.number(name) for name in order)
         bound, place, cost = self.steps.set_of(frozenset(order[:start])), 0, 0.0
         rows_of = {bound: rows}
@@ -153,11 +131,7 @@ class Search:
             fan_out, key = self.steps.size(bound, new)
             after = bound | 1 << new
             rows_of[after] = rows_of[bound] * fan_out
-            near = place != 0 and place == key
-            step, moved = price(bound, new, rows_of[bound], rows_of[after], near)
-            place = place if moved == KEPT else key if moved == KEYED else 0
-            if place and not usable(place, after):
-                place = 0
+            step, place = self.price(bound, new, rows_of[bound], rows_of[after], place, key)
             bound, cost = after, cost + step
         return self._described(State(bound, place, cost, numbers), start, rows_of)
 
@@ -168,37 +142,20 @@ class Search:
             return moves
         return lambda bound: [move for move in moves(bound) if not move[0] & outside]
 
-    def _rows(
-        self, bound: int, rows: float, within: int, allowed: int
-    ) -> tuple[RowsOf, Sequence[float]]:
-        """Rows of the sets from `bound` on, as far as so many sets and fan-outs go, and the fewest
-        of each size."""
-        grown, fewest, left = {bound: rows}, [rows], allowed
+    def _rows(self, bound: int, rows: float, within: int) -> tuple[RowsOf, Sequence[float]]:
+        """Rows of the sets from `bound` on, and the fewest of each size."""
+        grown, fewest, moves = {bound: rows}, [rows], self._moves(within)
         rows_of = grown.copy()
-        while len(fewest) <= (within & ~bound).bit_count():
-            asked, found = self.steps.asked, self._sizes(grown, within, left)
-            if found is None:
-                break
-            left -= len(found) + self.steps.asked - asked
-            grown = found
+        for _ in range((within & ~bound).bit_count()):
+            smaller, grown = grown, {}
+            for one, rows_in in smaller.items():
+                for after, _, fan_out, _ in moves(one):
+                    estimate = rows_in * fan_out
+                    if estimate < grown.get(after, math.inf):
+                        grown[after] = estimate
             rows_of |= grown
             fewest.append(min(grown.values()))
-        self._left -= min(allowed - left, self._left)
         return rows_of, fewest
-
-    def _sizes(self, sizes: dict[int, float], within: int, left: int) -> dict[int, float] | None:
-        """Rows of every set that is one relation larger; None when that passes what is left."""
-        grown: dict[int, float] = {}
-        known, moves = grown.get, self._moves(within)
-        infinite, asked = math.inf, self.steps.asked
-        for bound, rows in sizes.items():
-            for after, _, fan_out, _ in moves(bound):
-                estimate = rows * fan_out
-                if estimate < known(after, infinite):
-                    grown[after] = estimate
-            if len(grown) + self.steps.asked - asked > left:
-                return None
-        return grown
 
     def _grow(
         self,
@@ -212,7 +169,7 @@ class Search:
         Ways that pass the limit are left out.
         """
         best: dict[tuple[int, int], tuple[float, int, int, float]] = {}
-        price, moves, usable = self.price, self._moves(within), self.steps.usable
+        price, moves = self.price, self._moves(within)
         for number, (bound, place, cost, _) in enumerate(layer):
             rows, most = rows_of[bound], limit - cost
             rows_most = most / PROBE - rows
@@ -220,14 +177,10 @@ class Search:
                 out = rows_of[after]
                 if out > rows_most:
                     continue
-                step, moved = price(bound, new, rows, out, place != 0 and place == key)
+                step, placed = price(bound, new, rows, out, place, key)
                 if step > most:
                     continue
-                placed = place if moved == KEPT else key if moved == KEYED else 0
-                if placed and not usable(placed, after):
-                    placed = 0
-                total = cost + step
-                known = best.get((after, placed))
+                total, known = cost + step, best.get((after, placed))
                 if known is None or total < known[0]:
                     best[after, placed] = (total * _TIE, number, new, total)
         grown = sorted((way[1], way[2], at, way[3]) for at, way in best.items())
@@ -244,16 +197,8 @@ class Search:
         for state in layer:
             rows = rows_of[state.bound]
             for after, new, _, key in self._moves(within)(state.bound):
-                near = state.place != 0 and state.place == key
-                step, _ = self.price(state.bound, new, rows, rows_of[after], near)
-                names = self.steps.names
-                yield Considered(
-                    tuple(names[number] for number in state.order),
-                    names[new],
-                    rows_of[after],
-                    state.cost + step,
-                    (*state.order, new) in kept,
-                )
+                step, _ = self.price(state.bound, new, rows, rows_of[after], state.place, key)
+                yield considered(self.steps, state, new, rows_of[after], state.cost + step, kept)
 
     def _described(self, state: State, start: int, rows_of: RowsOf) -> JoinOrder:
         bound, rows = 0, []

@@ -133,10 +133,6 @@ class Statistics:
         """True when every table's size is known; else a graph keeps its written order."""
         return not self.unknown(graph)
 
-    def measured_of(self, driver: str) -> dict[tuple[frozenset[str], str], Measured]:
-        """The measured lookups of one driver's path: (bound, relation) -> rows."""
-        return {step[1:]: rows for step, rows in self.measured.items() if step[0] == driver}
-
     def driven_by(self, driver: str) -> Statistics:
         """The same, for ordering the path of one driver: its measured lookups count."""
         if not any(step[0] == driver for step in self.measured):

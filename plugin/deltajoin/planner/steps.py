@@ -2,16 +2,20 @@
 
 Relation i of the canonical names (`canonical`) is bit 1 << i, so that names break no ties. The
 fan-out of a step depends on what is bound only through the relations that share a predicate or an
-equality class with the new one, so it is kept by that part of the bound set and shared by all paths
-of a model. What a step costs says `planner.lookup`.
+equality class with the new one, so it is kept by that part of the bound set. What a step costs says
+`planner.lookup`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
 
 from deltajoin.graph import JoinGraph
 from deltajoin.planner.canonical import canonical_names
 from deltajoin.planner.cardinality import drawn
 from deltajoin.planner.classes import LEAST, numbers
+from deltajoin.planner.hypergraph import union
 from deltajoin.planner.statistics import Statistics
 
 #: A step from a bound set: the set after it, the new relation, its fan-out and key.
@@ -21,43 +25,29 @@ Step = tuple[float, int]
 
 
 class Steps:
-    """Neighbours and fan-outs of one graph, by bit sets.
+    """Neighbours and fan-outs of one graph, by bit sets."""
 
-    `asked` counts the fan-outs that were estimated. `like`: steps of the same graph for another
-    driver, whose estimates are shared.
-    """
-
-    def __init__(self, graph: JoinGraph, statistics: Statistics, like: Steps | None = None) -> None:
+    def __init__(self, graph: JoinGraph, statistics: Statistics) -> None:
         self.graph, self.statistics = graph, statistics
         self.names = canonical_names(graph)
         self.bit = {name: 1 << i for i, name in enumerate(self.names)}
         self.everything = (1 << len(self.names)) - 1
         self._matching = statistics.matching(graph)
         self._measured = self._matching.measured(statistics.driver)
-        self.asked = 0
         adjacent = [0] * len(self.names)
-        for predicate in graph.predicates:
-            joined = self.set_of(predicate.relations)
-            for name in predicate.relations:
-                adjacent[self.number(name)] |= joined
+        for joined in (self.set_of(predicate.relations) for predicate in graph.predicates):
+            for number in numbers(joined):
+                adjacent[number] |= joined & ~(1 << number)
         #: Relation -> those that share a predicate with it.
-        self.adjacent = tuple(joined & ~(1 << i) for i, joined in enumerate(adjacent))
-        classes: list[set[int]] = [set() for _ in self.names]
-        for (relation, _), members in graph.equivalence.items():
-            joined = self.set_of(frozenset(name for name, _ in members))
-            classes[self.number(relation)].add(joined)
-        #: Relation -> the equality classes that hold a column of it, each as the relations in it.
-        self.classes = tuple(tuple(sorted(found)) for found in classes)
+        self.adjacent = tuple(adjacent)
         #: Relation -> those that its fan-out depends on.
-        self.relevant = tuple(
-            self._matching.relevant(number) | near for number, near in enumerate(self.adjacent)
-        )
+        self._relevant = [self._matching.relevant(number) for number in range(len(self.names))]
+        #: Relation -> the equality classes that hold a column of it, each as the relations in it.
+        self._classes = [self._matching.spans_of(number) for number in range(len(self.names))]
         self._rows = tuple(self._matching.rows(name) for name in self.names)
-        self._sizes: tuple[dict[int, Step], ...] = tuple({} for _ in self.names)
-        self._carriers: dict[int, int] = {0: 0}
-        if like is not None:
-            self._sizes, self._carriers = like._sizes, like._carriers
-        self._moves: dict[int, tuple[Move, ...]] = {}
+        self._estimate = cache(self._estimated)
+        #: Every step from a set, by canonical order; kept, as many paths come by.
+        self.moves: Callable[[int], tuple[Move, ...]] = cache(self._moves)
 
     def number(self, name: str) -> int:
         """The bit number of a relation."""
@@ -65,10 +55,7 @@ class Steps:
 
     def set_of(self, names: frozenset[str]) -> int:
         """The bit set of some relations."""
-        joined = 0
-        for name in names:
-            joined |= self.bit[name]
-        return joined
+        return sum(self.bit[name] for name in names)
 
     def names_of(self, joined: int) -> tuple[str, ...]:
         """The relations of a bit set, in canonical order."""
@@ -76,10 +63,7 @@ class Steps:
 
     def neighbours(self, bound: int) -> int:
         """Relations outside a set that share a predicate with it."""
-        reached = 0
-        for i in numbers(bound):
-            reached |= self.adjacent[i]
-        return reached & ~bound
+        return union(self.adjacent[number] for number in numbers(bound)) & ~bound
 
     def connected(self, wanted: int) -> int:
         """A connected set that holds the wanted relations, and few others that link them."""
@@ -105,44 +89,25 @@ class Steps:
 
         Those that share a predicate with it, or a class that nothing bound holds yet.
         """
-        found = self.adjacent[new]
-        for members in self.classes[new]:
-            if not members & bound:
-                found |= members
-        return found & ~(1 << new)
+        fresh = union(members for members in self._classes[new] if not members & bound)
+        return (self.adjacent[new] | fresh) & ~(1 << new)
 
-    def moves(self, bound: int) -> tuple[Move, ...]:
-        """Every step from a set, by canonical order; kept, as many paths come by."""
-        found = self._moves.get(bound)
-        if found is None:
-            near = numbers(self.neighbours(bound))
-            found = tuple([(bound | 1 << new, new, *self.size(bound, new)) for new in near])
-            self._moves[bound] = found
-        return found
+    def _moves(self, bound: int) -> tuple[Move, ...]:
+        near = numbers(self.neighbours(bound))
+        return tuple([(bound | 1 << new, new, *self.size(bound, new)) for new in near])
 
     def size(self, bound: int, new: int) -> Step:
         """The step from a set to one more relation: fan-out and key.
 
         The key is the set of equality classes that the step matches on; 0 for none.
         """
-        met = bound & self.relevant[new]
-        step = self._sizes[new].get(met)
-        if step is None:
-            self.asked += 1
-            step = self._sizes[new][met] = self._estimated(met, new)
-        if self._measured:
-            seen = self._measured.get((bound & self._matching.relevant(new), new))
-            if seen is not None:
-                return drawn(seen, step[0]), step[1]
-        return step
+        return self._estimate(bound & self._relevant[new], new)
 
     def _estimated(self, met: int, new: int) -> Step:
-        pairs = self._matching.pairs(met, 1 << new)
-        return max(self._rows[new] * pairs.share, LEAST), pairs.classes
+        pairs, seen = self._matching.lookup(met, new), self._measured.get((met, new))
+        expected = max(self._rows[new] * pairs.share, LEAST)
+        return drawn(seen, expected) if seen else expected, pairs.classes
 
     def usable(self, key: int, joined: int) -> bool:
         """True when a relation outside the set might still be looked up by this key."""
-        carriers = self._carriers.get(key)
-        if carriers is None:
-            carriers = self._carriers[key] = self._matching.spans(key)
-        return carriers & ~joined != 0
+        return self._matching.spans(key) & ~joined != 0

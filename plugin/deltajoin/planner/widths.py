@@ -11,7 +11,8 @@ sets of one hypergraph; a relation's columns are those that the query uses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.planner.hypergraph import Hypergraph
@@ -85,18 +86,15 @@ class Widths:
                 grouped[reach] = grouped.get(reach, 0.0) + sizes[column]
             self._frames.append(grouped.pop(-1, 0.0))
             self._columns += [(1 << number, r, size) for r, size in sorted(grouped.items())]
-        self._known: dict[int, float] = {}
+        #: Bytes of a row of a joined set that are carried on.
+        self.of: Callable[[int], float] = cache(self._of)
 
-    def of(self, joined: int) -> float:
-        """Bytes of a row of a joined set that are carried on."""
-        found = self._known.get(joined)
-        if found is None:
-            found = sum(frame for i, frame in enumerate(self._frames) if joined >> i & 1)
-            for bit, reach, size in self._columns:
-                if joined & bit and reach & ~joined:
-                    found += size
-            self._known[joined] = found = max(found, 0.0) + _ROW
-        return found
+    def _of(self, joined: int) -> float:
+        found = sum(frame for i, frame in enumerate(self._frames) if joined >> i & 1)
+        for bit, reach, size in self._columns:
+            if joined & bit and reach & ~joined:
+                found += size
+        return max(found, 0.0) + _ROW
 
 
 def _needs(graph: JoinGraph, hypergraph: Hypergraph) -> dict[ColumnRef, int]:

@@ -78,6 +78,23 @@ def _sides(node: exp.Expr, operators: Mapping[type[exp.Expr], str]) -> list[Comp
     return [(node.this, operator, node.expression)] if operator else []
 
 
+def beside_null(node: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
+    """Of `rest OR x IS NULL`, either way round: the rest and x; both ways where both are IS NULL.
+
+    Example:
+        >>> [(text(a), text(b)) for a, b in beside_null(parsed("a.x < b.y OR b.y IS NULL"))]
+        [('`a`.`x` < `b`.`y`', '`b`.`y`')]
+    """
+    if not isinstance(node, exp.Or):
+        return []
+    sides = node.this.unnest(), node.expression.unnest()
+    return [
+        (rest, null.this)
+        for rest, null in (sides, sides[::-1])
+        if isinstance(null, exp.Is) and isinstance(null.expression, exp.Null)
+    ]
+
+
 def comparisons(node: exp.Expr) -> list[Comparison]:
     """The comparisons of order that a conjunct is: one, or the two of BETWEEN; else none.
 
