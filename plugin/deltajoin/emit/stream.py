@@ -252,7 +252,7 @@ class StepEmitter:
         """A relation's rows where a stream begins, marked as the stream is."""
         mark = [named(number(self._number), PATH)] if PATH in stream.hidden else []
         select = self._select(self._own(relation), needed, [weight, *mark])
-        select = select.from_(table(view, relation))
+        select = select.from_(table(view, relation), copy=False)
         return select.where(*map(expression, filters)) if filters else select
 
     # joins with the stream -----------------------------------------------------------------------
@@ -280,7 +280,7 @@ class StepEmitter:
         if step.kind in ("inner", "left"):
             found |= added
             after = replace(after, refs=needed.intersection(found), bound=stream.bound | bound)
-        select = self._select(found, needed, hidden).from_(left)
+        select = self._select(found, needed, hidden).from_(left, copy=False)
         if step.accelerated is None:
             select = joined(select, _JOIN[step.kind], right, on)
         else:
@@ -378,10 +378,9 @@ class StepEmitter:
 
     def _select(self, found: Columns, needed: Refs, hidden: Sequence[exp.Expr]) -> exp.Select:
         """The needed columns under the names by which they travel, then the hidden ones."""
-        shown = (
-            (found[ref].copy(), self._names[ref]) for ref in sorted(needed.intersection(found))
-        )
-        return exp.select(*(c if c.name == name else named(c, name) for c, name in shown), *hidden)
+        shown = ((found[ref], self._names[ref]) for ref in sorted(needed.intersection(found)))
+        columns = (c.copy() if c.name == name else named(c, name) for c, name in shown)
+        return exp.select(*columns, *hidden)
 
     def _distinct(self, keys: Iterable[exp.Expr], stream: Stream, alias: str) -> exp.Select:
         """The stream's distinct keys, as k0, k1, ..."""

@@ -48,7 +48,8 @@ def by_rows(
         named(call("any_value", of(name)), name) if name in exactly else of(name) for name in names
     )
     texts = (as_text(of(name)) for name in exactly)
-    return exp.select(*outputs).from_(rows).group_by(*map(of, names), *texts)
+    select = exp.select(*outputs).from_(rows, copy=False)
+    return select.group_by(*map(of, names), *texts, copy=False)
 
 
 def net(
@@ -59,7 +60,8 @@ def net(
 ) -> exp.Select:
     """Distinct rows with their weights summed, zeros dropped."""
     total = call("sum", column(WEIGHT) if weight is None else weight)
-    return by_rows(names, exactly, rows).select(named(total, WEIGHT)).having(total.neq(0))
+    select = by_rows(names, exactly, rows).select(named(total, WEIGHT), copy=False)
+    return select.having(total.neq(0), copy=False)
 
 
 def count_select(select: exp.Query, target: Target) -> exp.Select:
