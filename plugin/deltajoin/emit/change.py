@@ -15,7 +15,6 @@ from sqlglot import exp
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.signed_zeros import holds_floats
 from deltajoin.emit.ast import column, number, pretty, same, string, table, union_all, weighted
-from deltajoin.emit.views import Views
 from deltajoin.emit.write import net
 from deltajoin.graph import JoinGraph
 from deltajoin.names import COUNT, WEIGHT, quote
@@ -57,10 +56,9 @@ class Feed:
     reads: tuple[FileRead, ...] = ()
 
 
-def feed_of(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
-    """The change of a source that has changed."""
-    used, view = graph.used_columns(source.source), views.changes(source.source)
-    versions = (source.at("previous"), source.version)
+def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[str, str]) -> Feed:
+    """The change of a source under `view`; `versions` are the views of its two versions."""
+    used = graph.used_columns(source.source)
     types = dict(source.columns)
     exactly = tuple(name for name in used if holds_floats(types[name]))
     raw_view, reads = "", _file_reads(source, used, view)
@@ -69,13 +67,13 @@ def feed_of(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
         raw_view = f"{view}_feed"
         rows, weight = table(raw_view), _times(_sign_of_event(), source.bag)
     else:
-        by_version = {version: views.scan(source.source, version).view for version in versions}
+        by_version = {source.previous: versions[0], source.version: versions[1]}
         if source.method == "files":
             by_version = {read.version: read.view for read in reads}
         counted = source.bag and source.method == "files"
         sides = [
             weighted(used, _times(number(sign), counted), table(by_version[version]))
-            for version, sign in zip(versions, (-1, 1), strict=True)
+            for version, sign in ((source.previous, -1), (source.version, 1))
             if version in by_version
         ]
         rows, weight = union_all(*sides).subquery("sides"), column(WEIGHT)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from deltajoin.delta.lookup_paths import TOUCHED
-from deltajoin.delta.path import reads, types_of
+from deltajoin.delta.path import SourceVersion, reads, types_of
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.ties import identifying_relations
 from deltajoin.emit.ast import (
@@ -133,9 +133,7 @@ def build_program(plan: DeltaPlan) -> Program:
     stored = (stored_of_touched(plan.graph, views.part.touched),) if touched else ()
     return Program(
         scans=scans,
-        feeds=tuple(
-            feed_of(plan.graph, source, views) for source in plan.sources if source.changed
-        ),
+        feeds=tuple(_feed(plan.graph, source, views) for source in plan.sources if source.changed),
         paths=paths,
         shared=shared,
         fold=fold,
@@ -205,6 +203,12 @@ def _shadow(plan: DeltaPlan, views: Views, opened: tuple[Scan, ...]) -> ShadowPr
         scans=(*(scan for scan in scans if scan not in opened), before),
         comparisons=comparisons(plan.target, plan.shadow, own, full),
     )
+
+
+def _feed(graph: JoinGraph, source: SourceVersion, views: Views) -> Feed:
+    name, versions = source.source, (source.at("previous"), source.version)
+    before, after = (views.scan(name, version).view for version in versions)
+    return feed_of(graph, source, views.changes(name), (before, after))
 
 
 def _identifying_sources(plan: DeltaPlan) -> frozenset[str]:
