@@ -71,7 +71,7 @@ def planning_times(instances: int) -> Iterator[Figure]:
 def _time_paths(graph: JoinGraph, statistics: Statistics) -> float:
     versions = changed_versions(graph, statistics)
     start = time.process_time()
-    order = epoch_order(graph, statistics, versions)
+    order, _ = epoch_order(graph, statistics, versions)
     lookup_paths(graph, statistics, order, versions)
     return time.process_time() - start
 

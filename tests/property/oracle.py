@@ -401,7 +401,7 @@ class _PlanMaker:
         derived, known = plan_derived(self.graph, known, self.strategy)
         statistics, versions = known.statistics, dict(known.versions)
         if order is None:
-            order = epoch_order(self.graph, statistics, versions, self.strategy)
+            order, _ = epoch_order(self.graph, statistics, versions, self.strategy)
         return DeltaPlan(
             model="m",
             fingerprint="",

@@ -81,7 +81,7 @@ def daily_plan(changed: dict[str, int], plan: DeltaPlan | None = None) -> DeltaP
     )
     statistics = Statistics({s.source: s.rows for s in sources}, dict(plan.keys))
     versions = {s.source: s for s in sources}
-    order = epoch_order(plan.graph, statistics, versions)
+    order, _ = epoch_order(plan.graph, statistics, versions)
     paths = lookup_paths(plan.graph, statistics, order, versions)
     return replace(
         plan,

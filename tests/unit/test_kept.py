@@ -13,7 +13,7 @@ from deltajoin.audit.render import render_plan
 from deltajoin.catalog import TargetCommit, TargetState
 from deltajoin.delta import build
 from deltajoin.delta.build import Inputs, build_plan
-from deltajoin.delta.epoch_order import chosen_epoch_order
+from deltajoin.delta.epoch_order import epoch_order
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.planner.full_query import FullQuery, plan_full_query
@@ -155,11 +155,11 @@ def test_an_epoch_order_that_is_given_up_says_so() -> None:
     versions = versions_of(of, statistics, ["f", *names])
     pinned = ("t00", "f", *names[1:])
     pins = Pins({frozenset(pinned): {(name, 0): () for name in pinned}})
-    assert chosen_epoch_order(of, statistics, versions, pins=pins) == (pinned, "")
+    assert epoch_order(of, statistics, versions, pins=pins) == (pinned, "")
     near = Statistics({**rows, "f": 1500, "t03": 500}, {})
-    assert chosen_epoch_order(of, near, versions, pins=pins) == (pinned, "")
+    assert epoch_order(of, near, versions, pins=pins) == (pinned, "")
     far = Statistics({**rows, "f": 1_000_000_000}, {})
-    order, note = chosen_epoch_order(of, far, versions, pins=pins)
+    order, note = epoch_order(of, far, versions, pins=pins)
     assert order[-1] == "f"
     assert note.startswith("epoch order: old cost ")
 

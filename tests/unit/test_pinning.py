@@ -42,7 +42,7 @@ def drifted(
 def planned(
     graph: JoinGraph, statistics: Statistics, versions: Versions, pins: Pins | None = None
 ) -> Paths:
-    order = epoch_order(graph, statistics, versions, pins=pins)
+    order, _ = epoch_order(graph, statistics, versions, pins=pins)
     return lookup_paths(graph, statistics, order, versions, pins=pins)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltajoin.delta.path import LookupPath, LookupStep
-from deltajoin.delta.repeated_reads import MOST_READS, reads_written_out, too_many_reads
+from deltajoin.delta.routes import MOST_READS, reads_written_out, too_many_reads
 from tests.unit import flights
 
 CHANGED = {"flights": 900, "weather": 80, "planes": 1, "airports": 1, "airlines": 1}

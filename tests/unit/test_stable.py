@@ -113,7 +113,7 @@ def planned(query: Query, names: Names, seed: int) -> dict[str, object]:
         return found
     versions: dict[str, SourceVersion] = versions_of(graph, statistics, query.changed)
     versions = dict(rng.sample(sorted(versions.items()), len(versions)))
-    order = epoch_order(graph, statistics, versions)
+    order, _ = epoch_order(graph, statistics, versions)
     found["epoch order"] = [numbers[name] for name in order]
     found["paths"] = [
         (

@@ -46,19 +46,19 @@ from deltajoin.planner.trace import Trace, capped
 
 def explanation(planned: DeltaPlan) -> dict[str, Any]:
     """What is to be said of a plan, as plain values; see the module for the keys."""
-    found: dict[str, Any] = {"operators": operators(planned), "rebuilt_because": None}
-    stop = planned.rebuilt_because
-    if stop is not None:
-        found["rebuilt_because"] = stop.to_dict()
-    graph, statistics = planned.graph, planned.statistics
-    found |= {"graph": None, "full_query": None, "further": [], "paths": []}
-    found |= {"bag_because": _bag_because(planned), "layout": layout_advice(planned)}
+    stop, graph, statistics = planned.rebuilt_because, planned.graph, planned.statistics
+    found: dict[str, Any] = {
+        "operators": operators(planned),
+        "rebuilt_because": stop.to_dict() if stop else None,
+        **{"graph": None, "full_query": None, "further": [], "paths": []},
+        "bag_because": _bag_because(planned),
+        "layout": layout_advice(planned),
+    }
     if graph is None or statistics is None:
         return found
     found["paths"] = [path_estimates(graph, statistics, path) for path in planned.paths]
-    branches = [
-        {"graph": order.graph_values(), "full_query": order.values()} for order in _orders(planned)
-    ]
+    orders = _orders(graph, planned.full_query, statistics)
+    branches = [{"graph": one.graph_values(), "full_query": one.values()} for one in orders]
     return {**found, **branches[0], "further": branches[1:]} if branches else found
 
 
@@ -74,12 +74,13 @@ def _bag_because(planned: DeltaPlan) -> str | None:
 def trace_text(planned: DeltaPlan) -> str:
     """What was considered: sets of the whole query, then steps of each path; at most 500 lines of
     each are shown, and how many more there are is said."""
-    graph, statistics = planned.graph, planned.statistics
-    if graph is None or planned.full_query is None or statistics is None:
+    graph, full, statistics = planned.graph, planned.full_query, planned.statistics
+    if graph is None or full is None or statistics is None:
         return "nothing was considered: the query is only rebuilt as it is written"
     if unknown := statistics.unknown(graph):
         return f"nothing was considered: no row count of {', '.join(unknown)}"
-    lines = [line for order in _orders(planned) for line in capped(order.trace_lines())]
+    orders = _orders(graph, full, statistics)
+    lines = [line for order in orders for line in capped(order.trace_lines())]
     for path in planned.paths:
         core, driven = graph.branches[path.branch], statistics.driven_by(path.driver)
         if path.driver not in core.inner:
@@ -105,11 +106,9 @@ def _path_trace(
         )
 
 
-def _orders(planned: DeltaPlan) -> list[_Order]:
-    graph, full, statistics = planned.graph, planned.full_query, planned.statistics
-    if graph is None or full is None or statistics is None:
-        return []
-    return [_Order(part, plan, statistics) for part, plan, _ in full.parts(graph)]
+def _orders(graph: JoinGraph, full: FullQuery | None, statistics: Statistics) -> list[_Order]:
+    parts = full.parts(graph) if full else ()
+    return [_Order(part, plan, statistics) for part, plan, _ in parts]
 
 
 @dataclass(frozen=True)

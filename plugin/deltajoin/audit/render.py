@@ -9,8 +9,8 @@ from typing import Any
 from deltajoin.runtime.stopwatch import PHASES
 
 
-def path_lines(path: Mapping[str, Any]) -> list[str]:
-    """One lookup path: its text, then a line for each lookup.
+def path_lines(path: Mapping[str, Any], expected: Mapping[str, Any] | None = None) -> list[str]:
+    """One lookup path: its text, then a line for each lookup and what is `expected` of it.
 
     Example:
         Δweather → flights* → planes*                     change 3 → rows 12
@@ -25,20 +25,26 @@ def path_lines(path: Mapping[str, Any]) -> list[str]:
     lines = [head, f"  Δ{path['driver']} of {path['source']}: {_reading(path)}"]
     for name in ("expected_empty", "replanned"):
         lines += [f"  {name.replace('_', ' ')}: {path[name]}"] if path.get(name) else []
-    for step in path["steps"]:
-        star = "*" if step["epoch"] == "this" else ""
-        rows = f"estimated {step['estimated_rows']:,}"
-        if step.get("rows_out") is not None:
-            rows = f"rows {step['rows_out']:,} ({rows})"
-        unique = ", unique" if step["unique"] else ""
-        rows += _accelerator(step)
-        if step.get("shared_with"):
-            rows += ", shared with " + ", ".join(f"Δ{name}" for name in step["shared_with"])
-        lines.append(
-            f"  → {step['relation']}{star}: {step['source']} version {step['version']} "
-            f"({step['epoch']} epoch{unique}) on {_on(step)}: {rows}"
-        )
+    for step, told in zip_longest(path["steps"], expected["steps"] if expected else ()):
+        lines.append(_lookup(step))
+        if told and (text := _expected(told)):
+            lines.append(f"      {text}")
     return lines
+
+
+def _lookup(step: Mapping[str, Any]) -> str:
+    star = "*" if step["epoch"] == "this" else ""
+    rows = f"estimated {step['estimated_rows']:,}"
+    if step.get("rows_out") is not None:
+        rows = f"rows {step['rows_out']:,} ({rows})"
+    unique = ", unique" if step["unique"] else ""
+    rows += _accelerator(step)
+    if step.get("shared_with"):
+        rows += ", shared with " + ", ".join(f"Δ{name}" for name in step["shared_with"])
+    return (
+        f"  → {step['relation']}{star}: {step['source']} version {step['version']} "
+        f"({step['epoch']} epoch{unique}) on {_on(step)}: {rows}"
+    )
 
 
 def _on(join: Mapping[str, Any]) -> str:
@@ -208,16 +214,6 @@ def _expected(step: Mapping[str, Any]) -> str:
     )
 
 
-def _explained_path(path: Mapping[str, Any], expected: Mapping[str, Any] | None) -> list[str]:
-    """The lines of a path, below each lookup what is expected of it."""
-    lines = path_lines(path)
-    first = len(lines) - len(path["steps"])
-    for number, step in reversed(list(enumerate(expected["steps"], first)) if expected else []):
-        if text := _expected(step):
-            lines.insert(number + 1, f"      {text}")
-    return lines
-
-
 def _operators(operators: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for operator in operators:
         within = f"{operator['within']}: " if "within" in operator else ""
@@ -269,7 +265,7 @@ def render_plan(plan: Mapping[str, Any], explained: Mapping[str, Any] | None = N
         lines += ["  " + line for line in derived_lines(derived)]
     lines += [f"  replanned: {note}" for note in plan.get("replanned", ())]
     for path, expected in zip_longest(plan["paths"], explained["paths"] if explained else ()):
-        lines += ["  " + line for line in _explained_path(path, expected)]
+        lines += ["  " + line for line in path_lines(path, expected)]
     lines += [_advice(one) for one in explained["layout"]] if explained else []
     lines += [f"  warning: {warning}" for warning in plan["warnings"]]
     lines.append(f"  plan {plan['plan_hash']}")

@@ -145,7 +145,9 @@ def _by_window(graph: JoinGraph) -> _Best | None:
         return None
     conditions = [parsed(condition).unnest() for condition in windowing.conditions]
     others = tuple(node for node in conditions if not _is_first(node, mine))
-    if len(others) == len(conditions) or any(_reads(node, name) for node in others):
+    if len(others) == len(conditions) or any(
+        name == part.name for node in others for part in node.find_all(exp.Column)
+    ):
         return None
 
     def value(sql: str) -> exp.Expr:
@@ -175,10 +177,6 @@ def _is_first(node: exp.Expr, number: str) -> bool:
         case exp.LT():
             return sides == [number, "2"]
     return False
-
-
-def _reads(node: exp.Expr, name: str) -> bool:
-    return any(part.name == name for part in node.find_all(exp.Column))
 
 
 def _by_groups(graph: JoinGraph) -> _Best | None:

@@ -21,14 +21,12 @@ from deltajoin.delta.derived import (
     order_dependent,
     plan_derived,
 )
-from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.evidence import found_to_differ
 from deltajoin.delta.format import RULES, model_hash
 from deltajoin.delta.history import Record, last_epoch, recent_reads
-from deltajoin.delta.identity import Types, row_key
+from deltajoin.delta.identity import Keys, Types, row_key
 from deltajoin.delta.key_order import key_order
 from deltajoin.delta.knowledge import (
-    Keys,
     earlier_paths,
     earlier_within,
     gather_statistics,
@@ -37,13 +35,12 @@ from deltajoin.delta.knowledge import (
     resolve_keys,
 )
 from deltajoin.delta.layout import layout_warnings, plan_layout
-from deltajoin.delta.lookup_paths import lookup_paths, regroup
+from deltajoin.delta.lookup_paths import regroup
 from deltajoin.delta.missing import missing_of_unknown_type
-from deltajoin.delta.path import LookupPath
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Recent, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
-from deltajoin.delta.repeated_reads import too_many_reads
+from deltajoin.delta.routes import Routes, routes_of, too_many_reads
 from deltajoin.delta.seconds import predict
 from deltajoin.delta.signed_zeros import told_apart, with_one_extreme
 from deltajoin.delta.sources import (
@@ -57,13 +54,12 @@ from deltajoin.delta.sources import (
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Situation, decide
 from deltajoin.delta.ties import ambiguous_order
-from deltajoin.delta.untraced import untraced
 from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
 from deltajoin.names import ROW_HASH, split_dotted
 from deltajoin.planner.full_query import Choice, FullQuery, arm, plan_full_query
-from deltajoin.planner.solver import Strategy, parse_strategy
+from deltajoin.planner.solver import parse_strategy
 from deltajoin.planner.statistics import Sketches, Statistics
 from deltajoin.sql.bind import BoundQuery, bind
 from deltajoin.sql.dialect import parse_expression, text
@@ -127,8 +123,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     versions = {s.source: s for s in sources}
     knowledge = Knowledge(described, statistics, versions, earlier_within(state, mark), moment)
     derived, knowledge = plan_derived(graph, knowledge, strategy, Choice(model.reorder))
-    routes = _routes(graph, knowledge, strategy, pins)
     statistics = knowledge.statistics
+    by = (statistics, knowledge.versions, strategy, pins)
+    routes = routes_of(graph, *by) if graph else Routes()
 
     unkept = meaning.obstacle or order_dependent(graph, described, target.kind)
     whole = next((o for o in (*(p.untraced for p in derived), routes.untraced) if o), None)
@@ -259,28 +256,6 @@ def _meaning(
         described = describe(graph, keys, types)
     mark = fingerprint(graph, query.canonical, target.key, target.kind, state)
     return _Meaning(graph, obstacle, described, state, target, mark)
-
-
-@dataclass(frozen=True)
-class _Routes:
-    """The epoch order, a note where the last one was given up, and the paths of all changes; what
-    stands against them."""
-
-    order: tuple[str, ...] = ()
-    note: str = ""
-    paths: tuple[LookupPath, ...] = ()
-    untraced: Refusal | None = None
-
-
-def _routes(
-    graph: JoinGraph | None, knowledge: Knowledge, strategy: Strategy, pins: Pins
-) -> _Routes:
-    if graph is None:
-        return _Routes()
-    statistics, versions = knowledge.statistics, knowledge.versions
-    order, note = chosen_epoch_order(graph, statistics, versions, strategy, pins)
-    paths = lookup_paths(graph, statistics, order, versions, strategy, pins)
-    return _Routes(order, note, paths, untraced(graph, paths, statistics))
 
 
 def _to_count(graph: JoinGraph) -> Sketches:

@@ -18,14 +18,13 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from deltajoin.delta.epoch_order import chosen_epoch_order
 from deltajoin.delta.format import plain
-from deltajoin.delta.identity import row_key
-from deltajoin.delta.lookup_paths import lookup_paths, regroup
+from deltajoin.delta.identity import Keys, Types, row_key
+from deltajoin.delta.lookup_paths import regroup
 from deltajoin.delta.path import UNKNOWN, LookupPath, LookupStep, SourceVersion, reads
 from deltajoin.delta.pinning import Paths, Pins
+from deltajoin.delta.routes import routes_of
 from deltajoin.delta.signed_zeros import told_apart
-from deltajoin.delta.untraced import untraced
 from deltajoin.errors import Refusal
 from deltajoin.graph import ColumnRef, Derived, JoinGraph
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
@@ -35,8 +34,6 @@ from deltajoin.sql.clocked import at_moment
 from deltajoin.sql.exact import derived_outputs
 
 Pinned = frozenset[tuple[str, int]]
-Keys = Mapping[str, tuple[str, ...]]
-Types = Mapping[tuple[str, str], str]
 
 
 @dataclass(frozen=True)
@@ -156,80 +153,68 @@ def plan_derived(
     choice: Choice | None = None,
 ) -> tuple[tuple[DerivedPlan, ...], Knowledge]:
     """The plans of all derived sources, each after those that it reads; what is known with them."""
-    plans = []
-    for derived in graph.all_derived if graph else ():
-        assert graph is not None  # noqa: S101 - it has derived sources
-        used = graph.used_columns(derived.name)
+    plans: list[DerivedPlan] = []
+    if graph is None:
+        return (), knowledge
+    for derived in graph.all_derived:
+        name, known = derived.name, knowledge.described
+        source = SourceVersion(
+            source=name,
+            location="",
+            table_id="",
+            version=1,
+            previous=1,
+            columns=tuple((c, known.types[name, c]) for c in graph.used_columns(name)),
+            rows=derived.rows,
+            change_rows=0,
+            method="derived",
+        )
         if derived.text:
-            source = _source(derived, used, knowledge, derived.rows)
             plan = DerivedPlan(source, derived.graph, (), text=derived.text)
         else:
-            plan = _plan(derived, used, knowledge, strategy, choice)
-        plan = replace(plan, key=knowledge.described.keys.get(derived.name, ()))
+            plan = _plan(derived, source, knowledge, strategy, choice)
+        plan = replace(plan, key=known.keys.get(name, ()))
         plans.append(plan)
         knowledge = _with(knowledge, plan)
     return tuple(plans), knowledge
 
 
-def _source(
-    derived: Derived,
-    used: tuple[str, ...],
-    knowledge: Knowledge,
-    rows: int,
-    previous: int | None = 1,
-    change_rows: int = 0,
-) -> SourceVersion:
-    """A derived source at version 1, by its used columns; by default without a change."""
-    types = knowledge.described.types
-    return SourceVersion(
-        source=derived.name,
-        location="",
-        table_id="",
-        version=1,
-        previous=previous,
-        columns=tuple((name, types[derived.name, name]) for name in used),
-        rows=rows,
-        change_rows=change_rows,
-        method="derived",
-    )
-
-
 def _plan(
     derived: Derived,
-    used: tuple[str, ...],
+    source: SourceVersion,
     knowledge: Knowledge,
     strategy: Strategy,
     choice: Choice | None,
 ) -> DerivedPlan:
+    """How the derived `source` is read and how its change is found."""
     graph, versions, types = derived.graph, knowledge.versions, knowledge.described.types
     moment = knowledge.moment if derived.clocked else None
     if moment is not None:
         graph = at_moment(graph, moment.now)
     runs = knowledge.within.get(derived.name, ())
     statistics, pins = replace(knowledge.statistics, measured=measured_steps(runs)), Pins.of(runs)
-    order, note = chosen_epoch_order(graph, statistics, versions, strategy, pins)
+    routes = routes_of(graph, statistics, versions, strategy, pins)
     full = plan_full_query(graph, statistics, types, choice)
     below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
     rows = _rows(graph, statistics, sum(branch.plan.rows for branch in full.arms))
-    paths = lookup_paths(graph, statistics, order, versions, strategy, pins)
     earlier = None
     if moment is not None and moment.before is not None and moment.moved:
         before = at_moment(derived.graph, moment.before)
         earlier = (before, plan_full_query(before, statistics, types, choice))
     # What changed may stand only in branches that can't have rows.
-    changed = bool(paths) or earlier is not None
+    changed = bool(routes.paths) or earlier is not None
     previous = None if any(s.previous is None for s in below) else int(not changed)
     change_rows = min(rows, sum(s.estimated_change for s in below if s.changed))
     return DerivedPlan(
-        source=_source(derived, used, knowledge, rows, previous, change_rows),
+        source=replace(source, rows=rows, previous=previous, change_rows=change_rows),
         graph=graph,
         versions=below,
         full_query=full,
-        paths=paths,
-        after=regroup(graph, statistics, order, versions) if changed else (),
-        before=regroup(graph, statistics, order, versions, before=True) if changed else (),
-        untraced=untraced(graph, paths, statistics),
-        replanned=f"{derived.name}, {note}" if note else "",
+        paths=routes.paths,
+        after=regroup(graph, statistics, routes.order, versions) if changed else (),
+        before=regroup(graph, statistics, routes.order, versions, before=True) if changed else (),
+        untraced=routes.untraced,
+        replanned=f"{derived.name}, {routes.note}" if routes.note else "",
         earlier=earlier,
     )
 

@@ -36,22 +36,11 @@ EXACT, ROUNDS = 6, 8
 def epoch_order(
     graph: JoinGraph,
     statistics: Statistics,
-    versions: Mapping[str, SourceVersion] | None = None,
-    strategy: Strategy = COST,
-    pins: Pins | None = None,
-) -> tuple[str, ...]:
-    """All relations in epoch order; by ascending size where it is not known what changed."""
-    return chosen_epoch_order(graph, statistics, versions, strategy, pins)[0]
-
-
-def chosen_epoch_order(
-    graph: JoinGraph,
-    statistics: Statistics,
-    versions: Mapping[str, SourceVersion] | None = None,
+    versions: Mapping[str, SourceVersion],
     strategy: Strategy = COST,
     pins: Pins | None = None,
 ) -> tuple[tuple[str, ...], str]:
-    """The epoch order; and old and new cost where that of the last like epoch was given up.
+    """All relations in epoch order; and both costs where that of the last like epoch was given up.
 
     That order (`pinning`) stays while it is not clearly dearer.
     """
@@ -64,8 +53,6 @@ def chosen_epoch_order(
         written = tuple(relation.name for relation in graph.relations)
         return stream_order(written, strategy), ""
     names = tuple(sorted((relation.name for relation in graph.relations), key=size))
-    if versions is None:
-        return names, ""
     changed = tuple(n for n in names if versions[graph.by_name[n].source].changed)
     sources = {name: graph.by_name[name].source for name in changed}
     rows = {source: statistics.table_rows(source) for source in sources.values()}

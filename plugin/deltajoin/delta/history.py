@@ -56,14 +56,14 @@ def last_epoch(state: TargetState | None, model: Model) -> LastEpoch:
             foreign = f"{commit.operation} at version {commit.version} changed rows of the target"
         if last is not None and commit.version - 1 <= stands_on:
             break
-    if last is not None:
+    if last is not None and foreign is None:
         hidden = (*(last.get("hidden") or ()), *([COUNT] if last["kind"] == "bag" else []))
         names = [column.name for column in state.columns if column.name != ROW_HASH]
         if names != [*last["columns"], *hidden]:
-            foreign = foreign or "the target's columns are not those that the last epoch wrote"
-        _check_foreign(foreign, model)
-        return LastEpoch(last, int(last["epoch"]))
+            foreign = "the target's columns are not those that the last epoch wrote"
     _check_foreign(foreign, model)
+    if last is not None:
+        return LastEpoch(last, int(last["epoch"]))
     number = state.transaction(f"deltajoin:{model.name}")
     if number is None:
         return LastEpoch()

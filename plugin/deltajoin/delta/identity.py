@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from deltajoin.delta.neighbours import lines_of
+from deltajoin.delta.neighbours import Lookup, lines_of
 from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
 
 Keys = Mapping[str, tuple[str, ...]]
@@ -97,19 +97,20 @@ def _sources(graph: JoinGraph) -> set[str]:
 
 def _key_columns(graph: JoinGraph, keys: Keys, types: Types) -> Iterator[tuple[ColumnRef, str]]:
     """The columns that identify a row, each with the output that has it; empty where none does."""
+    joined = _Joined(graph, keys, types)
     for level in _levels(graph.branches[0]):
-        for name in _independent(graph, level, keys, types):
+        for name in joined.independent(level):
             for column in keys[graph.by_name[name].source]:
-                if not _is_known(graph, level, (name, column), types, level.known):
-                    same = _same_type(graph, level.inner, (name, column), types)
+                if not joined.is_known(level, (name, column), level.known):
+                    same = joined.same(level.inner, (name, column))
                     given = (p.name for p in graph.projections if p.column in same)
                     yield (name, column), next(given, "")
 
 
 def independent_relations(graph: JoinGraph, keys: Keys, types: Types) -> tuple[str, ...]:
     """The relations whose keys identify a row; each other one is determined by these."""
-    levels = _levels(graph.branches[0])
-    return tuple(name for level in levels for name in _independent(graph, level, keys, types))
+    joined, levels = _Joined(graph, keys, types), _levels(graph.branches[0])
+    return tuple(name for level in levels for name in joined.independent(level))
 
 
 @dataclass(frozen=True)
@@ -134,72 +135,73 @@ def _levels(
             known |= frozenset(attachment.core.everything)
 
 
-def _independent(graph: JoinGraph, level: _Level, keys: Keys, types: Types) -> tuple[str, ...]:
-    everything = frozenset(level.relations) | level.known
-    chosen = sorted(level.relations)
-    for name in sorted(chosen, key=lambda n: (len(keys[graph.by_name[n].source]), n)):
-        rest = [other for other in chosen if other != name]
-        if _closure(graph, level, keys, types, frozenset(rest)) == everything:
-            chosen = rest
-    return tuple(chosen)
+@dataclass(frozen=True)
+class _Joined:
+    """The joined rows of a query: what determines which relation on a level."""
 
+    graph: JoinGraph
+    keys: Keys
+    types: Types
 
-def _closure(
-    graph: JoinGraph, level: _Level, keys: Keys, types: Types, start: frozenset[str]
-) -> frozenset[str]:
-    known = start | level.known
-    grew = True
-    while grew:
-        grew = False
-        for name in level.relations:
-            if name not in known and _is_determined(graph, level, keys, types, name, known):
-                known |= {name}
-                grew = True
-    return known
+    def independent(self, level: _Level) -> tuple[str, ...]:
+        """The relations of a level that no others determine."""
+        everything = frozenset(level.relations) | level.known
+        chosen = sorted(level.relations)
+        for name in sorted(chosen, key=lambda n: (len(self.keys[self._source(n)]), n)):
+            rest = [other for other in chosen if other != name]
+            if self._closure(level, frozenset(rest)) == everything:
+                chosen = rest
+        return tuple(chosen)
 
+    def _closure(self, level: _Level, start: frozenset[str]) -> frozenset[str]:
+        known = start | level.known
+        grew = True
+        while grew:
+            grew = False
+            for name in level.relations:
+                if name not in known and self._is_determined(level, name, known):
+                    known |= {name}
+                    grew = True
+        return known
 
-def _is_determined(
-    graph: JoinGraph, level: _Level, keys: Keys, types: Types, name: str, known: frozenset[str]
-) -> bool:
-    def are_known(columns: Iterable[str]) -> bool:
-        return all(_is_known(graph, level, (name, c), types, known) for c in columns)
+    def _is_determined(self, level: _Level, name: str, known: frozenset[str]) -> bool:
+        def are_known(columns: Iterable[str]) -> bool:
+            return all(self.is_known(level, (name, c), known) for c in columns)
 
-    def type_of(column: exp.Column) -> str:
-        return types.get((graph.by_name[column.table].source, column.name), "")
+        def type_of(column: exp.Column) -> str:
+            return self.types.get((self._source(column.table), column.name), "")
 
-    source = graph.by_name[name].source
-    if are_known(keys[source]):
-        return True
-    below = next((d.graph for d in graph.derived if d.name == source), None)
-    lines = [line for line in (lines_of(below) if below else ()) if are_known(line.partition)]
-    asked = (name, known, level.predicates, type_of)
-    return any(line.finds_one(*asked) for line in lines) or any(
-        line.finds_nearest(other, *asked) for line in lines if line.upward for other in lines
-    )
+        source = self._source(name)
+        if are_known(self.keys[source]):
+            return True
+        below = next((d.graph for d in self.graph.derived if d.name == source), None)
+        lines = [line for line in (lines_of(below) if below else ()) if are_known(line.partition)]
+        asked = Lookup(name, known, level.predicates, type_of)
+        return any(line.finds_one(asked) for line in lines) or any(
+            line.finds_nearest(other, asked) for line in lines if line.upward for other in lines
+        )
 
+    def is_known(self, level: _Level, column: ColumnRef, known: frozenset[str]) -> bool:
+        """Whether a column of a match is equal to one of the known relations."""
+        return any(ref[0] in known for ref in self.same(level.predicates, column))
 
-def _is_known(
-    graph: JoinGraph, level: _Level, column: ColumnRef, types: Types, known: frozenset[str]
-) -> bool:
-    """Whether a column of a match is equal to one of the known relations."""
-    return any(ref[0] in known for ref in _same_type(graph, level.predicates, column, types))
+    def same(self, predicates: tuple[Predicate, ...], column: ColumnRef) -> tuple[ColumnRef, ...]:
+        """A column and those of its type that predicates equate it with, also by way of others."""
+        reached, todo = {column}, [column]
+        while todo:
+            here = todo.pop()
+            for predicate in predicates:
+                if predicate.left is None or predicate.right is None:
+                    continue
+                pair = (predicate.left, predicate.right)
+                if here in pair and self._type(pair[0]) == self._type(pair[1]):
+                    fresh = [ref for ref in pair if ref not in reached]
+                    reached.update(fresh)
+                    todo += fresh
+        return tuple(sorted(reached))
 
+    def _source(self, name: str) -> str:
+        return self.graph.by_name[name].source
 
-def _same_type(
-    graph: JoinGraph, predicates: tuple[Predicate, ...], column: ColumnRef, types: Types
-) -> tuple[ColumnRef, ...]:
-    def type_of(ref: ColumnRef) -> str:
-        return types[(graph.by_name[ref[0]].source, ref[1])]
-
-    reached, todo = {column}, [column]
-    while todo:
-        here = todo.pop()
-        for predicate in predicates:
-            if predicate.left is None or predicate.right is None:
-                continue
-            pair = (predicate.left, predicate.right)
-            if here in pair and type_of(pair[0]) == type_of(pair[1]):
-                fresh = [ref for ref in pair if ref not in reached]
-                reached.update(fresh)
-                todo += fresh
-    return tuple(sorted(reached))
+    def _type(self, ref: ColumnRef) -> str:
+        return self.types[(self._source(ref[0]), ref[1])]

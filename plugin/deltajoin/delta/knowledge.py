@@ -13,6 +13,7 @@ from typing import Any
 
 from deltajoin.catalog import TableState, TargetState
 from deltajoin.delta.history import recent_epochs
+from deltajoin.delta.identity import Keys
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
 from deltajoin.planner.kept import LastOrder
@@ -25,7 +26,6 @@ from deltajoin.planner.statistics import (
     measured_steps,
 )
 
-Keys = Mapping[str, tuple[str, ...]]
 Hints = Mapping[str, Mapping[str, float]]
 Tables = Mapping[str, TableState]
 

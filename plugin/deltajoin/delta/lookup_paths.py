@@ -179,7 +179,7 @@ class PathMaker:
         first = self._start(core, entry)
         if by_entry:
             first = replace(first, kind="enter", keys=tuple(by_entry[entry]))
-        return (first, *self._complete(core, entry, 1.0), *_filters(core))
+        return self._all_from(core, first)
 
     def _path(
         self, branch: int, steps: tuple[LookupStep, ...], core: JoinGraph | None = None
@@ -278,15 +278,16 @@ class PathMaker:
             on = _as_written((*core.predicates, *attachment.on))
             return self._accelerated(self._step(first, attachment.kind, on, 0), self._change)
         if keys and (large or not alone):
-            entry = keys[0].relation
-            inside = [self._enter(entered, entry, keys), *self._complete(entered, entry, 1.0)]
+            inside = self._all_from(entered, self._enter(entered, keys[0].relation, keys))
         else:
-            entered, start = core, min(core.relations)
-            inside = [self._start(core, start), *self._complete(core, start, 1.0)]
-        inside += _filters(entered)
+            inside = self._all_from(core, self._start(core, min(core.relations)))
         step = self._step(keys[0].relation if keys else first, attachment.kind, on, 0)
         step = self._accelerated(step, self._change, core.everything)
-        return replace(step, relation=label, inside=tuple(inside))
+        return replace(step, relation=label, inside=inside)
+
+    def _all_from(self, core: Core, first: LookupStep) -> tuple[LookupStep, ...]:
+        """Everything of a core for one row, from the step that begins."""
+        return (first, *self._complete(core, first.relation, 1.0), *_filters(core))
 
     def _keys_into(
         self, core: Core, attachment: Attachment, *, equal: bool = True

@@ -13,7 +13,7 @@ order them otherwise than the window does. Of the two rows on either side of a v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -28,6 +28,16 @@ from deltajoin.sql.predicates import relations_in
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """A relation that is looked up: the relations that are known before, predicates, types."""
+
+    relation: str
+    known: frozenset[str]
+    predicates: tuple[Predicate, ...]
+    type_of: Callable[[exp.Column], str]
+
+
+@dataclass(frozen=True)
 class Line:
     """Columns of a source: its partitions, a value, and that of the next row (`upward`) or of the
     one before."""
@@ -37,66 +47,56 @@ class Line:
     beside: str
     upward: bool
 
-    def finds_one(
-        self,
-        relation: str,
-        known: frozenset[str],
-        predicates: Iterable[Predicate],
-        type_of: Callable[[exp.Column], str],
-    ) -> bool:
+    def finds_one(self, asked: Lookup) -> bool:
         """True when predicates put a value of known relations between a row and its neighbour."""
-        predicates = tuple(predicates)
         before, after = ("<", ">") if self.upward else (">", "<")
-        beyond = self._beyond(relation, known, predicates, type_of)
+        beyond = self._beyond(asked)
         return any(
             (one, less[0]) == (self.at, before)
             and "=" not in (less[1:] and more[1:])
             and text(value) == text(other)
-            for p in predicates
-            for one, less, value in _compared(p, relation, known, self.beside)
+            for one, less, value in self._compared(asked)
             for more, other in beyond
             if more[0] == after
         )
 
-    def finds_nearest(
-        self,
-        other: Line,
-        relation: str,
-        known: frozenset[str],
-        predicates: Iterable[Predicate],
-        type_of: Callable[[exp.Column], str],
-    ) -> bool:
+    def finds_nearest(self, other: Line, asked: Lookup) -> bool:
         """True when predicates take the nearer of two neighbours: of this one, which looks upward,
         and of the other, which looks back."""
-        predicates = tuple(predicates)
         if (self.partition, self.at) != (other.partition, other.at) or other.upward:
             return False
-        at, after, before = (column(c, relation) for c in (self.at, self.beside, other.beside))
-        above = [t for how, t in self._beyond(relation, known, predicates, type_of) if how == ">"]
-        below = other._beyond(relation, known, predicates, type_of)
-        for t in above:
-            to_next = _holds(predicates, relation, self.beside, _apart(t, at), _apart(after, t))
-            to_last = _holds(predicates, relation, other.beside, _apart(at, t), _apart(t, before))
+        columns = (column(c, asked.relation) for c in (self.at, self.beside, other.beside))
+        at, after, before = columns
+        below = other._beyond(asked)
+        for t in (value for how, value in self._beyond(asked) if how == ">"):
+            to_next = _holds(asked, self.beside, _apart(t, at), _apart(after, t))
+            to_last = _holds(asked, other.beside, _apart(at, t), _apart(t, before))
             between = ("<", text(t)) in ((how, text(value)) for how, value in below)
             if between and to_next and to_last and "<" in to_next | to_last:
                 return True
         return False
 
-    def _beyond(
-        self,
-        relation: str,
-        known: frozenset[str],
-        predicates: Iterable[Predicate],
-        type_of: Callable[[exp.Column], str],
-    ) -> list[tuple[str, exp.Expr]]:
+    def _beyond(self, asked: Lookup) -> list[tuple[str, exp.Expr]]:
         """How the neighbour compares with values of known relations, of the line's type."""
-        kind = type_of(column(self.at, relation))
+        kind = asked.type_of(column(self.at, asked.relation))
         return [
             (how, value)
-            for p in predicates
-            for name, how, value in _compared(p, relation, known, self.beside)
-            if name == self.beside and kind and kind_of(value, type_of) == kind
+            for name, how, value in self._compared(asked)
+            if name == self.beside and kind and kind_of(value, asked.type_of) == kind
         ]
+
+    def _compared(self, asked: Lookup) -> Iterator[tuple[str, str, exp.Expr]]:
+        """(column of the relation, operator, value of known relations); a row without a neighbour
+        may be let through."""
+        for predicate in asked.predicates:
+            node, last = _with_neighbour(predicate, asked.relation, self.beside)
+            for one, operator, two in comparisons(node):
+                for mine, how, value in ((one, operator, two), (two, TURNED[operator], one)):
+                    mine, held = mine.unnest(), relations_in(value)
+                    here = isinstance(mine, exp.Column) and mine.table == asked.relation
+                    if here and held and held <= asked.known:
+                        if not last or mine.name == self.beside:
+                            yield mine.name, how, value
 
 
 def lines_of(graph: JoinGraph) -> Iterator[Line]:
@@ -121,20 +121,6 @@ def lines_of(graph: JoinGraph) -> Iterator[Line]:
             yield Line(tuple(map(str, columns)), at, beside, function == "lead")
 
 
-def _compared(
-    predicate: Predicate, relation: str, known: frozenset[str], beside: str
-) -> Iterator[tuple[str, str, exp.Expr]]:
-    """(column of the relation, operator, value of known relations); a row without a neighbour may
-    be let through."""
-    node, last = _with_neighbour(predicate, relation, beside)
-    for one, operator, two in comparisons(node):
-        for mine, how, value in ((one, operator, two), (two, TURNED[operator], one)):
-            mine, held = mine.unnest(), relations_in(value)
-            here = isinstance(mine, exp.Column) and mine.table == relation and bool(held)
-            if here and held <= known and (not last or mine.name == beside):
-                yield mine.name, how, value
-
-
 def _with_neighbour(predicate: Predicate, relation: str, beside: str) -> tuple[exp.Expr, bool]:
     """What a predicate asks of a row that has a neighbour; whether it lets others through."""
     node, missing = parsed(predicate.sql).unnest(), text(column(beside, relation))
@@ -151,13 +137,11 @@ def _bare(node: exp.Expr) -> exp.Expr:
     return node.transform(lambda part: part.unnest() if isinstance(part, exp.Paren) else part)
 
 
-def _holds(
-    predicates: Iterable[Predicate], relation: str, beside: str, less: exp.Expr, more: exp.Expr
-) -> set[str]:
+def _holds(asked: Lookup, beside: str, less: exp.Expr, more: exp.Expr) -> set[str]:
     """The operators, < or <=, by which predicates compare two values."""
     found = set()
-    for predicate in predicates:
-        for one, how, two in comparisons(_with_neighbour(predicate, relation, beside)[0]):
+    for predicate in asked.predicates:
+        for one, how, two in comparisons(_with_neighbour(predicate, asked.relation, beside)[0]):
             sides = (_bare(one), _bare(two))
             how = how if sides == (less, more) else TURNED[how]
             if sides in ((less, more), (more, less)) and how[0] == "<":

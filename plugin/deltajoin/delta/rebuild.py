@@ -29,6 +29,7 @@ from deltajoin.delta.history import recent_epochs
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.delta.seconds import rows_read, took
+from deltajoin.delta.signed_zeros import holds_floats
 from deltajoin.delta.sources import share
 from deltajoin.delta.strategy import FEW_ROWS, Decision
 from deltajoin.graph import Stamp
@@ -48,7 +49,6 @@ _BY_COST = ("CHANGE_TOO_LARGE", "REBUILD_CHEAPER")
 #: Where a type stands in the text of another: alone, in an array, after the name of a field.
 _NOT_GROUPABLE = re.compile(r"(^|array<|:)(map<|variant|interval|string collate )")
 _QUOTED_NAME = re.compile("`[^`]*`")
-_FLOATS = ("double", "float")
 
 
 def is_groupable(kind: str) -> bool:
@@ -97,19 +97,15 @@ def plan_rebuild(
         columns = tuple(c for c in columns if c.name.lower() not in stamps)
     else:
         apart = ()
-    exactly = tuple(c.name for c in columns if _holds_floats(c.type))
+    exactly = tuple(c.name for c in columns if holds_floats(c.type))
     return Rebuild("difference", "", tuple(c.name for c in columns), exactly, apart)
-
-
-def _holds_floats(kind: str) -> bool:
-    return any(name in kind for name in _FLOATS)
 
 
 def _incomparable(columns: Iterable[Column], key: tuple[str, ...]) -> str:
     for column in columns:
         if not is_groupable(column.type):
             return f"values of type {column.type} can't be compared ({column.name})"
-        if column.name in key and _holds_floats(column.type):
+        if column.name in key and holds_floats(column.type):
             return f"the key holds floating-point numbers ({column.name})"
     return ""
 

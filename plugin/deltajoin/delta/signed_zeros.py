@@ -10,12 +10,13 @@ below a target without key, which finds its rows by all their columns, it is dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from sqlglot import exp
 
-from deltajoin.graph import ColumnRef, JoinGraph
+from deltajoin.delta.identity import Types
+from deltajoin.graph import JoinGraph
 from deltajoin.layers import Output
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import exchanged, parse_expression, text
@@ -34,7 +35,6 @@ _KNOWN = functions.SCALARS | functions.AGGREGATES | functions.WINDOW_ONLY | func
 _KNOWN |= functions.CLOCK | functions.RUN
 _EXTREMES = frozenset({"max", "min"})
 
-Types = Mapping[ColumnRef, str]
 #: True for a column that may hold -0.0.
 Holds = Callable[[exp.Column], bool]
 

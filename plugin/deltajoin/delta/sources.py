@@ -104,11 +104,14 @@ def _is_ours(table: TableState) -> bool:
 def _how_changed(changes: Changes | None, used: tuple[str, ...]) -> dict[str, Any]:
     if changes is None:
         return {}
-    found = {"change_rows": changes.rows, "change_kind": changes.kind, "why": changes.why}
-    if changes.files is None or not used:  # files are read by their columns
-        method = "difference" if changes.files else changes.method
-        return {**found, "method": method}
-    return {**found, "method": changes.method, "files": changes.files}
+    unreadable = changes.files and not used  # files are read by their columns
+    return {
+        "change_rows": changes.rows,
+        "change_kind": changes.kind,
+        "why": changes.why,
+        "method": "difference" if unreadable else changes.method,
+        "files": None if unreadable else changes.files,
+    }
 
 
 def _consumed(entry: Mapping[str, object]) -> Consumed:

@@ -14,14 +14,14 @@ in Spark, whose sum is exact up to `int`; over decimals see `emit.average`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
 
 from deltajoin.delta.format import fields_of
-from deltajoin.delta.identity import joined_columns
+from deltajoin.delta.identity import Types, joined_columns
 from deltajoin.delta.path import SourceVersion
 from deltajoin.graph import JoinGraph
 from deltajoin.names import RESERVED_PREFIX, ROWS, SHOWN
@@ -29,8 +29,6 @@ from deltajoin.sql.aggregates import Call, aggregate_calls
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.kinds import Exact, TypeOf, exact_type
 
-#: (source, column) -> Spark type.
-Types = Mapping[tuple[str, str], str]
 Inexact = frozenset[tuple[str, str]]
 LINEAR, INSERTS, GROUPS = "linear", "inserts", "groups"
 _WEIGHT_DIGITS = 10

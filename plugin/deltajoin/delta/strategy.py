@@ -123,18 +123,12 @@ def decide(now: Situation) -> Decision:
     if now.sources:
         return Decision("full", now.sources[0].code, now.sources[0].message)
     if not now.changed:
-        return _unchanged(now)
+        return Decision("full", "CLOCK_MOVED", now.clock) if now.clock else NO_CHANGE
     if stop := now.operator or now.failed:
         return Decision("full", stop.code, f"{stop.message} ({stop.where})")
     if now.mode == "auto" and (rebuild := _cheaper(now)):
         return rebuild
     return Decision("incremental", "CHANGES", "changed: " + ", ".join(now.changed))
-
-
-def _unchanged(now: Situation) -> Decision:
-    if now.clock:
-        return Decision("full", "CLOCK_MOVED", now.clock)
-    return NO_CHANGE
 
 
 def _cheaper(now: Situation) -> Decision | None:

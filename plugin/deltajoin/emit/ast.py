@@ -6,22 +6,30 @@ stand in several places.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import reduce
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache, reduce
 
 from sqlglot import exp
 
 from deltajoin.graph import ColumnRef
 from deltajoin.names import WEIGHT
-from deltajoin.sql.dialect import Verbatim, cast, parse_expression, with_columns
+from deltajoin.sql.dialect import Verbatim, cast, parse_expression, parsed, with_columns
+
+#: What stands before JOIN.
+_JOINS = {
+    "": {},
+    "inner": {"kind": "INNER"},
+    "left": {"side": "LEFT"},
+    "right": {"side": "RIGHT"},
+    "full": {"side": "FULL", "kind": "OUTER"},
+    "semi": {"side": "LEFT", "kind": "SEMI"},
+    "anti": {"side": "LEFT", "kind": "ANTI"},
+}
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
     """A quoted column."""
-    return exp.column(
-        exp.to_identifier(name, quoted=True),
-        table=exp.to_identifier(table, quoted=True) if table else None,
-    )
+    return exp.column(name, table=table or None, quoted=True)
 
 
 def star(table: str) -> exp.Column:
@@ -60,8 +68,8 @@ def as_text(value: exp.Expr) -> exp.Expr:
 
 
 def union_all(*parts: exp.Query) -> exp.Query:
-    """All rows of one or more queries."""
-    return reduce(lambda a, b: exp.union(a, b, distinct=False), parts)
+    """All rows of one or more queries, whose trees are used up."""
+    return reduce(lambda a, b: exp.union(a, b, distinct=False, copy=False), parts)
 
 
 def string(value: str) -> exp.Literal:
@@ -88,8 +96,28 @@ def table(view: str, alias: str | None = None) -> exp.Table:
 
 
 def aliased(rows: exp.Query, alias: str) -> exp.Subquery:
-    """A query in the place of a table, under a quoted alias."""
-    return rows.subquery(exp.to_identifier(alias, quoted=True))
+    """A query, whose tree is used up, in the place of a table."""
+    return rows.subquery(exp.to_identifier(alias, quoted=True), copy=False)
+
+
+def join(kind: str, right: exp.Expr, on: Sequence[exp.Expr]) -> exp.Join:
+    """A join on all conjuncts; an inner one without any is a cross join. The trees are used up.
+
+    Args:
+        kind: inner (of which "" says nothing), cross, left, right, full, semi or anti.
+    """
+    if kind == "cross" or (kind in ("", "inner") and not on):
+        return exp.Join(this=right, kind="CROSS")
+    conjuncts = exp.and_(*(on or [exp.true()]), copy=False)
+    return exp.Join(this=right, on=conjuncts, **_JOINS[kind])
+
+
+def joined(
+    select: exp.Select, kind: str, right: exp.Expr, on: Sequence[exp.Expr] = ()
+) -> exp.Select:
+    """The query itself with one more join."""
+    select.append("joins", join(kind, right, on))
+    return select
 
 
 def weighted(
@@ -103,7 +131,7 @@ def weighted(
 def broadcast(select: exp.Select, *aliases: str) -> exp.Select:
     """The query with a hint to broadcast some of its relations."""
     names = (exp.to_identifier(alias, quoted=True) for alias in aliases)
-    return select.hint(call("BROADCAST", *names))
+    return select.hint(call("BROADCAST", *names), copy=False)
 
 
 def fail(code: str) -> exp.Expr:
@@ -118,18 +146,25 @@ def null(kind: str) -> exp.Expr:
     return cast(exp.Null(), kind)
 
 
-def expression(
-    sql: str, rename: Mapping[ColumnRef, tuple[str, str] | exp.Expr] | None = None
-) -> exp.Expr:
-    """Parse an expression of the graph; `rename` moves columns to (table, column) or a value."""
-    if not rename:
-        return parse_expression(sql)
+def expression(sql: str, rename: Mapping[ColumnRef, exp.Expr] | None = None) -> exp.Expr:
+    """Parse an expression of the graph; `rename`: what stands in the place of which columns."""
+    return moved(parsed(sql), rename) if rename else parse_expression(sql)
 
-    def moved(node: exp.Column) -> exp.Expr | None:
-        to = rename.get((node.table, node.name))
-        return column(to[1], to[0]) if isinstance(to, tuple) else to and to.copy()
 
-    return with_columns(parse_expression(sql), moved)
+def moved(node: exp.Expr, rename: Mapping[ColumnRef, exp.Expr]) -> exp.Expr:
+    """A copy of an expression with other values in the places of some columns."""
+
+    def value_of(part: exp.Column) -> exp.Expr | None:
+        to = rename.get((part.table, part.name))
+        return to and to.copy()
+
+    return with_columns(node, value_of)
+
+
+@lru_cache(maxsize=4096)
+def refs_in(sql: str) -> frozenset[ColumnRef]:
+    """The columns that an expression of the graph reads."""
+    return frozenset((c.table, c.name) for c in parsed(sql).find_all(exp.Column))
 
 
 def pretty(node: exp.Expr) -> str:

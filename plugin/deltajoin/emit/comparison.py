@@ -23,6 +23,7 @@ from deltajoin.emit.ast import (
     call,
     coalesce,
     column,
+    joined,
     named,
     number,
     pretty,
@@ -89,13 +90,10 @@ def _weighted(target: Target, view: str) -> exp.Query:
     counted = bag and view == SHADOW_STATE
     queried = weighted(names, -(column(COUNT) if counted else one), table(view))
     if not target.key:
-        before = weighted(names, column(COUNT) if bag else one, table(TARGET_BEFORE))
-        return union_all(before, weighted(names, column(WEIGHT), table(TO_WRITE)), queried)
-    untouched = weighted(names, one, table(TARGET_BEFORE, "t"), "t").join(
-        table(TO_WRITE, "s"),
-        on=exp.and_(*same_columns(target.key, "t", "s")),
-        join_type="left anti",
-    )
+        stored = weighted(names, column(COUNT) if bag else one, table(TARGET_BEFORE))
+        return union_all(stored, weighted(names, column(WEIGHT), table(TO_WRITE)), queried)
+    before = weighted(names, one, table(TARGET_BEFORE, "t"), "t")
+    untouched = joined(before, "anti", table(TO_WRITE, "s"), same_columns(target.key, "t", "s"))
     written = weighted(names, one, table(TO_WRITE)).where(column(OPERATION).neq("delete"))
     if SHOWN in target.hidden:
         untouched, written = untouched.where(column(SHOWN, "t")), written.where(column(SHOWN))

@@ -22,7 +22,6 @@ from sqlglot import exp
 
 from deltajoin.delta.plan import Rebuild, Target
 from deltajoin.emit.ast import (
-    as_text,
     call,
     column,
     named,
@@ -33,7 +32,7 @@ from deltajoin.emit.ast import (
     weighted,
 )
 from deltajoin.emit.kept_groups import TARGET_ROWS
-from deltajoin.emit.write import Merge, fold_to_keys, merge_of
+from deltajoin.emit.write import Merge, by_rows, fold_to_keys, merge_of
 from deltajoin.names import COUNT, WEIGHT
 
 REBUILT = "rebuilt"
@@ -58,28 +57,19 @@ def rebuild_statements(
 
 def _net(target: Target, exactly: tuple[str, ...]) -> exp.Select:
     """The rows that differ, with how many more there are to be, or, below 0, how many fewer."""
-    weight = column(WEIGHT, _BOTH)
-    outputs = (
-        named(call("any_value", column(name, _BOTH)), name)
-        if name in exactly
-        else column(name, _BOTH)
-        for name in target.stored
-    )
-    select = exp.select(*outputs, named(call("sum", weight), WEIGHT))
-    if target.kind == "plain":
-        after = call("sum", call("greatest", weight, number(0)))
-        select = select.select(named(after, _AFTER))
     one = column(COUNT) if target.kind == "bag" else number(1)
-    sides = (
+    both = union_all(
         weighted(target.stored, one, table(REBUILT)),
         weighted(target.stored, -one, table(TARGET_ROWS)),
     )
-    return (
-        select.from_(union_all(*sides).subquery(_BOTH))
-        .group_by(*(column(name, _BOTH) for name in target.stored))
-        .group_by(*(as_text(column(name, _BOTH)) for name in exactly))
-        .having(call("sum", weight).neq(0))
-    )
+    weight = column(WEIGHT, _BOTH)
+    total = call("sum", weight)
+    select = by_rows(target.stored, exactly, both.subquery(_BOTH), _BOTH)
+    select = select.select(named(total, WEIGHT)).having(total.neq(0))
+    if target.kind == "plain":
+        after = call("sum", call("greatest", weight, number(0)))
+        select = select.select(named(after, _AFTER))
+    return select
 
 
 def _copies(target: Target, netted: exp.Select) -> exp.Select:

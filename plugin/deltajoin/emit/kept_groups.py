@@ -25,6 +25,7 @@ from deltajoin.emit.ast import (
     expression,
     fail,
     is_null,
+    joined,
     named,
     number,
     pretty,
@@ -158,7 +159,7 @@ def _added(grouping: Grouping, state: GroupState) -> exp.Select:
     names = state.columns
     old = exp.select(*(column(name, "t") for name in (*grouping.key_outputs, *names)))
     old = old.from_(table(TARGET_ROWS, "t"))
-    old = old.join(table(TOUCHED, "k"), on=_same_group(grouping, "k"), join_type="left semi")
+    old = joined(old, "semi", table(TOUCHED, "k"), _same_group(grouping, "k"))
     extremes = {c for a in state.aggregates if a.function in ("min", "max") for c in a.columns}
     # State columns that stay only if the change adds nothing to them.
     moved = exp.or_(*(column(name, "s").neq(0) for name in names if name not in extremes))
@@ -169,13 +170,13 @@ def _added(grouping: Grouping, state: GroupState) -> exp.Select:
         named(is_null(column(ROWS, "t")), _MISSING),
         *([] if state.is_linear else [column(_LEAST, "s")]),
     ).from_(table(TOUCHED, "s"))
-    return select.join(old.subquery("t"), on=_same_group(grouping, "s"), join_type="left")
+    return joined(select, "left", old.subquery("t"), _same_group(grouping, "s"))
 
 
-def _same_group(grouping: Grouping, view: str) -> exp.Expr:
+def _same_group(grouping: Grouping, view: str) -> list[exp.Expr]:
     """The target's row `t` is of the group of a row of the change."""
     values = _key_values(grouping, view).items()
-    return exp.and_(*(same(column(name, "t"), value) for name, value in values))
+    return [same(column(name, "t"), value) for name, value in values]
 
 
 def _key_values(grouping: Grouping, view: str) -> dict[str, exp.Expr]:

@@ -22,6 +22,7 @@ from deltajoin.emit.ast import column, expression, is_null, pretty, union_all
 from deltajoin.emit.ast import table as named_table
 from deltajoin.graph import ColumnRef
 from deltajoin.sql.keys import TURNED, comparisons
+from deltajoin.sql.predicates import relations_in
 
 #: A column of a view that is materialised when a scan within its values is opened.
 Held = tuple[str, str]
@@ -105,7 +106,7 @@ def equalities(conditions: Iterable[str], relation: str) -> list[tuple[str, exp.
         node = expression(sql)
         if isinstance(node, exp.EQ):
             for mine, other in ((node.this, node.expression), (node.expression, node.this)):
-                tables = {part.table for part in other.find_all(exp.Column)}
+                tables = relations_in(other)
                 if isinstance(mine, exp.Column) and mine.table == relation and tables:
                     found += [(mine.name, other)] if relation not in tables else []
     return found

@@ -22,25 +22,25 @@ from functools import partial
 from sqlglot import exp
 
 from deltajoin.accelerate.protocol import Candidates
-from deltajoin.emit.ast import aliased, broadcast, column, expression, named, number
+from deltajoin.emit.ast import (
+    aliased,
+    broadcast,
+    column,
+    expression,
+    join,
+    moved,
+    named,
+    number,
+    refs_in,
+)
 from deltajoin.emit.candidates import Side, candidates_of
 from deltajoin.graph import ColumnRef, JoinGraph, Predicate
 from deltajoin.names import UniqueNames
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
-from deltajoin.sql.dialect import with_columns
 
 Scan = Callable[[str], exp.Table]
 
-_WORDS = {
-    "inner": {"kind": "INNER"},
-    "cross": {"kind": "CROSS"},
-    "left": {"side": "LEFT"},
-    "full": {"side": "FULL", "kind": "OUTER"},
-    "semi": {"side": "LEFT", "kind": "SEMI"},
-    "anti": {"side": "LEFT", "kind": "ANTI"},
-    "right": {"side": "RIGHT"},
-}
 #: Deeper brackets on the right are turned to the left, where a chain of joins needs none.
 _DEEPEST = 16
 _TURNED = {"inner": "inner", "full": "full", "left": "right"}
@@ -123,27 +123,24 @@ class _Nesting:
             left, right, kind = right, left, _TURNED[kind]
         depth = max(left.depth, right.depth + bool(right.joins))
         names, hinted = {**left.names, **right.names}, (*left.hinted, *right.hinted)
-        added = [_join(kind, right.item(), on, names)]
-        if served is not None:
-            moved = partial(expression, rename=names)
+        conditions = [expression(predicate.sql, names) for predicate in on]
+        if served is None:
+            added = [join(kind, right.item(), conditions)]
+        else:
+            read = partial(expression, rename=names)
             one = measured or left.first
             sides = (
-                Side(one, one.alias, moved, measured is not None),
-                Side(right.first, right.first.alias, moved, plan.right.left is None),
+                Side(one, one.alias, read, measured is not None),
+                Side(right.first, right.first.alias, read, plan.right.left is None),
             )
-            added = self._found(added[0], served, *sides, [moved(p.sql) for p in on])
+            added = self._found(kind, served, *sides, conditions)
         joins = [*left.joins, *added]
         return _Tree(left.first, joins, pending, depth, names, hinted)
 
     def _one_table(self, served: Candidates, left: _Tree) -> exp.Expr | None:
         """The table that the left values of an accelerated join are of, which may be read by itself
         to measure them; None where they are of several."""
-        refs = {
-            (c.table, c.name)
-            for sql in served.left
-            for c in expression(sql).find_all(exp.Column)
-            if c.table
-        }
+        refs = {ref for sql in served.left for ref in refs_in(sql) if ref[0]}
         relations = {relation for relation, _ in refs}
         if len(relations) > 1 or refs & left.names.keys():
             return None
@@ -166,14 +163,13 @@ class _Nesting:
         return _Tree(aliased(rows, alias), [], [], names=names)
 
     def _found(
-        self, join: exp.Join, served: Candidates, left: Side, right: Side, on: list[exp.Expr]
+        self, kind: str, served: Candidates, left: Side, right: Side, on: list[exp.Expr]
     ) -> list[exp.Join]:
         """The join by candidates, and what is joined before it."""
         assert self._arms.beside is not None  # noqa: S101 - beside accelerators
         found = candidates_of(served, left, right, on, self._arms.beside)
-        join.set("this", found.right)
-        join.set("on", exp.and_(*found.on, copy=False))
-        return [*(exp.Join(this=each, **_WORDS["cross"]) for each in found.before), join]
+        before = (join("cross", each, ()) for each in found.before)
+        return [*before, join(kind, found.right, found.on)]
 
     def _filters(self, plan: SubPlan) -> list[Predicate]:
         """Filters that become decidable at this node and in neither side."""
@@ -205,8 +201,8 @@ class _Nesting:
             rows = exp.select("*").from_(tree.first).where(*conditions)
             return _Tree(aliased(rows, tree.first.alias), [], [])
         one = aliased(exp.select(named(number(1), "one")), self._aliases.take("one_row"))
-        join = exp.Join(this=one, on=exp.and_(*conditions, copy=False), **_WORDS["inner"])
-        return replace(tree, joins=[*tree.joins, join], pending=[], depth=0)
+        joins = [*tree.joins, join("inner", one, conditions)]
+        return replace(tree, joins=joins, pending=[], depth=0)
 
 
 def _over(select: exp.Select, tree: _Tree) -> exp.Select:
@@ -214,7 +210,8 @@ def _over(select: exp.Select, tree: _Tree) -> exp.Select:
     select.set("from_", exp.From(this=tree.first))
     select.set("joins", tree.joins)
     if tree.pending:
-        select = select.where(*[expression(p.sql, tree.names) for p in tree.pending])
+        filters = (expression(p.sql, tree.names) for p in tree.pending)
+        select = select.where(*filters, copy=False)
     if tree.hinted:
         select = broadcast(select, *tree.hinted)
     return select
@@ -222,15 +219,10 @@ def _over(select: exp.Select, tree: _Tree) -> exp.Select:
 
 def _renamed(output: exp.Expr, names: Mapping[ColumnRef, exp.Expr]) -> exp.Expr:
     """An output over renamed columns, under the name that it has."""
-
-    def moved(node: exp.Column) -> exp.Expr | None:
-        to = names.get((node.table, node.name))
-        return to and to.copy()
-
     if isinstance(output, exp.Column):
-        to = moved(output)
+        to = names.get((output.table, output.name))
         return named(to, output.name) if to else output
-    return with_columns(output, moved)
+    return moved(output, names)
 
 
 def _visible(graph: Hypergraph, plan: SubPlan) -> Iterator[str]:
@@ -241,12 +233,3 @@ def _visible(graph: Hypergraph, plan: SubPlan) -> Iterator[str]:
     yield from _visible(graph, plan.left)
     if plan.kind not in ("semi", "anti"):
         yield from _visible(graph, plan.right)
-
-
-def _join(
-    kind: str, right: exp.Expr, on: list[Predicate], names: Mapping[ColumnRef, exp.Expr]
-) -> exp.Join:
-    if kind == "inner" and not on:
-        return exp.Join(this=right, **_WORDS["cross"])
-    conditions = [expression(predicate.sql, names) for predicate in on] or [exp.true()]
-    return exp.Join(this=right, on=exp.and_(*conditions, copy=False), **_WORDS[kind])

@@ -17,15 +17,17 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from sqlglot import exp
 
+from deltajoin.delta.identity import Types
 from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
-from deltajoin.delta.signed_zeros import Types, joined_apart
+from deltajoin.delta.signed_zeros import joined_apart
 from deltajoin.delta.state import GroupState
 from deltajoin.emit.ast import (
     aliased,
     column,
     expression,
     fail,
+    joined,
     named,
     number,
     pretty,
@@ -125,8 +127,8 @@ def _of_touched(select: exp.Select, alias: str, names: Mapping[str, str], view: 
     """Rows whose part is touched, of a total all; `names`: part key -> column under the alias."""
     if not names:
         return select
-    on = (same(column(key, view), column(name, alias)) for key, name in names.items())
-    return select.join(table(view), on=exp.and_(*on), join_type="left semi")
+    on = [same(column(key, view), column(name, alias)) for key, name in names.items()]
+    return joined(select, "semi", table(view), on)
 
 
 def part_rows(graph: JoinGraph, target: Target, state: GroupState | None) -> Statement:

@@ -121,29 +121,29 @@ def build_program(plan: DeltaPlan) -> Program:
             sketch=_sketch(plan, views),
             stamps=stamps_sql(plan.target),
             evidence=evidence_of(plan, views),
-            syntax=_syntax(plan),
+            # What we don't read is up to Spark.
+            syntax=depends_on_session(plan.sql) if plan.graph else {},
         )
     if plan.strategy == "noop" or plan.graph is None:
         return Program()
     read, derived = _reads(plan, views)
     scans = tuple(views.scan(source, version) for source, version in sorted(read))
     paths, shared = path_programs(plan.graph, plan.paths, views)
-    regroup = _regroup(plan, plan.graph, views)
-    touched = _touched(plan, plan.graph)
+    touched, regroup, fold = _folded(plan, plan.graph, views)
     stored = (stored_of_touched(plan.graph, views.part.touched),) if touched else ()
     return Program(
         scans=scans,
         feeds=tuple(_feed(plan.graph, source, views) for source in plan.sources if source.changed),
         paths=paths,
         shared=shared,
-        fold=_fold(plan, plan.graph),
+        fold=fold,
         merge=merge_of(plan.target, () if plan.target.key else plan.target.exactly),
         touched=touched,
         regroup=regroup,
         shadow=_shadow(plan, views, scans),
         derived=derived,
         stamps=stamps_sql(plan.target),
-        syntax=_syntax(plan),
+        syntax=depends_on_session(plan.sql),
         narrowed=(*views.narrowed, *stored),
     )
 
@@ -166,37 +166,22 @@ def _reads(
     return {pinned for pinned in read if not views.is_derived(pinned[0])}, tuple(derived)
 
 
-def _syntax(plan: DeltaPlan) -> dict[str, str]:
-    """Settings by which Spark might read the text otherwise; what we don't read is up to Spark."""
-    return {} if plan.graph is None else depends_on_session(plan.sql)
-
-
-def _touched(plan: DeltaPlan, graph: JoinGraph) -> str | None:
-    """The touched groups or partitions: their keys, or what is added to a group's state."""
-    if graph.grouping and plan.state is not None and not plan.regroup:
-        return change_sql(graph, plan.state, _net(plan, graph))
-    return touched_sql(graph, _net(plan, graph)) if plan.regroup else None
-
-
-def _net(plan: DeltaPlan, graph: JoinGraph) -> exp.Select:
-    return net_change(graph, types_of(plan.all_sources))
-
-
-def _fold(plan: DeltaPlan, graph: JoinGraph) -> str:
-    """From path rows, or what was made of them, to rows to write."""
+def _folded(
+    plan: DeltaPlan, graph: JoinGraph, views: Views
+) -> tuple[str | None, tuple[Statement, ...], str]:
+    """The touched groups or partitions, or what is added to a group's state; what leads from these
+    keys to all of their rows; and from path rows, or what was made of them, to rows to write."""
     target = plan.target
-    if graph.grouping and plan.state is not None and not plan.regroup:
-        return add_sql(target, graph, plan.state)
+    if not (plan.regroup or plan.state or graph.generation):
+        return None, (), fold_sql(target)
+    net_rows = net_change(graph, types_of(plan.all_sources))
     if plan.regroup:
-        return fold_sql(target, table(PART_ROWS))
-    if graph.generation:
-        return fold_sql(target, _net(plan, graph).subquery("generated"))
-    return fold_sql(target)
-
-
-def _regroup(plan: DeltaPlan, graph: JoinGraph, views: Views) -> tuple[Statement, ...]:
-    statements = regroup_statements(graph, plan.paths, plan.regroup, views, REGROUPED)
-    return (*statements, part_rows(graph, plan.target, plan.state)) if statements else ()
+        rows = regroup_statements(graph, plan.paths, plan.regroup, views, REGROUPED)
+        parts = part_rows(graph, target, plan.state)
+        return touched_sql(graph, net_rows), (*rows, parts), fold_sql(target, table(PART_ROWS))
+    if plan.state:
+        return change_sql(graph, plan.state, net_rows), (), add_sql(target, graph, plan.state)
+    return None, (), fold_sql(target, net_rows.subquery("generated"))
 
 
 def check_program(plan: DeltaPlan) -> ShadowProgram | None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 from sqlglot import exp
 
@@ -28,9 +28,12 @@ from deltajoin.emit.ast import (
     broadcast,
     column,
     expression,
+    joined,
+    moved,
     named,
     number,
     pretty,
+    refs_in,
     star,
     table,
     union_all,
@@ -49,7 +52,7 @@ from deltajoin.emit.narrowing import (
 from deltajoin.emit.views import Views
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import PATH, WEIGHT, UniqueNames
-from deltajoin.sql.dialect import parse, text
+from deltajoin.sql.dialect import parse
 from deltajoin.sql.keys import TURNED, compared
 from deltajoin.sql.kinds import kind_of
 
@@ -59,13 +62,7 @@ Refs = frozenset[ColumnRef]
 _SIGN = "__deltajoin_sign"
 #: The alias of what a stream asks a derived source for.
 _KEYS = "__deltajoin_keys"
-_JOIN = {
-    "inner": "",
-    "left": "left",
-    "semi": "left semi",
-    "anti": "left anti",
-    "enter": "left semi",
-}
+_JOIN = {"inner": "", "left": "left", "semi": "semi", "anti": "anti", "enter": "semi"}
 
 
 @dataclass(frozen=True)
@@ -228,7 +225,7 @@ class StepEmitter:
                 for i, (_, mine, operator) in enumerate(step.keys)
             ]
             keys = self._distinct(map(expression, others), stream, "stream")
-            select = _semi_join(select, keys, alias, on)
+            select = joined(select, "semi", aliased(keys, alias), on)
         return broadcast(select, alias) if self._is_sent(sent, stream, step) else select
 
     def _entered_by_candidates(
@@ -239,11 +236,11 @@ class StepEmitter:
         keys = self._distinct((column(name, of) for of, name in refs), stream, "stream")
         columns = {ref: column(f"k{i}", alias) for i, ref in enumerate(refs)}
 
-        moved = partial(expression, rename=columns)
+        read = partial(expression, rename=columns)
         right = aliased(keys, alias)
-        on = [compared(expression(mine), how, moved(other)) for other, mine, how in step.keys]
-        left = Side(select.args["from_"].this, step.relation, moved, small=False)
-        return self._by_candidates(select, step, left, Side(right, alias, moved), on)
+        on = [compared(expression(mine), how, read(other)) for other, mine, how in step.keys]
+        left = Side(select.args["from_"].this, step.relation, read, small=False)
+        return self._by_candidates(select, step, left, Side(right, alias, read), on)
 
     def _rows_of(
         self,
@@ -257,7 +254,7 @@ class StepEmitter:
         """A relation's rows where a stream begins, marked as the stream is."""
         mark = [named(number(self._number), PATH)] if PATH in stream.hidden else []
         select = self._select(self._own(relation), needed, [weight, *mark])
-        select = select.from_(table(view, relation))
+        select = select.from_(table(view, relation), copy=False)
         return select.where(*map(expression, filters)) if filters else select
 
     # joins with the stream -----------------------------------------------------------------------
@@ -270,7 +267,8 @@ class StepEmitter:
         hidden = self._hidden(stream, alias)
         found = self._found(stream, alias)
         if step.inside:
-            side, right = self._side(step, step.inside, stream, needed)
+            side = self._side(step, step.inside, stream, needed)
+            right: exp.Expr = table(side.view, "side")
             added, bound = self._found(side, "side"), side.bound
         else:
             right = self._relation(step, stream, alias)
@@ -284,13 +282,13 @@ class StepEmitter:
         if step.kind in ("inner", "left"):
             found |= added
             after = replace(after, refs=needed.intersection(found), bound=stream.bound | bound)
-        select = self._select(found, needed, hidden).from_(left)
+        select = self._select(found, needed, hidden).from_(left, copy=False)
         if step.accelerated is None:
-            select = _join(select, right, on, _JOIN[step.kind])
+            select = joined(select, _JOIN[step.kind], right, on)
         else:
             there = "side" if step.inside else step.relation
-            moved = partial(expression, rename=found | added)
-            sides = Side(left, alias, moved), Side(right, there, moved, small=False)
+            read = partial(expression, rename=found | added)
+            sides = Side(left, alias, read), Side(right, there, read, small=False)
             select = self._by_candidates(select, step, *sides, on)
         if step.kind != "inner":
             return select, after
@@ -306,8 +304,8 @@ class StepEmitter:
         assert step.accelerated is not None  # noqa: S101 - of such steps
         found = candidates_of(step.accelerated, left, right, on, self._define)
         for each in found.before:
-            select = select.join(each, join_type="cross")
-        return _join(select, found.right, list(found.on), _JOIN[step.kind])
+            select = joined(select, "cross", each)
+        return joined(select, _JOIN[step.kind], found.right, found.on)
 
     def _define(self, sql: str) -> str:
         """A query of one row that others read, as a view."""
@@ -331,32 +329,32 @@ class StepEmitter:
         ]
         keys_asked = self._distinct((other for _, other in pairs), stream, alias)
         select = exp.select(star(step.relation)).from_(rows)
-        return aliased(_semi_join(select, keys_asked, _KEYS, on), step.relation)
+        return aliased(joined(select, "semi", aliased(keys_asked, _KEYS), on), step.relation)
 
     def _side(
         self, step: LookupStep, inside: Sequence[LookupStep], stream: Stream, needed: Refs
-    ) -> tuple[Stream, exp.Expr]:
+    ) -> Stream:
         """What the steps inside make of the stream's keys: rows of no path, so not marked."""
         wanted = _refs(step.on) | (needed if step.kind == "left" else frozenset())
         unmarked = replace(stream, hidden=(WEIGHT,))
-        side = self._chain(inside, unmarked, wanted - stream.refs, nested=True)
-        return side, table(side.view, "side")
+        return self._chain(inside, unmarked, wanted - stream.refs, nested=True)
 
     def _flipped(
         self, step: LookupStep, stream: Stream, after: Stream, needed: Refs
     ) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
         """The stream with either sign; the side after the change with +1, before it with -1."""
-        before, _ = self._side(step, step.previous, stream, needed)
-        signs = union_all(_sign(1), _sign(-1)).subquery("signs")
+        before = self._side(step, step.previous, stream, needed)
+        signs = union_all(*(exp.select(named(number(sign), _SIGN)) for sign in (1, -1)))
         twice = self._select(self._found(stream, "s"), stream.refs, self._hidden(stream, "s"))
         twice = twice.select(column(_SIGN, "signs")).from_(table(stream.view, "s"))
-        twice = twice.join(signs, join_type="cross")
+        twice = joined(twice, "cross", aliased(signs, "signs"))
         names = [self._names[ref] for ref in sorted(after.refs)]
         sides = [
             exp.select(*map(column, names), named(number(sign), _SIGN)).from_(table(side.view))
             for side, sign in ((after, 1), (before, -1))
         ]
-        return twice.subquery("stream"), union_all(*sides).subquery("side"), column(_SIGN, "stream")
+        both = aliased(twice, "stream"), aliased(union_all(*sides), "side")
+        return *both, column(_SIGN, "stream")
 
     # columns -------------------------------------------------------------------------------------
 
@@ -396,15 +394,14 @@ class StepEmitter:
 
     def _select(self, found: Columns, needed: Refs, hidden: Sequence[exp.Expr]) -> exp.Select:
         """The needed columns under the names by which they travel, then the hidden ones."""
-        shown = (
-            (found[ref].copy(), self._names[ref]) for ref in sorted(needed.intersection(found))
-        )
-        return exp.select(*(c if c.name == name else named(c, name) for c, name in shown), *hidden)
+        shown = ((found[ref], self._names[ref]) for ref in sorted(needed.intersection(found)))
+        columns = (c.copy() if c.name == name else named(c, name) for c, name in shown)
+        return exp.select(*columns, *hidden)
 
     def _distinct(self, keys: Iterable[exp.Expr], stream: Stream, alias: str) -> exp.Select:
         """The stream's distinct keys, as k0, k1, ..."""
         found = self._found(stream, alias)
-        values = [named(expression(text(key), found), f"k{i}") for i, key in enumerate(keys)]
+        values = [named(moved(key, found), f"k{i}") for i, key in enumerate(keys)]
         return exp.select(*values).from_(table(stream.view, alias)).distinct()
 
     def _is_sent(self, relations: Iterable[str], stream: Stream, step: LookupStep) -> bool:
@@ -432,24 +429,4 @@ def _key_columns(step: LookupStep, within: Within) -> list[tuple[str, ColumnRef]
 
 
 def _refs(texts: Iterable[str]) -> Refs:
-    return frozenset(ref for sql in texts for ref in _refs_in(sql))
-
-
-@lru_cache(maxsize=4096)
-def _refs_in(sql: str) -> Refs:
-    return frozenset((c.table, c.name) for c in expression(sql).find_all(exp.Column))
-
-
-def _sign(value: int) -> exp.Select:
-    return exp.select(named(number(value), _SIGN))
-
-
-def _semi_join(select: exp.Select, keys: exp.Select, alias: str, on: list[exp.Expr]) -> exp.Select:
-    return select.join(aliased(keys, alias), on=exp.and_(*on), join_type="left semi")
-
-
-def _join(select: exp.Select, right: exp.Expr, on: list[exp.Expr], kind: str) -> exp.Select:
-    """The join on all conjuncts; a cross join while no predicate of the relation is decidable."""
-    if not on and not kind:
-        return select.join(right, join_type="cross")
-    return select.join(right, on=exp.and_(*on) if on else exp.true(), join_type=kind or None)
+    return frozenset(ref for sql in texts for ref in refs_in(sql))

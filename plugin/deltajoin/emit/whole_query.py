@@ -12,7 +12,7 @@ from deltajoin.delta.evidence import compares_rows
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import GroupState
-from deltajoin.emit.ast import column, expression, named, pretty, table, union_all
+from deltajoin.emit.ast import aliased, column, expression, named, pretty, table, union_all
 from deltajoin.emit.kept_groups import grouped
 from deltajoin.emit.nesting import Arms, add_from
 from deltajoin.emit.parts import generated, windowed
@@ -65,11 +65,11 @@ def query_rows(
         selects.append(add_from(select, plan.hypergraph, plan.plan, scan, hints))
     rows = union_all(*selects)
     if graph.generation:
-        rows = generated(rows.subquery(INPUT), graph.generation)
+        rows = generated(aliased(rows, INPUT), graph.generation)
     if graph.windowing:
-        rows = windowed(rows.subquery(INPUT), graph.windowing)
+        rows = windowed(aliased(rows, INPUT), graph.windowing)
     elif graph.grouping:
-        rows = grouped(rows.subquery(INPUT), graph.grouping, state)
+        rows = grouped(aliased(rows, INPUT), graph.grouping, state)
     return _before(rows, lines)
 
 
@@ -80,7 +80,7 @@ def _before(rows: exp.Query, queries: Mapping[str, exp.Query]) -> exp.Query:
     own = rows.args.get("with_")
     rows.set("with_", None)
     for name, below in queries.items():
-        rows = rows.with_(exp.to_identifier(name, quoted=True), as_=below)
+        rows = rows.with_(exp.to_identifier(name, quoted=True), as_=below, copy=False)
     for cte in own.expressions if own else ():
         rows.args["with_"].append("expressions", cte)
     return rows
@@ -112,7 +112,11 @@ def evidence_of(plan: DeltaPlan, views: Views) -> Evidence | None:
 def own_text(plan: DeltaPlan, views: Views) -> str:
     """The query as the user wrote it, over this epoch's versions and by its clock."""
     places = {s.source: views.scan(s.source, s.version).view for s in plan.sources}
-    selects = {s.source: _visible(s, places[s.source]) for s in plan.sources if _hides(s)}
+    selects = {
+        s.source: _visible(s, places[s.source])
+        for s in plan.sources
+        if any(name.startswith(RESERVED_PREFIX) for name, _ in s.columns)
+    }
     if not plan.is_unreadable:
         return replace_tables(at_clock(plan) or plan.sql, places, selects)
     if selects and (why := plan.rebuilt_because):  # no subquery can take the place of a name
@@ -158,10 +162,6 @@ def at_clock(plan: DeltaPlan) -> str | None:
         return plan.sql
     columns = {name.lower() for source in plan.sources for name, _ in source.columns}
     return frozen_query(plan.sql, micros(plan.clock), columns)
-
-
-def _hides(source: SourceVersion) -> bool:
-    return any(name.startswith(RESERVED_PREFIX) for name, _ in source.columns)
 
 
 def _visible(source: SourceVersion, view: str) -> str:

@@ -35,15 +35,21 @@ from deltajoin.names import COUNT, OPERATION, ROW_HASH, SHOWN, WEIGHT
 PATH_ROWS, TO_WRITE = "path_rows", "to_write"
 
 
-def by_rows(names: Sequence[str], exactly: Sequence[str], rows: exp.Expr) -> exp.Select:
+def by_rows(
+    names: Sequence[str], exactly: Sequence[str], rows: exp.Expr, alias: str | None = None
+) -> exp.Select:
     """Columns grouped by themselves; those in `exactly` by their text too and given out as they
     are, where GROUP BY would give 0.0 for -0.0."""
+
+    def of(name: str) -> exp.Column:
+        return column(name, alias)
+
     outputs = (
-        named(call("any_value", column(name)), name) if name in exactly else column(name)
-        for name in names
+        named(call("any_value", of(name)), name) if name in exactly else of(name) for name in names
     )
-    texts = (as_text(column(name)) for name in exactly)
-    return exp.select(*outputs).from_(rows).group_by(*map(column, names), *texts)
+    texts = (as_text(of(name)) for name in exactly)
+    select = exp.select(*outputs).from_(rows, copy=False)
+    return select.group_by(*map(of, names), *texts, copy=False)
 
 
 def net(
@@ -54,7 +60,8 @@ def net(
 ) -> exp.Select:
     """Distinct rows with their weights summed, zeros dropped."""
     total = call("sum", column(WEIGHT) if weight is None else weight)
-    return by_rows(names, exactly, rows).select(named(total, WEIGHT)).having(total.neq(0))
+    select = by_rows(names, exactly, rows).select(named(total, WEIGHT), copy=False)
+    return select.having(total.neq(0), copy=False)
 
 
 def count_select(select: exp.Query, target: Target) -> exp.Select:
