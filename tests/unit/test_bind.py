@@ -277,3 +277,25 @@ def test_fields_of_structs_are_read_through_a_union() -> None:
     shown = [(p.sql, p.refs) for core in found.branches for p in found.outputs(core)]
     assert shown == [("`a`.`s`.`x`", (("a", "s"),)), ("`b`.`s`.`x`", (("b", "s"),))]
     assert {r.name: r.columns for r in found.relations}["a"] == ("id", "s")
+
+
+def chain(levels: int) -> str:
+    """Each subquery names the column of the one before it three times."""
+    step = "SELECT k, CASE WHEN x > {n} THEN x + 1 WHEN k > 0 THEN {n} ELSE x END AS x FROM ({one})"
+    sql = "SELECT f.k, f.x FROM f JOIN w ON f.k = w.k"
+    for n in range(levels):
+        sql = step.format(n=n, one=sql)
+    return sql
+
+
+def test_what_doubles_at_every_step_ends() -> None:
+    assert bind(chain(3), COLUMNS).graph is not None
+    reason = bind(chain(30), COLUMNS).reason
+    assert reason is not None
+    assert reason.code == "EXPRESSION_TOO_LARGE"
+    names = ", ".join(f"f.x + {n} AS c{n}" for n in range(600))
+    long = (
+        "SELECT CASE " + " ".join(f"WHEN f.x = {n} THEN 'n{n}'" for n in range(600)) + " END AS c"
+    )
+    assert len(graph(f"SELECT {names} FROM f JOIN w ON f.k = w.k").projections) == 600
+    assert graph(f"{long} FROM f JOIN w ON f.k = w.k").projections

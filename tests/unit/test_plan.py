@@ -94,6 +94,37 @@ def test_declared_keys_are_checked_even_where_the_target_is_a_bag() -> None:
     assert build_program(flights.first_plan(flights.model(keys={}))).key_check is None
 
 
+LATEST = """
+SELECT carrier, name FROM (
+  SELECT f.carrier, a.name,
+    row_number() OVER (PARTITION BY f.carrier ORDER BY f.time_hour, f.flight) AS n
+  FROM flights f JOIN airlines a ON f.carrier = a.carrier
+) WHERE n = 1
+"""
+RESTING = {
+    "a target with a key": (flights.SQL, ()),
+    "a bag": (flights.SQL.replace("f.flight,", ""), ("airlines", "flights")),
+    "groups": (GROUPS, ("airlines", "flights")),
+    "an order by the key": (LATEST, ()),
+    "a query that is not kept": (GROUPS + " LIMIT 3", ("airlines", "flights")),
+}
+
+
+@pytest.mark.parametrize("of", RESTING)
+def test_keys_of_large_tables_are_checked_where_the_result_rests_on_them(of: str) -> None:
+    sql, unchecked = RESTING[of]
+    large = {"flights": 10**6, "airlines": 10**6}
+    rows = {name: n for name, n in (flights.ROWS | large).items() if f" {name} " in sql}
+    tables = {name: replace(flights.table(name), rows=n) for name, n in rows.items()}
+    plan = build_plan(flights.model(sql), Inputs(tables, "/data/out", None, False))
+    assert plan.strategy == "full"
+    assert plan.unchecked == unchecked
+    check = build_program(plan).key_check or ""
+    for name in tables:
+        assert (f"'{name}' AS `source`" in check) is (name not in unchecked)
+    assert ("nothing rests on it" in deltajoin.explain(plan)) is bool(unchecked)
+
+
 def job_values(source: str) -> dict[str, object]:
     """PLAN and PROGRAM of a job, evaluated without running it."""
     tree = ast.parse(source)

@@ -254,7 +254,11 @@ def render_plan(plan: Mapping[str, Any], explained: Mapping[str, Any] | None = N
     ]
     if rebuild := plan.get("rebuild"):
         lines += _written(rebuild["written"], rebuild["because"])
-    lines += [f"  key of {s}: {', '.join(columns)}" for s, columns in plan["keys"].items()]
+    lines += [
+        f"  key of {source}: {', '.join(columns)}"
+        + (" (not checked: nothing rests on it)" if source in plan.get("unchecked", ()) else "")
+        for source, columns in plan["keys"].items()
+    ]
     lines += _operators(explained["operators"] if explained else ())
     if (full := plan["full_query"]) is not None:
         branches = [explained, *explained["further"]] if explained else []

@@ -5,7 +5,7 @@ bind the SQL -> keys -> row identity -> what changed -> orders -> lookup paths -
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -69,6 +69,8 @@ from deltajoin.sql.ungroupable import gives_ungroupable
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
 
 
+#: Rows of a table from which its declared key isn't checked where nothing rests on it.
+MANY_ROWS = 1_000_000
 #: Epochs whose reads are looked at, to tell a better layout.
 _RECENT = 10
 
@@ -97,12 +99,16 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     types = {(name, c.name): c.type for name, table in tables.items() for c in table.columns}
     columns = {name: readable(table) for name, table in tables.items()}
     keys = resolve_keys(model, tables)
-    with at_origin(model.lines):
-        query = bind(model.sql, columns, types, model.functions, model.stamps, keys)
+
+    def bound(keys: Keys) -> BoundQuery:
+        with at_origin(model.lines):
+            return bind(model.sql, columns, types, model.functions, model.stamps, keys)
+
+    query = bound(keys)
     _check_apart(model, inputs)
     before = last_epoch(state, model)
     last = before.record
-    meaning = _meaning(model, inputs, query, keys, types, last)
+    meaning = understood = _meaning(model, inputs, query, keys, types, last)
     mark = meaning.mark
     differs = found_to_differ(last, mark)
     if differs:
@@ -164,6 +170,13 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     rebuild = plan_rebuild(decision, target, state, sources, mark, stamps)
     overwritten = rebuild == Rebuild("overwrite")
 
+    unchecked: tuple[str, ...] = ()
+    for source in _large(tables, keys) if full else ():
+        fewer = {name: keys[name] for name in keys if name not in (*unchecked, source)}
+        without = _meaning(model, inputs, bound(fewer), fewer, types, last)
+        if without.is_like(understood, tables):
+            unchecked = (*unchecked, source)
+
     @cache
     def full_query() -> FullQuery | None:
         choice = Choice(model.reorder, tuple(model.order))
@@ -185,6 +198,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         target=at_clock(target, clock),
         sources=tuple(with_files(s, tables[s.source]) for s in sources) if live else sources,
         keys=tuple(sorted((s, keys[s]) for s in tables if s in keys)),
+        unchecked=unchecked,
         graph=graph,
         epoch_order=routes.order,
         find_full_query=full_query,
@@ -231,6 +245,20 @@ class _Meaning:
         """The same for a query that is only run as its own text."""
         plain = replace(self.target, kind="plain", key=(), hidden=(), exactly=(), columns=())
         return replace(self, graph=None, obstacle=obstacle, state=None, target=plain)
+
+    def is_like(self, other: _Meaning, tables: Collection[str]) -> bool:
+        """True where the rows and the form of the target are the same, as are the keys of what is
+        derived of the tables."""
+        one, two = (
+            {name: key for name, key in meaning.described.keys.items() if name not in tables}
+            for meaning in (self, other)
+        )
+        return (self.mark, self.obstacle, one) == (other.mark, other.obstacle, two)
+
+
+def _large(tables: Mapping[str, TableState], keys: Keys) -> list[str]:
+    """The tables with a declared key that is so dear to check that it is only if it is of use."""
+    return sorted(name for name in keys if (tables[name].rows or 0) >= MANY_ROWS)
 
 
 def _meaning(

@@ -255,12 +255,13 @@ def _distinct(names: Iterable[str]) -> exp.Expr:
 
 
 def _key_check(plan: DeltaPlan, views: Views) -> str | None:
-    """A row for each source whose key is not unique."""
-    if not plan.keys:
+    """A row for each source whose key is not unique, of those that the plan rests on."""
+    keys = [(source, key) for source, key in plan.keys if source not in plan.unchecked]
+    if not keys:
         return None
     identifying = _identifying_sources(plan)
     checks = []
-    for source, key in plan.keys:
+    for source, key in keys:
         duplicates = (
             exp.select(named(string(source), "source"))
             .from_(_newest(plan, views, source))

@@ -5,8 +5,8 @@ other, has no more rows than the relation has. A semi or anti join's right side 
 row that a left join preserves is there at least once, so that the way leads from left to right
 only. What no one relation leads to is the product of all.
 
-Rows of tables are those of the log; a hint is no bound. Caller: keys are checked before the query
-runs.
+Rows of tables are those of the log; a hint is no bound. Declared keys are trusted here: where no
+row of the result rests on one, that of a large table is not checked.
 """
 
 from __future__ import annotations

@@ -12,6 +12,10 @@ from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported, check_expression
 from deltajoin.sql.scope import Block, Item, Scope
 
+#: Nodes of an expression over others' expressions. A chain of subqueries in which each repeats the
+#: one before it a few times doubles and doubles; Spark keeps the steps apart.
+LARGEST = 10_000
+
 
 def mark_missing(
     kind: str, items: list[Item], scope: Scope, side: Block, on: list[exp.Expr], join: exp.Join
@@ -43,13 +47,22 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
     """An expression over relations, of one over the names of a scope.
 
     Raises:
-        Unsupported: STAR; what `Scope.resolve` raises.
+        Unsupported: STAR, EXPRESSION_TOO_LARGE; what `Scope.resolve` raises.
     """
     if any(isinstance(part, exp.Star) for part in node.walk()):
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
     name_fields(holder)
-    return with_columns(holder.this, lambda c: closed(in_place_of(c, scope.resolve(c))))
+    found = with_columns(holder.this, lambda c: closed(in_place_of(c, scope.resolve(c))))
+    if _parts(found) > max(LARGEST, 2 * _parts(node)):
+        what = "an expression that grows too large once what it names is written out"
+        remedy = "Keep a step before it as a model of its own."
+        raise Unsupported("EXPRESSION_TOO_LARGE", what, node, remedy)
+    return found
+
+
+def _parts(node: exp.Expr) -> int:
+    return sum(1 for _ in node.walk())
 
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:
