@@ -20,28 +20,25 @@ from deltajoin.names import UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.clock import moves
 from deltajoin.sql.clocked import decided_by_clock, with_clocked_sources
-from deltajoin.sql.columns import bound, item_of
+from deltajoin.sql.columns import item_of
 from deltajoin.sql.correlated import correlated_source
 from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
 from deltajoin.sql.dialect import closed, parse, unwrapped
 from deltajoin.sql.exact import derived_outputs
 from deltajoin.sql.from_clause import fill, joined
-from deltajoin.sql.generators import make_generation
 from deltajoin.sql.group import (
     distinct_rows,
-    group_rows,
     is_grouped,
     make_grouping,
     name_outputs,
 )
 from deltajoin.sql.judged import joined_rows, judged_by_clock
-from deltajoin.sql.layers import is_layered, layered
-from deltajoin.sql.nodes import own_name
-from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, check_union
+from deltajoin.sql.layers import is_layered, layered, plain_rows
+from deltajoin.sql.nodes import Given, Named, column
+from deltajoin.sql.refuse import Unsupported, check_shape, check_union
 from deltajoin.sql.scope import Block, Layered, Outer, Scope, Union
 from deltajoin.sql.stamps import visible, without_stamps
-from deltajoin.sql.subqueries import add_where, select_of
-from deltajoin.sql.time_windows import with_time_windows
+from deltajoin.sql.subqueries import add_where
 from deltajoin.sql.union import Output, is_distinct_set, matched
 
 Columns = Mapping[str, tuple[str, ...]]
@@ -90,10 +87,8 @@ class Binder:
             return self._distinct_set(query)
         if is_counted_set(query):
             return self._counted_set(query)
-        if is_layered(query):
+        if isinstance(query, exp.Select) and (is_layered(query) or is_grouped(query)):
             return layered(query, self)
-        if not isinstance(query, exp.SetOperation) and is_grouped(select := check_shape(query)):
-            return self._grouped(select)
         return Layered(self.block(query))
 
     def inner(self) -> Binder:
@@ -129,7 +124,7 @@ class Binder:
         """Make the joins of a block a source, whose rows its conditions on the clock judge."""
         relation = self.names.take("joined")
         inner, put = self.below(relation)
-        names = frozenset(block.relations)
+        names = block.relations
         inner.relations = [pair for pair in self.relations if pair[0] in names]
         self.relations = [pair for pair in self.relations if pair[0] not in names]
         inner.derived, inner.kinds = dict(self.derived), self.kinds
@@ -177,13 +172,7 @@ class Binder:
             query.set("distinct", query.args["distinct"].args.get("on"))
         if is_layered(query) or is_grouped(check_shape(query)):
             return self._source(query, name or "groups", outer)
-        select = check_shape(query)
-        block, scope = self.rows(select, outer)
-        select = select_of(self, select, block, scope)
-        select = with_time_windows(select, block, scope, self.type_of).select
-        for projection in select.expressions:
-            self._project(projection, block, scope)
-        return block
+        return plain_rows(check_shape(query), self, outer)
 
     def _source(self, select: exp.Query, name: str, outer: Scope | None) -> Block:
         """One relation for a subquery with a layer of its own; a CTE read twice is one source."""
@@ -211,22 +200,11 @@ class Binder:
         self.derived[derived.name] = derived
         relation = self.names.take(name)
         self.relations.append((relation, derived.name))
-        outputs: list[tuple[str, exp.Expr, exp.Expr]] = [
-            (output, stamp or exp.column(output, table=relation, quoted=True), origin)
+        outputs: list[Given] = [
+            (output, stamp or column(output, relation), origin)
             for output, stamp in visible(derived.graph)
         ]
         return Block(items=[relation], outputs=outputs)
-
-    def _grouped(self, select: exp.Select) -> Layered:
-        """Bind a SELECT with aggregates: the rows that are grouped, and what is cut of them."""
-        block, scope = self.rows(select, None)
-        select = select_of(self, select, block, scope)
-        cut = with_time_windows(select, block, scope, self.type_of, self.take_name)
-        grouping = group_rows(cut.select, block, scope)
-        if not cut.views:
-            return Layered(block, grouping)
-        generation = make_generation(block, list(cut.views), list(cut.conditions))
-        return Layered(block, grouping, generation)
 
     def _distinct_set(self, query: exp.Query) -> Layered:
         """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
@@ -238,9 +216,9 @@ class Binder:
         """EXCEPT ALL and INTERSECT ALL: each row as often as its counts on both sides say."""
         inner, put = self.below("counted")
         arms, outputs, shown = inner._arms(query, None, distinct=False)
-        block, groups = counted_rows(query, arms, outputs, inner.take_name("union"))
+        block, groups = counted_rows(query, arms, outputs, inner.names.take("union"))
         block = put(Layered(block, make_grouping(block, groups)))
-        return Layered(block, generation=repeated(block, shown, self.take_name("view")))
+        return Layered(block, generation=repeated(block, shown, self.names.take("view")))
 
     def _set(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
         union = isinstance(query, exp.Union)
@@ -249,9 +227,7 @@ class Binder:
             name = self.names.take("union")
             self.kinds |= {(name, output.name): output.kind for output in outputs}
             item: Union | Outer = Union(name, arms[0], arms[1], outputs)
-            values: list[exp.Expr] = [
-                exp.column(output.name, table=name, quoted=True) for output in outputs
-            ]
+            values: list[exp.Expr] = [column(output.name, name) for output in outputs]
         else:
             item = _compared(query, arms, outputs)
             values = [output.left for output in outputs]
@@ -260,7 +236,7 @@ class Binder:
 
     def _arms(
         self, query: exp.SetOperation, outer: Scope | None, *, distinct: bool
-    ) -> tuple[list[Block], list[Output], list[tuple[str, exp.Expr]]]:
+    ) -> tuple[list[Block], list[Output], list[Named]]:
         """Both sides of a set operation, what its columns stand for in them, and (name, origin) of
         what it gives out."""
         check_union(query)
@@ -291,22 +267,6 @@ class Binder:
         if where := select.args.get("where"):
             add_where(self, where.this, block, scope)
         return block, scope
-
-    def take_name(self, wanted: str) -> str:
-        """A name that no relation has."""
-        return self.names.take(wanted)
-
-    def _project(self, node: exp.Expr, block: Block, scope: Scope) -> None:
-        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
-            block.outputs += [(name, e, node) for name, e in scope.expand_star(node)]
-            return
-        check_expression(node)
-        value = node.unalias()
-        expression = bound(value, scope)
-        name = node.alias if isinstance(node, exp.Alias) else own_name(value)
-        block.outputs.append((name, expression, node))
-        if isinstance(node, exp.Alias):
-            scope.aliases[name.lower()] = exp.paren(expression.copy())
 
 
 def over_table(source: str, types: Mapping[str, str], text: str) -> JoinGraph:

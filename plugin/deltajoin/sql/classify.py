@@ -7,7 +7,7 @@ is always true, so that every core hangs together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -53,7 +53,8 @@ def build_graph(
     root = _block(block)
     cores, copies = told_apart(normal_forms(root), tuple(name for name, _ in relations))
     cores = tuple(linked(simplify(core)) for core in cores)
-    kinds = dict(_kinds(block))
+    unions = [i for part in block.parts for i in part.items if isinstance(i, bound.Union)]
+    kinds = {(union.name, o.name): o.kind for union in unions for o in union.outputs}
     if kinds:
         cores = tuple(with_outputs(core, projections, kinds) for core in cores)
     one = len(cores) == 1 and not (kinds or copies or cores[0].nulls)
@@ -99,15 +100,6 @@ def _item(item: str | bound.Outer | bound.Union) -> str | Join:
         return Join(item.kind, left, right, _predicates(item.on))
     outputs = tuple((o.name, text(o.left), text(o.right)) for o in item.outputs)
     return Join("union", left, right, (), item.name, outputs)
-
-
-def _kinds(block: bound.Block) -> Iterator[tuple[ColumnRef, str]]:
-    """The types of the columns of all unions below."""
-    for item in block.items:
-        if not isinstance(item, str):
-            yield from (*_kinds(item.left), *_kinds(item.right))
-        if isinstance(item, bound.Union):
-            yield from (((item.name, output.name), output.kind) for output in item.outputs)
 
 
 def _predicates(conjuncts: list[exp.Expr]) -> tuple[Predicate, ...]:

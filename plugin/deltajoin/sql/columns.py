@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from deltajoin.sql.dialect import closed, refused, with_columns
 from deltajoin.sql.fields import name_fields
+from deltajoin.sql.nodes import Named, connected, is_not_null
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported, check_expression
@@ -20,7 +23,7 @@ def mark_missing(
     `coalesce(x, 0)` in a subquery must not become 0 for an unmatched row: it is kept under a test
     of a column that every matched row has. A full join also keeps rows that lack that column.
     """
-    below = frozenset(side.relations)
+    below = side.relations
     equal = [c for c in on if isinstance(c, exp.EQ) and kind != "full"]
     sides = (side for c in equal for side in (c.this, c.expression))
     present = next((side for side in sides if is_null_without(side, below)), None)
@@ -31,7 +34,7 @@ def mark_missing(
             if present is None:
                 what = f"the computed column {name} on the missing side of an outer join"
                 raise Unsupported("OUTER_JOIN", what, join, "Compute it above the join.")
-            there = exp.Not(this=exp.Is(this=closed(present), expression=exp.Null()))
+            there = is_not_null(closed(present))
             item.columns[key] = (name, exp.case().when(there, value.copy()))
     for name, value in scope.merged.values():
         if relations_in(value) <= below and not is_null_without(value, below):
@@ -52,24 +55,21 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
 
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:
-    """The conjuncts of a condition."""
-    condition = condition.unnest()
-    if isinstance(condition, exp.And):
-        return flattened(condition.this) + flattened(condition.expression)
-    return [condition]
+    """The conjuncts of a condition, without brackets around them."""
+    return [conjunct.unnest() for conjunct in connected(condition, exp.And)]
 
 
-def conjuncts_of(condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
-    """The conjuncts of a condition without subqueries, bound."""
+def conjuncts_of(
+    condition: exp.Expr, scope: Scope, check: Callable[[exp.Expr], None] = check_expression
+) -> list[exp.Expr]:
+    """The conjuncts of a condition, bound; `check` stops at what none of them may hold."""
     conjuncts = flattened(condition)
     for conjunct in conjuncts:
-        check_expression(conjunct)
+        check(conjunct)
     return [bound(conjunct, scope) for conjunct in conjuncts]
 
 
-def item_of(
-    qualifiers: tuple[tuple[str, ...], ...], outputs: list[tuple[str, exp.Expr]], node: exp.Expr
-) -> Item:
+def item_of(qualifiers: tuple[tuple[str, ...], ...], outputs: list[Named], node: exp.Expr) -> Item:
     """A FROM item that gives out these columns, under the aliases that it gives them.
 
     Raises:
@@ -90,9 +90,7 @@ def _is_one(values: list[exp.Expr]) -> bool:
     return isinstance(values[0], exp.Column) and all(value == values[0] for value in values)
 
 
-def renamed(
-    outputs: list[tuple[str, exp.Expr]], alias: exp.TableAlias
-) -> list[tuple[str, exp.Expr]]:
+def renamed(outputs: list[Named], alias: exp.TableAlias) -> list[Named]:
     """Outputs under the column aliases of a table alias."""
     names = [column.name for column in alias.args["columns"]]
     if len(names) != len(outputs):

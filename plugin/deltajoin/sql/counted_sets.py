@@ -21,7 +21,7 @@ from deltajoin.layers import Generation
 from deltajoin.sql.generators import View, make_generation
 from deltajoin.sql.group import Groups
 from deltajoin.sql.kinds import typed
-from deltajoin.sql.nodes import call, column, number
+from deltajoin.sql.nodes import Named, call, column, number
 from deltajoin.sql.scope import Block, Union
 from deltajoin.sql.union import Output
 
@@ -52,7 +52,7 @@ def counted_rows(
     return block, Groups(keys, [*named, (_COPIES, copies)], having)
 
 
-def repeated(block: Block, shown: list[tuple[str, exp.Expr]], view: str) -> Generation:
+def repeated(block: Block, shown: list[Named], view: str) -> Generation:
     """What makes each counted row as often as it is to be; gives it out under the names shown."""
     (relation,) = block.relations
     block.outputs = [

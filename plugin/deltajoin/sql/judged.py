@@ -112,12 +112,9 @@ def _with(
 
 def judged_by_clock(block: Block) -> Iterator[Block]:
     """The blocks whose joined rows conditions on the clock judge, innermost first."""
-    for item in block.items:
-        if not isinstance(item, str):
-            yield from judged_by_clock(item.left)
-            yield from judged_by_clock(item.right)
-    if any(_judges(conjunct, block) for conjunct in block.conjuncts):
-        yield block
+    for part in block.parts:  # each once what was judged below it is a source
+        if any(_judges(conjunct, part) for conjunct in part.conjuncts):
+            yield part
 
 
 def joined_rows(block: Block, root: Block, relation: str) -> Block:
@@ -128,7 +125,7 @@ def joined_rows(block: Block, root: Block, relation: str) -> Block:
     """
     below = Block(block.items, [c for c in block.conjuncts if not _judges(c, block)])
     block.items, block.conjuncts = [], [c for c in block.conjuncts if _judges(c, block)]
-    names, inside = UniqueNames(), frozenset(below.relations)
+    names, inside = UniqueNames(), below.relations
     read: dict[tuple[str, str], exp.Column] = {}
 
     def given_out(column: exp.Column) -> exp.Expr | None:

@@ -22,10 +22,10 @@ from sqlglot import exp
 
 from deltajoin.layers import Generation
 from deltajoin.sql.below import Below
-from deltajoin.sql.columns import bound, flattened
+from deltajoin.sql.columns import bound, conjuncts_of, flattened
 from deltajoin.sql.dialect import exchanged
 from deltajoin.sql.from_clause import given_out, joined
-from deltajoin.sql.generators import Named, View, generator_of, make_generation
+from deltajoin.sql.generators import View, generator_of, make_generation
 from deltajoin.sql.group import (
     Bind,
     Groups,
@@ -38,11 +38,12 @@ from deltajoin.sql.group import (
     over_groups,
 )
 from deltajoin.sql.grouping_sets import SET, has_sets
-from deltajoin.sql.nodes import bare_call, column, numbered_rows, own_name
+from deltajoin.sql.nodes import Given, bare_call, column, is_star, numbered_rows, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
 from deltajoin.sql.scope import Block, Item, Layered, Scope
 from deltajoin.sql.subqueries import add_where, select_of
 from deltajoin.sql.tables import only_query
+from deltajoin.sql.time_windows import with_time_windows
 from deltajoin.sql.windows import make_windowing, windows_of, with_specs
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class _Rows:
     scope: Scope
     views: list[View] = field(default_factory=list)
     conditions: list[exp.Expr] = field(default_factory=list)
-    outputs: list[Named] = field(default_factory=list)
+    outputs: list[Given] = field(default_factory=list)
     after: list[exp.Expr] = field(default_factory=list)
     windowed_below: bool = False
 
@@ -82,20 +83,13 @@ class _Rows:
     def where(self, condition: exp.Expr) -> None:
         """Filter the rows; those of windows below once these are there."""
         if self.windowed_below:
-            self.after += self.conjuncts(condition)
+            self.after += conjuncts_of(condition, self.scope, _check)
             return
         add_where(self.binder, condition, self.block, self.scope)
         own, self.block.conjuncts = self.block.conjuncts, []
         self.filter(own)
         if any(map(self._generated, self.block.all_conjuncts())):
             raise _generated("a subquery beside a generated column", condition)
-
-    def conjuncts(self, condition: exp.Expr) -> list[exp.Expr]:
-        """The conjuncts of a filter on windows, bound."""
-        found = flattened(condition)
-        for conjunct in found:
-            _check(conjunct)
-        return [bound(conjunct, self.scope) for conjunct in found]
 
     def lateral(self, node: exp.Lateral) -> None:
         """Put a LATERAL VIEW over the rows."""
@@ -109,7 +103,7 @@ class _Rows:
 
     def project(self, node: exp.Expr, specs: Mapping[str, exp.Window]) -> None:
         """Add what an entry of the SELECT list gives out."""
-        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
+        if is_star(node):
             self.outputs += [(name, e, node) for name, e in self.scope.expand_star(node)]
             return
         if (call := generator_of(node)) is not None:
@@ -118,7 +112,7 @@ class _Rows:
         value = with_specs(node.unalias(), specs)
         _check(value)
         expression = bound(value, self.scope)
-        name = own_name(node if isinstance(node, exp.Alias) else value)
+        name = own_name(node)
         self.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):
             self.scope.aliases[name.lower()] = exp.paren(expression.copy())
@@ -139,7 +133,7 @@ class _Rows:
         if len({name.lower() for name in names}) < len(names):
             raise _generated("a generator with two columns of one name", call)
         made = bound(call, self.scope)
-        self.views.append(View(self.binder.take_name("view"), made, outer, tuple(names)))
+        self.views.append(View(self.binder.names.take("view"), made, outer, tuple(names)))
         return self.views[-1]
 
     def _generated(self, node: exp.Expr) -> bool:
@@ -162,13 +156,14 @@ def is_layered(query: exp.Expr) -> TypeGuard[exp.Select]:
 
 
 def layered(query: exp.Select, binder: Binder) -> Layered:
-    """Bind a query for which `is_layered` holds.
+    """Bind a query for which `is_layered` or `is_grouped` holds.
 
     Raises:
         Unsupported: WINDOW, GENERATOR, and what the joins below raise.
         DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN.
     """
-    select = check_shape(query, layered=True)
+    plain = not is_layered(query)
+    select = check_shape(query, layered=not plain)
     if not is_grouped(select):
         return _windowed(_level(select, binder), select)
     if any(windows_of(e) for e in select.expressions) or select.args.get("qualify"):
@@ -176,16 +171,30 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
             return _distinct(select, binder)
         return _windowed(_over_groups(select, binder), select)
     rows = rows_of(select, binder)
-    groups, _ = _groups(select_of(binder, select, rows.block, rows.scope), rows)
-    grouping = make_grouping(rows.block, groups)
-    return Layered(rows.block, grouping, rows.generation, None)
+    select = select_of(binder, select, rows.block, rows.scope)
+    if plain:
+        cut = with_time_windows(select, rows.block, rows.scope, binder.type_of, binder.names.take)
+        select, rows.views, rows.conditions = cut.select, [*cut.views], [*cut.conditions]
+    grouping = make_grouping(rows.block, _groups(select, rows)[0])
+    return Layered(rows.block, grouping, rows.generation)
 
 
-def rows_of(select: exp.Select, binder: Binder) -> _Rows:
-    """FROM, LATERAL VIEW and WHERE of a select."""
+def plain_rows(select: exp.Select, binder: Binder, outer: Scope | None) -> Block:
+    """Bind a select without groups, windows and generators."""
+    rows = rows_of(select, binder, outer)
+    select = select_of(binder, select, rows.block, rows.scope)
+    select = with_time_windows(select, rows.block, rows.scope, binder.type_of).select
+    for node in select.expressions:
+        rows.project(node, {})
+    rows.block.outputs = rows.outputs
+    return rows.block
+
+
+def rows_of(select: exp.Select, binder: Binder, outer: Scope | None = None) -> _Rows:
+    """FROM, LATERAL VIEW and WHERE of a select; `outer` is the scope around a subquery."""
     nested = _nested(select)
     if nested is None or _stands(nested, select):
-        rows = _Rows(binder, *joined(binder, select))
+        rows = _Rows(binder, *joined(binder, select, outer))
     else:
         rows = _level(check_shape(nested, layered=True), binder)
         outputs = [(name, e) for name, e, _ in rows.outputs]
@@ -206,7 +215,7 @@ def _level(select: exp.Select, binder: Binder) -> _Rows:
     for node in select.expressions:
         rows.project(node, specs)
     if qualify := select.args.get("qualify"):
-        rows.after += rows.conjuncts(with_specs(qualify.this, specs))
+        rows.after += conjuncts_of(with_specs(qualify.this, specs), rows.scope, _check)
     rows.windowed_below = rows.windowed_below or rows.windowed
     return rows
 
@@ -220,7 +229,7 @@ def _groups(
     select: exp.Select, rows: _Rows, check: Callable[[exp.Expr], None] = check_grouped
 ) -> tuple[Groups, Bind]:
     """The groups of rows, which stand once for each set of keys, where there are sets."""
-    relation = rows.binder.take_name("sets") if has_sets(select) else ""
+    relation = rows.binder.names.take("sets") if has_sets(select) else ""
     groups, bind = bound_groups(select, rows.scope, check, relation)
     if groups.sets is not None:
         rows.views.append(View(relation, numbered_rows(len(groups.sets.members)), False, (SET,)))
@@ -248,7 +257,7 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     specs = _specs(select)
     select.set("expressions", [with_specs(e, specs) for e in select.expressions])
     check = partial(_check, grouped=True)
-    relation = binder.take_name("groups")
+    relation = binder.names.take("groups")
     inner, put = binder.below(relation)
     rows = rows_of(select, inner)
     select = select_of(inner, select, rows.block, rows.scope)
@@ -261,7 +270,7 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     def above(node: exp.Expr) -> exp.Expr:
         return over_groups(node, key, below.read)
 
-    outputs: list[Named] = [(name, above(e), e) for name, e in groups.outputs]
+    outputs: list[Given] = [(name, above(e), e) for name, e in groups.outputs]
     after = []
     if qualify := select.args.get("qualify"):
         for part in flattened(with_specs(qualify.this, specs)):
@@ -269,13 +278,13 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
             after.append(above(bind(part)))
     keys = [(f"g{i}", key) for i, key in enumerate(groups.keys)]
     grouping = make_grouping(rows.block, replace(groups, outputs=[*keys, *below.values]))
-    block = put(Layered(rows.block, grouping, rows.generation, None))
+    block = put(Layered(rows.block, grouping, rows.generation))
     return _Rows(binder, block, Scope([]), outputs=outputs, after=after)
 
 
 def _distinct(select: exp.Select, binder: Binder) -> Layered:
     """DISTINCT rows of windows, which stand below as a source."""
-    relation = binder.take_name("windows")
+    relation = binder.names.take("windows")
     inner, put = binder.below(relation)
     if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
         raise Unsupported("WINDOW", "DISTINCT ON", select, downstream("the window"))
@@ -285,7 +294,7 @@ def _distinct(select: exp.Select, binder: Binder) -> Layered:
     columns = [(o.name, column(o.name, relation)) for o in made.windowing.outputs]
     scope = Scope([given_out([*columns], select)])
     block = put(made)
-    return Layered(block, distinct_rows(block, scope), None, None)
+    return Layered(block, distinct_rows(block, scope))
 
 
 def _nested(select: exp.Select) -> exp.Select | None:

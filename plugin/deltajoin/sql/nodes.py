@@ -8,6 +8,9 @@ from sqlglot import exp
 
 from deltajoin.sql.dialect import closed
 
+#: What is given out: its name, and what it is; in the second also where it is written.
+Named = tuple[str, exp.Expr]
+Given = tuple[str, exp.Expr, exp.Expr]
 #: What may stand around an aggregate's call.
 AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
@@ -30,6 +33,11 @@ def number(value: int) -> exp.Expr:
 def is_null(node: exp.Expr) -> exp.Is:
     """`node IS NULL`."""
     return exp.Is(this=node, expression=exp.Null())
+
+
+def is_not_null(node: exp.Expr) -> exp.Not:
+    """`NOT node IS NULL`."""
+    return exp.Not(this=is_null(node))
 
 
 def chosen(pick: exp.Expr, values: Iterable[exp.Expr]) -> exp.Case:
@@ -62,6 +70,24 @@ def results(choice: exp.Expr) -> list[exp.Expr]:
     found = [branch.args["true"] for branch in choice.args.get("ifs") or [choice]]
     last = choice.args.get("default") or choice.args.get("false")
     return [*found, last] if last is not None else found
+
+
+def connected(node: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
+    """The parts of nested connectors of one kind, left to right."""
+    waiting, found = [node], []
+    while waiting:
+        part = waiting.pop()
+        bare = part.unnest()
+        if isinstance(bare, kind):
+            waiting += [bare.expression, bare.this]
+        else:
+            found.append(part)
+    return found
+
+
+def is_star(node: exp.Expr) -> bool:
+    """True for an entry `*` or `t.*` of a SELECT list."""
+    return node.is_star and isinstance(node, (exp.Star, exp.Column))
 
 
 def own_name(node: exp.Expr) -> str:

@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from deltajoin.sql import functions
 from deltajoin.sql.columns import flattened
+from deltajoin.sql.dialect import clauses_of
 from deltajoin.sql.group import is_grouped
 from deltajoin.sql.group_keys import has_plain_keys, is_aggregate
 from deltajoin.sql.kinds import INTEGERS, TypeOf, kind_of, typed
@@ -50,8 +51,7 @@ def make_single(query: exp.Query) -> bool:
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or is_grouped(query):
         return False
     (node,) = query.expressions
-    said = {name for name, value in query.args.items() if value}
-    if said - _PLAIN or node.is_star or gives_ungroupable(node.unalias().copy()):
+    if clauses_of(query) - _PLAIN or node.is_star or gives_ungroupable(node.unalias().copy()):
         return False
     several = exp.GT(this=call("count", number(1)), expression=number(1))
     stop = call("raise_error", exp.Literal.string(_MORE))

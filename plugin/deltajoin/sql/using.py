@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deltajoin.sql.dialect import closed, refused
+from deltajoin.sql.nodes import Named
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.scope import Item, Scope, Shown
 
@@ -23,7 +24,7 @@ def joined_names(
     """
     if (join.method or "").upper() == "NATURAL" and kind in ("semi", "anti"):
         raise Unsupported("JOIN_KIND", f"NATURAL {kind.upper()} JOIN", join, "Name the columns.")
-    merged: dict[str, tuple[str, exp.Expr]] = {}
+    merged: dict[str, Named] = {}
     owners: dict[str, Item | None] = {}
     equalities: list[exp.Expr] = []
     hidden: list[tuple[Item, str]] = []

@@ -20,6 +20,7 @@ from deltajoin.errors import DeltaJoinError, Refusal, reworded
 from deltajoin.names import MAX_SQL_BYTES, quote, quote_dotted, split_dotted
 from deltajoin.sql.dialect import clauses_of, edited, parse
 from deltajoin.sql.functions import GENERATORS
+from deltajoin.sql.nodes import function_name
 from deltajoin.sql.origins import VIEW, Lines, numbered
 from deltajoin.sql.spans import around
 from deltajoin.sql.tables import (
@@ -212,7 +213,7 @@ def _origin(query: exp.Expr, column: str) -> tuple[str, str] | None:
 def _only_projects(select: exp.Expr) -> bool:
     item = select.args["from_"].this
     alias = item.args.get("alias") or exp.TableAlias()
-    calls = {str(c.this).lower() for p in select.expressions for c in p.find_all(exp.Anonymous)}
+    calls = {function_name(node) for p in select.expressions for node in p.walk()}
     return (
         clauses_of(select) <= {"with_", "from_", "expressions"}
         and clauses_of(item) <= {"alias", "this", "db", "catalog"}
