@@ -20,7 +20,6 @@ from deltajoin.names import UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.clock import moves
 from deltajoin.sql.clocked import decided_by_clock, with_clocked_sources
-from deltajoin.sql.columns import item_of
 from deltajoin.sql.correlated import correlated_source
 from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
 from deltajoin.sql.dialect import closed, parse, unwrapped
@@ -209,8 +208,7 @@ class Binder:
     def _distinct_set(self, query: exp.Query) -> Layered:
         """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
         block = self.block(query, distinct=True)
-        scope = Scope([item_of((), block.columns, query)])
-        return Layered(block, distinct_rows(block, scope))
+        return Layered(block, distinct_rows(block, block.columns))
 
     def _counted_set(self, query: exp.SetOperation) -> Layered:
         """EXCEPT ALL and INTERSECT ALL: each row as often as its counts on both sides say."""

@@ -29,7 +29,7 @@ from deltajoin.sql.imply import with_implied
 from deltajoin.sql.normalise import as_block, linked, normal_forms, simplify
 from deltajoin.sql.occurrences import told_apart
 from deltajoin.sql.predicates import predicate_of, projection_of, refs_in
-from deltajoin.sql.unite import with_outputs, without_unions
+from deltajoin.sql.union import with_outputs, without_unions
 
 
 def build_graph(

@@ -47,7 +47,7 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
     Raises:
         Unsupported: STAR; what `Scope.resolve` raises.
     """
-    if any(isinstance(part, exp.Star) for part in node.walk()):
+    if node.find(exp.Star):
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
     name_fields(holder)
@@ -75,9 +75,7 @@ def item_of(qualifiers: tuple[tuple[str, ...], ...], outputs: list[Named], node:
     Raises:
         DeltaJoinError: COLUMN_ALIASES.
     """
-    alias = node.args.get("alias")
-    if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
-        outputs = renamed(outputs, alias)
+    outputs = renamed(outputs, node)
     keys = [name.lower() for name, _ in outputs]
     columns = {key: column for key, column in zip(keys, outputs, strict=True) if key}
     several = frozenset(key for key in columns if keys.count(key) > 1)
@@ -90,10 +88,12 @@ def _is_one(values: list[exp.Expr]) -> bool:
     return isinstance(values[0], exp.Column) and all(value == values[0] for value in values)
 
 
-def renamed(outputs: list[Named], alias: exp.TableAlias) -> list[Named]:
-    """Outputs under the column aliases of a table alias."""
-    names = [column.name for column in alias.args["columns"]]
-    if len(names) != len(outputs):
+def renamed(outputs: list[Named], node: exp.Expr) -> list[Named]:
+    """Outputs under the column aliases that a FROM item or CTE gives them, if any."""
+    names = node.alias_column_names
+    if len(names) not in (0, len(outputs)):
         what = f"{len(names)} column aliases for {len(outputs)} columns"
-        raise refused("COLUMN_ALIASES", what, alias, "Give one alias to each column.")
-    return [(name, expression) for name, (_, expression) in zip(names, outputs, strict=True)]
+        raise refused("COLUMN_ALIASES", what, node.args["alias"], "Give one alias to each column.")
+    if not names:
+        return outputs
+    return [(name, value) for name, (_, value) in zip(names, outputs, strict=True)]

@@ -58,11 +58,10 @@ def _source(name: str, sql: str, names: list[str], kinds: list[str], rows: int) 
 
 
 def _names(node: exp.Expr) -> list[str]:
-    alias = node.args.get("alias")
-    given = [column.name for column in alias.args.get("columns") or []] if alias else []
-    if given or not isinstance(node, exp.Values):
-        is_range = not given and function_name(node.this) == "range"
-        return given if not is_range else ["id"]
+    if given := node.alias_column_names:
+        return given
+    if not isinstance(node, exp.Values):
+        return ["id"] if function_name(node.this) == "range" else []
     first = node.expressions[0]
     size = len(first.expressions) if isinstance(first, exp.Tuple) else 1
     return [f"col{i + 1}" for i in range(size)]

@@ -39,8 +39,6 @@ def counted_rows(
     """The rows of both sides, and their groups with the number of copies that are left."""
     one, none = number(1), typed(exp.Null(), "int")
     sides = [Output(_LEFT, one, none, "int"), Output(_RIGHT, none, one, "int")]
-    for arm in arms:
-        arm.outputs = []
     block = Block(items=[Union(name, arms[0], arms[1], [*outputs, *sides])])
     keys: list[exp.Expr] = [column(output.name, name) for output in outputs]
     left, right = (call("count", column(side, name)) for side in (_LEFT, _RIGHT))

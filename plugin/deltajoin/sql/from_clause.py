@@ -84,7 +84,7 @@ def _turned(binder: Binder, node: exp.Expr, pivots: list[exp.Pivot], block: Bloc
     found = binder.over(source, name, pivot)
     block.add(found)
     if pivot.alias:
-        return [item_of(_under(pivot.alias), found.columns, exp.Select())]
+        return [item_of(under(pivot.alias), found.columns, exp.Select())]
     return apart(pivot, scope, found.columns, stay)
 
 
@@ -112,7 +112,7 @@ def _constant(binder: Binder, node: exp.Expr, block: Block) -> Item:
     rows = binder.sources.once(node, lambda: constant_source(take(alias), node))
     inner = binder.over(rows, alias, node)
     block.add(inner)
-    return item_of(_under(node.alias), inner.columns, node)
+    return item_of(under(node.alias), inner.columns, node)
 
 
 def _base(binder: Binder, node: exp.Table, block: Block) -> Item:
@@ -125,7 +125,7 @@ def _base(binder: Binder, node: exp.Table, block: Block) -> Item:
     parts = lowered(parts_of(node))
     whole = tuple(parts[start:] for start in range(len(parts)))
     shown: list[Named] = [(name, column(name, relation)) for name in names if name != SHOWN]
-    return item_of(_under(node.alias) or whole, shown, node)
+    return item_of(under(node.alias) or whole, shown, node)
 
 
 def _inline(binder: Binder, query: exp.Query, node: exp.Expr, block: Block) -> Item:
@@ -137,12 +137,11 @@ def _inline(binder: Binder, query: exp.Query, node: exp.Expr, block: Block) -> I
 def given_out(outputs: list[Named], node: exp.Expr) -> Item:
     """The FROM item of a subquery or CTE that gives out these columns."""
     cte = find_cte(node) if isinstance(node, exp.Table) else None
-    if cte is not None and cte.args["alias"].args.get("columns"):
-        outputs = renamed(outputs, cte.args["alias"])
-    return item_of(_under(node.alias_or_name), outputs, node)
+    outputs = renamed(outputs, cte) if cte is not None else outputs
+    return item_of(under(node.alias_or_name), outputs, node)
 
 
-def _under(alias: str) -> tuple[Parts, ...]:
+def under(alias: str) -> tuple[Parts, ...]:
     """The one qualifier of what has an alias."""
     return ((alias.lower(),),) if alias else ()
 
@@ -194,7 +193,7 @@ def _right(
     if found is None:
         raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
     block.add(found.block)
-    item = item_of(_under(node.alias), found.block.columns, node)
+    item = item_of(under(node.alias), found.block.columns, node)
     return Scope([item], outer=left.outer), found.on
 
 

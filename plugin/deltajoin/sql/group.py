@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Grouping
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, TOTAL
 from deltajoin.sql.below import Below, spelling
-from deltajoin.sql.columns import bound
-from deltajoin.sql.dialect import exchanged, place, text, unwrapped, with_columns
+from deltajoin.sql.columns import bound, item_of
+from deltajoin.sql.dialect import exchanged, refused, text, unwrapped, with_columns
 from deltajoin.sql.group_keys import REMEDY, is_aggregate, unaliased, written_keys, written_outputs
 from deltajoin.sql.grouping_sets import SET, Sets
 from deltajoin.sql.nodes import Given, Named, bare_call, column, function_name, number, own_name
@@ -63,9 +62,10 @@ def name_outputs(query: exp.Query) -> None:
         seen.add(name)
 
 
-def distinct_rows(block: Block, scope: Scope) -> Grouping:
-    """The rows of a scope, grouped by all columns."""
+def distinct_rows(block: Block, columns: list[Named]) -> Grouping:
+    """The rows of a block that gives out these columns, grouped by all of them."""
     every = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
+    scope = Scope([item_of((), columns, every)])
     return make_grouping(block, bound_groups(every, scope)[0])
 
 
@@ -222,10 +222,6 @@ def check_names(made: list[Given]) -> None:
             what = f"the column {text(origin)}, which has no name of its own,"
             raise Unsupported("UNNAMED_COLUMN", what, origin, "Add AS name.")
         if name.lower() in seen:
-            raise DeltaJoinError(
-                "DUPLICATE_COLUMN",
-                f"two output columns are named '{name}'",
-                where=place(origin),
-                remedy="Give one of them another alias.",
-            )
+            what = f"two output columns are named '{name}'"
+            raise refused("DUPLICATE_COLUMN", what, origin, "Give one of them another alias.")
         seen.add(name.lower())

@@ -16,7 +16,7 @@ from sqlglot import exp
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import clauses_of, with_columns
 from deltajoin.sql.grouping_sets import has_sets, written_sets
-from deltajoin.sql.nodes import AROUND, Named, function_name, is_star, own_name
+from deltajoin.sql.nodes import AROUND, Named, ancestors, function_name, is_star, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, downstream
 from deltajoin.sql.scope import Scope
 
@@ -141,10 +141,7 @@ def unaliased(
 
 def _is_inside(node: exp.Expr) -> bool:
     """True inside an aggregate or a window."""
-    parent = node.parent
-    while parent is not None and not (is_aggregate(parent) or isinstance(parent, exp.Window)):
-        parent = parent.parent
-    return parent is not None
+    return any(is_aggregate(part) or isinstance(part, exp.Window) for part in ancestors(node))
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -103,10 +103,9 @@ def _with(
         outputs = (*layer.outputs, *((output.name, output.sql) for output in added))
         having = " AND ".join(conditions) or None
         return replace(graph, grouping=replace(layer, outputs=outputs, having=having))
-    if isinstance(layer, Windowing):
-        windowing = replace(layer, outputs=(*layer.outputs, *added), conditions=conditions)
-        return replace(graph, windowing=windowing)
     made = replace(layer, outputs=(*layer.outputs, *added), conditions=conditions)
+    if isinstance(made, Windowing):
+        return replace(graph, windowing=made)
     return replace(graph, generation=made, grouping=None, windowing=None)
 
 

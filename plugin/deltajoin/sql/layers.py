@@ -24,7 +24,7 @@ from deltajoin.layers import Generation
 from deltajoin.sql.below import Below
 from deltajoin.sql.columns import bound, conjuncts_of, flattened
 from deltajoin.sql.dialect import exchanged
-from deltajoin.sql.from_clause import given_out, joined
+from deltajoin.sql.from_clause import given_out, joined, under
 from deltajoin.sql.generators import View, generator_of, make_generation
 from deltajoin.sql.group import (
     Bind,
@@ -38,7 +38,7 @@ from deltajoin.sql.group import (
     over_groups,
 )
 from deltajoin.sql.grouping_sets import SET, has_sets
-from deltajoin.sql.nodes import Given, bare_call, column, is_star, numbered_rows, own_name
+from deltajoin.sql.nodes import Given, Named, bare_call, column, is_star, numbered_rows, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
 from deltajoin.sql.scope import Block, Item, Layered, Scope
 from deltajoin.sql.subqueries import add_where, select_of
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Rows:
-    """A select while its layers are bound; `after` are the filters on windows."""
+    """A select while its layers are bound; `after` are the filters on windows, `windowed_below`
+    tells that windows have been seen."""
 
     binder: Binder
     block: Block
@@ -64,11 +65,6 @@ class _Rows:
     windowed_below: bool = False
 
     @property
-    def windowed(self) -> bool:
-        """True when windows have been seen below or in the select itself."""
-        return any(windows_of(e) for _, e, _ in self.outputs) or bool(self.after)
-
-    @property
     def generation(self) -> Generation | None:
         """What the generators make of the block's outputs, where there are some."""
         return make_generation(self.block, self.views, self.conditions) if self.views else None
@@ -76,9 +72,8 @@ class _Rows:
     def filter(self, conjuncts: list[exp.Expr]) -> None:
         """Put filters below the generators where they can be, else above."""
         for conjunct in conjuncts:
-            (self.conditions if self._generated(conjunct) else self.block.conjuncts).append(
-                conjunct
-            )
+            late = self._generated(conjunct)
+            (self.conditions if late else self.block.conjuncts).append(conjunct)
 
     def where(self, condition: exp.Expr) -> None:
         """Filter the rows; those of windows below once these are there."""
@@ -93,13 +88,12 @@ class _Rows:
 
     def lateral(self, node: exp.Lateral) -> None:
         """Put a LATERAL VIEW over the rows."""
-        alias = node.args.get("alias") or exp.TableAlias()
-        names = [c.name for c in alias.args.get("columns") or []]
+        names = node.alias_column_names
         if not node.args.get("view") or generator_of(node.this) is None or not names:
             raise _generated("LATERAL VIEW without names for its columns", node)
         view = self._view(node.this, bool(node.args.get("outer")), names)
         columns = {name.lower(): (name, view.column(name)) for name in names}
-        self.scope.items.append(Item(((alias.name.lower(),),) if alias.name else (), columns))
+        self.scope.items.append(Item(under(node.alias), columns))
 
     def project(self, node: exp.Expr, specs: Mapping[str, exp.Window]) -> None:
         """Add what an entry of the SELECT list gives out."""
@@ -216,7 +210,8 @@ def _level(select: exp.Select, binder: Binder) -> _Rows:
         rows.project(node, specs)
     if qualify := select.args.get("qualify"):
         rows.after += conjuncts_of(with_specs(qualify.this, specs), rows.scope, _check)
-    rows.windowed_below = rows.windowed_below or rows.windowed
+    if rows.after or any(windows_of(e) for _, e, _ in rows.outputs):
+        rows.windowed_below = True
     return rows
 
 
@@ -291,10 +286,9 @@ def _distinct(select: exp.Select, binder: Binder) -> Layered:
     select.set("distinct", None)
     made = layered(select, inner)
     assert made.windowing is not None  # noqa: S101 - the caller's promise
-    columns = [(o.name, column(o.name, relation)) for o in made.windowing.outputs]
-    scope = Scope([given_out([*columns], select)])
+    columns: list[Named] = [(o.name, column(o.name, relation)) for o in made.windowing.outputs]
     block = put(made)
-    return Layered(block, distinct_rows(block, scope))
+    return Layered(block, distinct_rows(block, columns))
 
 
 def _nested(select: exp.Select) -> exp.Select | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
@@ -56,6 +56,13 @@ def numbered_rows(count: int) -> exp.Anonymous:
 def function_name(node: object) -> str:
     """The name of the function that a node calls, in lower case; empty where it is no call."""
     return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+
+
+def ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What stands around a node, the nearest first."""
+    while node.parent is not None:
+        node = node.parent
+        yield node
 
 
 def bare_call(node: exp.Expr) -> exp.Expr:

@@ -136,9 +136,8 @@ def apart(pivot: exp.Pivot, below: Scope, outputs: list[Named], stay: int) -> li
 
 
 def _field(pivot: exp.Pivot) -> exp.In:
-    alias = pivot.args.get("alias")
     (field, *more) = pivot.args["fields"]
-    if more or not isinstance(field, exp.In) or (alias and alias.args.get("columns")):
+    if more or not isinstance(field, exp.In) or pivot.alias_column_names:
         raise _stop(text(pivot), pivot, "Write FOR column IN (...) once.")
     return field
 

@@ -25,7 +25,7 @@ from deltajoin.sql.dialect import clauses_of
 from deltajoin.sql.group import is_grouped
 from deltajoin.sql.group_keys import has_plain_keys, is_aggregate
 from deltajoin.sql.kinds import INTEGERS, TypeOf, kind_of, typed
-from deltajoin.sql.nodes import bare_call, call, function_name, number
+from deltajoin.sql.nodes import ancestors, bare_call, call, function_name, number
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.ungroupable import gives_ungroupable
@@ -137,11 +137,12 @@ def _parts(select: exp.Select) -> list[exp.Expr]:
 
 
 def _is_aggregated(node: exp.Expr) -> bool:
-    above = node.parent
-    while above is not None and not isinstance(above, exp.Select):
-        if isinstance(above, exp.Filter) or function_name(above) in functions.AGGREGATES:
-            return True
-        above = above.parent
+    for part in ancestors(node):
+        if (
+            isinstance(part, (exp.Filter, exp.Select))
+            or function_name(part) in functions.AGGREGATES
+        ):
+            return not isinstance(part, exp.Select)
     return False
 
 

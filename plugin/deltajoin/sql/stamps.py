@@ -127,12 +127,9 @@ def check_declared(graph: JoinGraph, declared: Collection[str]) -> None:
     found = {stamp.name.lower() for stamp in graph.stamps}
     for name in declared:
         if name.lower() not in found:
-            raise DeltaJoinError(
-                "NOT_A_STAMP",
-                f"stamps: '{name}' is no output column that is the same in all rows",
-                where=name,
-                remedy="Declare literals and expressions of literals alone.",
-            )
+            what = f"stamps: '{name}' is no output column that is the same in all rows"
+            remedy = "Declare literals and expressions of literals alone."
+            raise DeltaJoinError("NOT_A_STAMP", what, where=name, remedy=remedy)
 
 
 # A query that is rebuilt: by its text ------------------------------------------------------------

@@ -22,7 +22,7 @@ def joined_names(
 
     NATURAL SEMI and ANTI, which Spark doesn't know, are `Unsupported`.
     """
-    if (join.method or "").upper() == "NATURAL" and kind in ("semi", "anti"):
+    if join.method == "NATURAL" and kind in ("semi", "anti"):
         raise Unsupported("JOIN_KIND", f"NATURAL {kind.upper()} JOIN", join, "Name the columns.")
     merged: dict[str, Named] = {}
     owners: dict[str, Item | None] = {}
@@ -52,7 +52,7 @@ def without_right(scope: Scope, left: Scope) -> Scope:
 
 
 def _using(left: Scope, right: Scope, join: exp.Join) -> list[str]:
-    if (join.method or "").upper() != "NATURAL":
+    if join.method != "NATURAL":
         return [identifier.name.lower() for identifier in join.args.get("using") or []]
     there = {column.name.lower() for column in right.shown()}
     return list(dict.fromkeys(c.name.lower() for c in left.shown() if c.name.lower() in there))
