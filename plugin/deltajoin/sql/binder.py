@@ -18,12 +18,10 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, JoinGraph
 from deltajoin.names import UniqueNames
 from deltajoin.sql.classify import build_graph
-from deltajoin.sql.clock import moves
 from deltajoin.sql.clocked import decided_by_clock, with_clocked_sources
 from deltajoin.sql.correlated import correlated_source
-from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
-from deltajoin.sql.dialect import closed, parse, unwrapped
-from deltajoin.sql.exact import derived_outputs
+from deltajoin.sql.dialect import parse, unwrapped
+from deltajoin.sql.exact import Types, derived_outputs
 from deltajoin.sql.from_clause import fill, joined
 from deltajoin.sql.group import (
     distinct_rows,
@@ -35,13 +33,19 @@ from deltajoin.sql.judged import joined_rows, judged_by_clock
 from deltajoin.sql.layers import is_layered, layered, plain_rows
 from deltajoin.sql.nodes import Given, Named, column
 from deltajoin.sql.refuse import Unsupported, check_shape, check_union
-from deltajoin.sql.scope import Block, Layered, Outer, Scope, Union
+from deltajoin.sql.scope import Block, Layered, Outer, Output, Scope, Union
 from deltajoin.sql.stamps import visible, without_stamps
 from deltajoin.sql.subqueries import add_where
-from deltajoin.sql.union import Output, is_distinct_set, matched
+from deltajoin.sql.union import (
+    compared,
+    counted_rows,
+    is_counted_set,
+    is_distinct_set,
+    matched,
+    repeated,
+)
 
 Columns = Mapping[str, tuple[str, ...]]
-Types = Mapping[tuple[str, str], str]
 
 
 @dataclass(frozen=True)
@@ -227,7 +231,7 @@ class Binder:
             item: Union | Outer = Union(name, arms[0], arms[1], outputs)
             values: list[exp.Expr] = [column(output.name, name) for output in outputs]
         else:
-            item = _compared(query, arms, outputs)
+            item = compared(query, arms, outputs)
             values = [output.left for output in outputs]
         named = zip(shown, values, strict=True)
         return Block(items=[item], outputs=[(name, value, at) for (name, at), value in named])
@@ -273,15 +277,3 @@ def over_table(source: str, types: Mapping[str, str], text: str) -> JoinGraph:
     binder = Binder({"r": tuple(types)}, {("r", c): kind for c, kind in types.items()}, sources)
     graph = binder.graph(parse(text))
     return replace(graph, relations=tuple(replace(r, source=source) for r in graph.relations))
-
-
-def _compared(query: exp.SetOperation, arms: list[Block], outputs: list[Output]) -> Outer:
-    """INTERSECT and EXCEPT: rows of the left side that are, or are not, on the right side. A stamp
-    that is the same on both sides is not compared."""
-    kind = "semi" if isinstance(query, exp.Intersect) else "anti"
-    on: list[exp.Expr] = [
-        exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right))
-        for o in outputs
-        if o.left != o.right or not moves(o.left) or o.left.find(exp.Column)
-    ]
-    return Outer(kind, arms[0], arms[1], on)

@@ -114,7 +114,8 @@ def _own_scope(binder: Binder, select: exp.Select) -> Scope:
     alone.parent = select.parent
     for clause in ("where", "group", "having", "order", "expressions"):
         alone.set(clause, None)
-    return rows_of(alone, binder.alone()).scope
+    rows, _ = rows_of(alone, binder.alone())
+    return rows.scope
 
 
 def _is_inside(column: exp.Column, scope: Scope) -> bool:

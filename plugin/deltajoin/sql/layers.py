@@ -7,8 +7,7 @@ expressions, a window's call among them. The layers, from below:
 
     joins, filters | generators, filters on them | GROUP BY, or windows and filters on them
 
-A generator's column is bound as a column of a relation that no table has (`View`). Anything in
-another order is not kept.
+Anything in another order is not kept.
 """
 
 from __future__ import annotations
@@ -140,13 +139,12 @@ def is_layered(query: exp.Expr) -> TypeGuard[exp.Select]:
     """True for a select with windows or generators, or over nothing but such a one."""
     if not isinstance(query, exp.Select):
         return False
-    if query.args.get("laterals") or query.args.get("qualify") or query.args.get("windows"):
-        return True
-    if any(windows_of(e) or generator_of(e) is not None for e in query.expressions):
-        return True
-    if has_sets(query):
-        return True
-    return _nested(query) is not None
+    return (
+        any(map(query.args.get, ("laterals", "qualify", "windows")))
+        or any(windows_of(e) or generator_of(e) is not None for e in query.expressions)
+        or has_sets(query)
+        or _nested(query) is not None
+    )
 
 
 def layered(query: exp.Select, binder: Binder) -> Layered:
@@ -164,8 +162,7 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
         if select.args.get("distinct"):
             return _distinct(select, binder)
         return _windowed(_over_groups(select, binder), select)
-    rows = rows_of(select, binder)
-    select = select_of(binder, select, rows.block, rows.scope)
+    rows, select = rows_of(select, binder)
     if plain:
         cut = with_time_windows(select, rows.block, rows.scope, binder.type_of, binder.names.take)
         select, rows.views, rows.conditions = cut.select, [*cut.views], [*cut.conditions]
@@ -175,8 +172,7 @@ def layered(query: exp.Select, binder: Binder) -> Layered:
 
 def plain_rows(select: exp.Select, binder: Binder, outer: Scope | None) -> Block:
     """Bind a select without groups, windows and generators."""
-    rows = rows_of(select, binder, outer)
-    select = select_of(binder, select, rows.block, rows.scope)
+    rows, select = rows_of(select, binder, outer)
     select = with_time_windows(select, rows.block, rows.scope, binder.type_of).select
     for node in select.expressions:
         rows.project(node, {})
@@ -184,8 +180,11 @@ def plain_rows(select: exp.Select, binder: Binder, outer: Scope | None) -> Block
     return rows.block
 
 
-def rows_of(select: exp.Select, binder: Binder, outer: Scope | None = None) -> _Rows:
-    """FROM, LATERAL VIEW and WHERE of a select; `outer` is the scope around a subquery."""
+def rows_of(
+    select: exp.Select, binder: Binder, outer: Scope | None = None
+) -> tuple[_Rows, exp.Select]:
+    """FROM, LATERAL VIEW and WHERE of a select; and the select over them, without its scalar
+    subqueries. `outer` is the scope around a subquery."""
     nested = _nested(select)
     if nested is None or _stands(nested, select):
         rows = _Rows(binder, *joined(binder, select, outer))
@@ -198,13 +197,12 @@ def rows_of(select: exp.Select, binder: Binder, outer: Scope | None = None) -> _
         rows.lateral(lateral)
     if where := select.args.get("where"):
         rows.where(where.this)
-    return rows
+    return rows, select_of(binder, select, rows.block, rows.scope)
 
 
 def _level(select: exp.Select, binder: Binder) -> _Rows:
     """A select without groups: what stands below, and its outputs."""
-    rows = rows_of(select, binder)
-    select = select_of(binder, select, rows.block, rows.scope)
+    rows, select = rows_of(select, binder)
     specs = _specs(select)
     for node in select.expressions:
         rows.project(node, specs)
@@ -254,8 +252,7 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     check = partial(_check, grouped=True)
     relation = binder.names.take("groups")
     inner, put = binder.below(relation)
-    rows = rows_of(select, inner)
-    select = select_of(inner, select, rows.block, rows.scope)
+    rows, select = rows_of(select, inner)
     groups, bind = _groups(select, rows, check)
     below = Below(relation, "a", groups.keys)
 

@@ -10,7 +10,7 @@
 
 Above groups of the same SELECT the value is the same for all rows: it stands as `max` of itself.
 Without that key groups may have several rows that no row around asks for, in this epoch or while
-changes of two tables meet. Caller: `sql.bind`, which joins the sources.
+changes of two tables meet. Caller: `sql.subqueries`, which joins the sources.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from deltajoin.sql import functions
 from deltajoin.sql.dialect import refused, with_fields
 from deltajoin.sql.nodes import Given, Named
 from deltajoin.sql.refuse import Unsupported, changing, is_bare
-from deltajoin.sql.union import Output
 
 _OF_FILES = (
     "It tells of a table's files, which OPTIMIZE exchanges; copy it into a column when loading."
@@ -84,6 +83,16 @@ class Outer:
     left: Block
     right: Block
     on: list[exp.Expr]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One column of a union; `kind` is its type, empty where it is not known, only alike."""
+
+    name: str
+    left: exp.Expr
+    right: exp.Expr
+    kind: str
 
 
 @dataclass
