@@ -23,12 +23,7 @@ from deltajoin.sql.correlated import correlated_source
 from deltajoin.sql.dialect import parse, unwrapped
 from deltajoin.sql.exact import Types, derived_outputs
 from deltajoin.sql.from_clause import fill, joined
-from deltajoin.sql.group import (
-    distinct_rows,
-    is_grouped,
-    make_grouping,
-    name_outputs,
-)
+from deltajoin.sql.group import distinct_rows, is_grouped, make_grouping, name_outputs
 from deltajoin.sql.judged import joined_rows, judged_by_clock
 from deltajoin.sql.layers import is_layered, layered, plain_rows
 from deltajoin.sql.nodes import Given, Named, column
