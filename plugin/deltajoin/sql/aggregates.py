@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import text
-from deltajoin.sql.nodes import bare_call, function_name, is_null, number
+from deltajoin.sql.nodes import bare_call, function_name, is_not_null, number
 
 _NAMES = {"mean": "avg", "every": "bool_and"}
 
@@ -55,7 +55,7 @@ def _call(node: exp.Expr) -> Call:
     if name == "count_if":
         name, argument = "count", exp.case().when(argument, number(1))
     elif len(arguments) > 1:
-        there = (exp.Not(this=is_null(exp.paren(a))) for a in arguments)
+        there = (is_not_null(exp.paren(a)) for a in arguments)
         argument = exp.case().when(exp.and_(*there), number(1))
     if condition is not None:
         argument = exp.case().when(condition.copy(), argument)

@@ -9,11 +9,8 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from deltajoin.layers import INPUT
 from deltajoin.sql.dialect import spelled, text
-from deltajoin.sql.nodes import column
-
-Value = tuple[str, exp.Expr]
+from deltajoin.sql.nodes import Named, column
 
 
 class Below:
@@ -24,7 +21,7 @@ class Below:
         self._keys: dict[str, str] = {}
         for number, key in enumerate(keys):
             self._keys.setdefault(spelling(key), f"g{number}")
-        self._read: dict[str, Value] = {}
+        self._read: dict[str, Named] = {}
 
     def key(self, node: exp.Expr) -> exp.Column | None:
         """The column of a key; None for what is none."""
@@ -38,14 +35,9 @@ class Below:
         return column(name, self.relation)
 
     @property
-    def values(self) -> list[Value]:
+    def values(self) -> list[Named]:
         """What was read beside the keys, under its names."""
         return list(self._read.values())
-
-
-def input_column(name: str) -> exp.Column:
-    """A column of the rows below a layer."""
-    return column(name, INPUT)
 
 
 def spelling(node: exp.Expr) -> str:

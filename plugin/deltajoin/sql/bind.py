@@ -30,10 +30,11 @@ from sqlglot import exp
 from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames
-from deltajoin.sql.binder import Binder, Columns, Sources, Types
+from deltajoin.sql.binder import Binder, Columns, Sources
 from deltajoin.sql.clock import names_clock
 from deltajoin.sql.clocked import clock_of_sources
 from deltajoin.sql.dialect import Unreadable, parse, spelled
+from deltajoin.sql.exact import Types
 from deltajoin.sql.known import check_known
 from deltajoin.sql.opaque import may_be_a_query
 from deltajoin.sql.refuse import Unsupported, bare_functions, check_deterministic

@@ -18,34 +18,29 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Derived, JoinGraph
 from deltajoin.names import UniqueNames
 from deltajoin.sql.classify import build_graph
-from deltajoin.sql.clock import moves
 from deltajoin.sql.clocked import decided_by_clock, with_clocked_sources
-from deltajoin.sql.columns import bound, item_of
 from deltajoin.sql.correlated import correlated_source
-from deltajoin.sql.counted_sets import counted_rows, is_counted_set, repeated
-from deltajoin.sql.dialect import closed, parse, unwrapped
-from deltajoin.sql.exact import derived_outputs
+from deltajoin.sql.dialect import parse, unwrapped
+from deltajoin.sql.exact import Types, derived_outputs
 from deltajoin.sql.from_clause import fill, joined
-from deltajoin.sql.generators import make_generation
-from deltajoin.sql.group import (
-    distinct_rows,
-    group_rows,
-    is_grouped,
-    make_grouping,
-    name_outputs,
-)
+from deltajoin.sql.group import distinct_rows, is_grouped, make_grouping, name_outputs
 from deltajoin.sql.judged import joined_rows, judged_by_clock
-from deltajoin.sql.layers import is_layered, layered
-from deltajoin.sql.nodes import own_name
-from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, check_union
-from deltajoin.sql.scope import Block, Layered, Outer, Scope, Union
+from deltajoin.sql.layers import is_layered, layered, plain_rows
+from deltajoin.sql.nodes import Given, Named, column
+from deltajoin.sql.refuse import Unsupported, check_shape, check_union
+from deltajoin.sql.scope import Block, Layered, Outer, Output, Scope, Union
 from deltajoin.sql.stamps import visible, without_stamps
-from deltajoin.sql.subqueries import add_where, select_of
-from deltajoin.sql.time_windows import with_time_windows
-from deltajoin.sql.union import Output, is_distinct_set, matched
+from deltajoin.sql.subqueries import add_where
+from deltajoin.sql.union import (
+    compared,
+    counted_rows,
+    is_counted_set,
+    is_distinct_set,
+    matched,
+    repeated,
+)
 
 Columns = Mapping[str, tuple[str, ...]]
-Types = Mapping[tuple[str, str], str]
 
 
 @dataclass(frozen=True)
@@ -92,10 +87,8 @@ class Binder:
             return self._distinct_set(query)
         if is_counted_set(query):
             return self._counted_set(query)
-        if is_layered(query):
+        if isinstance(query, exp.Select) and (is_layered(query) or is_grouped(query)):
             return layered(query, self)
-        if not isinstance(query, exp.SetOperation) and is_grouped(select := check_shape(query)):
-            return self._grouped(select)
         return Layered(self.block(query))
 
     def inner(self) -> Binder:
@@ -133,7 +126,7 @@ class Binder:
         """Make the joins of a block a source, whose rows its conditions on the clock judge."""
         relation = self.names.take("joined")
         inner, put = self.below(relation)
-        names = frozenset(block.relations)
+        names = block.relations
         inner.relations = [pair for pair in self.relations if pair[0] in names]
         self.relations = [pair for pair in self.relations if pair[0] not in names]
         inner.derived, inner.kinds = dict(self.derived), self.kinds
@@ -181,13 +174,7 @@ class Binder:
             query.set("distinct", query.args["distinct"].args.get("on"))
         if is_layered(query) or is_grouped(check_shape(query)):
             return self._source(query, name or "groups", outer)
-        select = check_shape(query)
-        block, scope = self.rows(select, outer)
-        select = select_of(self, select, block, scope)
-        select = with_time_windows(select, block, scope, self.type_of).select
-        for projection in select.expressions:
-            self._project(projection, block, scope)
-        return block
+        return plain_rows(check_shape(query), self, outer)
 
     def _source(self, select: exp.Query, name: str, outer: Scope | None) -> Block:
         """One relation for a subquery with a layer of its own; a CTE read twice is one source."""
@@ -215,36 +202,24 @@ class Binder:
         self.derived[derived.name] = derived
         relation = self.names.take(name)
         self.relations.append((relation, derived.name))
-        outputs: list[tuple[str, exp.Expr, exp.Expr]] = [
-            (output, stamp or exp.column(output, table=relation, quoted=True), origin)
+        outputs: list[Given] = [
+            (output, stamp or column(output, relation), origin)
             for output, stamp in visible(derived.graph)
         ]
         return Block(items=[relation], outputs=outputs)
 
-    def _grouped(self, select: exp.Select) -> Layered:
-        """Bind a SELECT with aggregates: the rows that are grouped, and what is cut of them."""
-        block, scope = self.rows(select, None)
-        select = select_of(self, select, block, scope)
-        cut = with_time_windows(select, block, scope, self.type_of, self.take_name)
-        grouping = group_rows(cut.select, block, scope)
-        if not cut.views:
-            return Layered(block, grouping)
-        generation = make_generation(block, list(cut.views), list(cut.conditions))
-        return Layered(block, grouping, generation)
-
     def _distinct_set(self, query: exp.Query) -> Layered:
         """UNION: the rows of UNION ALL, grouped by all columns; INTERSECT and EXCEPT likewise."""
         block = self.block(query, distinct=True)
-        scope = Scope([item_of((), block.columns, query)])
-        return Layered(block, distinct_rows(block, scope))
+        return Layered(block, distinct_rows(block, block.columns))
 
     def _counted_set(self, query: exp.SetOperation) -> Layered:
         """EXCEPT ALL and INTERSECT ALL: each row as often as its counts on both sides say."""
         inner, put = self.below("counted")
         arms, outputs, shown = inner._arms(query, None, distinct=False)
-        block, groups = counted_rows(query, arms, outputs, inner.take_name("union"))
+        block, groups = counted_rows(query, arms, outputs, inner.names.take("union"))
         block = put(Layered(block, make_grouping(block, groups)))
-        return Layered(block, generation=repeated(block, shown, self.take_name("view")))
+        return Layered(block, generation=repeated(block, shown, self.names.take("view")))
 
     def _set(self, query: exp.SetOperation, outer: Scope | None, distinct: bool) -> Block:
         union = isinstance(query, exp.Union)
@@ -253,18 +228,16 @@ class Binder:
             name = self.names.take("union")
             self.kinds |= {(name, output.name): output.kind for output in outputs}
             item: Union | Outer = Union(name, arms[0], arms[1], outputs)
-            values: list[exp.Expr] = [
-                exp.column(output.name, table=name, quoted=True) for output in outputs
-            ]
+            values: list[exp.Expr] = [column(output.name, name) for output in outputs]
         else:
-            item = _compared(query, arms, outputs)
+            item = compared(query, arms, outputs)
             values = [output.left for output in outputs]
         named = zip(shown, values, strict=True)
         return Block(items=[item], outputs=[(name, value, at) for (name, at), value in named])
 
     def _arms(
         self, query: exp.SetOperation, outer: Scope | None, *, distinct: bool
-    ) -> tuple[list[Block], list[Output], list[tuple[str, exp.Expr]]]:
+    ) -> tuple[list[Block], list[Output], list[Named]]:
         """Both sides of a set operation, what its columns stand for in them, and (name, origin) of
         what it gives out."""
         check_union(query)
@@ -296,22 +269,6 @@ class Binder:
             add_where(self, where.this, block, scope)
         return block, scope
 
-    def take_name(self, wanted: str) -> str:
-        """A name that no relation has."""
-        return self.names.take(wanted)
-
-    def _project(self, node: exp.Expr, block: Block, scope: Scope) -> None:
-        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
-            block.outputs += [(name, e, node) for name, e in scope.expand_star(node)]
-            return
-        check_expression(node)
-        value = node.unalias()
-        expression = bound(value, scope)
-        name = node.alias if isinstance(node, exp.Alias) else own_name(value)
-        block.outputs.append((name, expression, node))
-        if isinstance(node, exp.Alias):
-            scope.aliases[name.lower()] = exp.paren(expression.copy())
-
 
 def over_table(source: str, types: Mapping[str, str], text: str) -> JoinGraph:
     """The graph of a query over columns of a table, by their types; it calls the table r."""
@@ -319,15 +276,3 @@ def over_table(source: str, types: Mapping[str, str], text: str) -> JoinGraph:
     binder = Binder({"r": tuple(types)}, {("r", c): kind for c, kind in types.items()}, sources)
     graph = binder.graph(parse(text))
     return replace(graph, relations=tuple(replace(r, source=source) for r in graph.relations))
-
-
-def _compared(query: exp.SetOperation, arms: list[Block], outputs: list[Output]) -> Outer:
-    """INTERSECT and EXCEPT: rows of the left side that are, or are not, on the right side. A stamp
-    that is the same on both sides is not compared."""
-    kind = "semi" if isinstance(query, exp.Intersect) else "anti"
-    on: list[exp.Expr] = [
-        exp.NullSafeEQ(this=closed(o.left), expression=closed(o.right))
-        for o in outputs
-        if o.left != o.right or not moves(o.left) or o.left.find(exp.Column)
-    ]
-    return Outer(kind, arms[0], arms[1], on)

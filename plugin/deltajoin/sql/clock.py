@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Iterator
 from sqlglot import exp
 
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import parse, parse_expression
+from deltajoin.sql.dialect import edited, parse, parse_expression
 from deltajoin.sql.nodes import function_name
-from deltajoin.sql.spans import edited, span_of
+from deltajoin.sql.spans import span_of
 
 _SECONDS = ("unix_timestamp",)
 _CLOCK = functions.CLOCK | {*_SECONDS}

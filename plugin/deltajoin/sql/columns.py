@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from deltajoin.sql.dialect import closed, refused, with_columns
 from deltajoin.sql.fields import name_fields
 from deltajoin.sql.kinds import in_place_of
+from deltajoin.sql.nodes import Named, connected, is_not_null
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported, check_expression
@@ -25,7 +28,7 @@ def mark_missing(
     `coalesce(x, 0)` in a subquery must not become 0 for an unmatched row: it is kept under a test
     of a column that every matched row has. A full join also keeps rows that lack that column.
     """
-    below = frozenset(side.relations)
+    below = side.relations
     equal = [c for c in on if isinstance(c, exp.EQ) and kind != "full"]
     sides = (side for c in equal for side in (c.this, c.expression))
     present = next((side for side in sides if is_null_without(side, below)), None)
@@ -36,7 +39,7 @@ def mark_missing(
             if present is None:
                 what = f"the computed column {name} on the missing side of an outer join"
                 raise Unsupported("OUTER_JOIN", what, join, "Compute it above the join.")
-            there = exp.Not(this=exp.Is(this=closed(present), expression=exp.Null()))
+            there = is_not_null(closed(present))
             item.columns[key] = (name, exp.case().when(there, value.copy()))
     for name, value in scope.merged.values():
         if relations_in(value) <= below and not is_null_without(value, below):
@@ -49,7 +52,7 @@ def bound(node: exp.Expr, scope: Scope) -> exp.Expr:
     Raises:
         Unsupported: STAR, EXPRESSION_TOO_LARGE; what `Scope.resolve` raises.
     """
-    if any(isinstance(part, exp.Star) for part in node.walk()):
+    if node.find(exp.Star):
         raise Unsupported("STAR", "* inside an expression", node, "List the columns.")
     holder = exp.Paren(this=node.copy())
     name_fields(holder)
@@ -66,32 +69,27 @@ def _parts(node: exp.Expr) -> int:
 
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:
-    """The conjuncts of a condition."""
-    condition = condition.unnest()
-    if isinstance(condition, exp.And):
-        return flattened(condition.this) + flattened(condition.expression)
-    return [condition]
+    """The conjuncts of a condition, without brackets around them."""
+    return [conjunct.unnest() for conjunct in connected(condition, exp.And)]
 
 
-def conjuncts_of(condition: exp.Expr, scope: Scope) -> list[exp.Expr]:
-    """The conjuncts of a condition without subqueries, bound."""
+def conjuncts_of(
+    condition: exp.Expr, scope: Scope, check: Callable[[exp.Expr], None] = check_expression
+) -> list[exp.Expr]:
+    """The conjuncts of a condition, bound; `check` stops at what none of them may hold."""
     conjuncts = flattened(condition)
     for conjunct in conjuncts:
-        check_expression(conjunct)
+        check(conjunct)
     return [bound(conjunct, scope) for conjunct in conjuncts]
 
 
-def item_of(
-    qualifiers: tuple[tuple[str, ...], ...], outputs: list[tuple[str, exp.Expr]], node: exp.Expr
-) -> Item:
+def item_of(qualifiers: tuple[tuple[str, ...], ...], outputs: list[Named], node: exp.Expr) -> Item:
     """A FROM item that gives out these columns, under the aliases that it gives them.
 
     Raises:
         DeltaJoinError: COLUMN_ALIASES.
     """
-    alias = node.args.get("alias")
-    if isinstance(alias, exp.TableAlias) and alias.args.get("columns"):
-        outputs = renamed(outputs, alias)
+    outputs = renamed(outputs, node)
     keys = [name.lower() for name, _ in outputs]
     columns = {key: column for key, column in zip(keys, outputs, strict=True) if key}
     several = frozenset(key for key in columns if keys.count(key) > 1)
@@ -104,12 +102,12 @@ def _is_one(values: list[exp.Expr]) -> bool:
     return isinstance(values[0], exp.Column) and all(value == values[0] for value in values)
 
 
-def renamed(
-    outputs: list[tuple[str, exp.Expr]], alias: exp.TableAlias
-) -> list[tuple[str, exp.Expr]]:
-    """Outputs under the column aliases of a table alias."""
-    names = [column.name for column in alias.args["columns"]]
-    if len(names) != len(outputs):
+def renamed(outputs: list[Named], node: exp.Expr) -> list[Named]:
+    """Outputs under the column aliases that a FROM item or CTE gives them, if any."""
+    names = node.alias_column_names
+    if len(names) not in (0, len(outputs)):
         what = f"{len(names)} column aliases for {len(outputs)} columns"
-        raise refused("COLUMN_ALIASES", what, alias, "Give one alias to each column.")
-    return [(name, expression) for name, (_, expression) in zip(names, outputs, strict=True)]
+        raise refused("COLUMN_ALIASES", what, node.args["alias"], "Give one alias to each column.")
+    if not names:
+        return outputs
+    return [(name, value) for name, (_, value) in zip(names, outputs, strict=True)]

@@ -13,6 +13,7 @@ from deltajoin.names import quote
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import text
 from deltajoin.sql.kinds import kind_of
+from deltajoin.sql.nodes import Named, function_name
 from deltajoin.sql.refuse import Unsupported, check_expression
 
 #: Rows that a generator is taken to give where they aren't counted.
@@ -43,7 +44,7 @@ def constant_source(name: str, node: exp.Expr) -> Derived:
     return _source(name, sql, names, kinds, len(rows) or GUESSED_ROWS)
 
 
-def one_row(name: str, values: list[tuple[str, exp.Expr]]) -> Derived:
+def one_row(name: str, values: list[Named]) -> Derived:
     """A source of one row with these values."""
     shown = ", ".join(f"{text(value)} AS {quote(column)}" for column, value in values)
     names = [column for column, _ in values]
@@ -57,11 +58,10 @@ def _source(name: str, sql: str, names: list[str], kinds: list[str], rows: int) 
 
 
 def _names(node: exp.Expr) -> list[str]:
-    alias = node.args.get("alias")
-    given = [column.name for column in alias.args.get("columns") or []] if alias else []
-    if given or not isinstance(node, exp.Values):
-        is_range = not given and str(node.this.this).lower() == "range"
-        return given if not is_range else ["id"]
+    if given := node.alias_column_names:
+        return given
+    if not isinstance(node, exp.Values):
+        return ["id"] if function_name(node.this) == "range" else []
     first = node.expressions[0]
     size = len(first.expressions) if isinstance(first, exp.Tuple) else 1
     return [f"col{i + 1}" for i in range(size)]

@@ -27,6 +27,7 @@ from deltajoin.sql.group import is_grouped
 from deltajoin.sql.group_keys import has_plain_keys
 from deltajoin.sql.kinds import kind_of
 from deltajoin.sql.layers import rows_of
+from deltajoin.sql.nodes import Named
 from deltajoin.sql.scalars import are_alike
 from deltajoin.sql.scope import Block, Scope
 
@@ -71,7 +72,7 @@ def _parted(
     if where is None or not _may_be_parted(select):
         return None
     scope = _own_scope(binder, select)
-    given: dict[str, tuple[str, exp.Expr]] = {}
+    given: dict[str, Named] = {}
 
     def further(value: exp.Expr) -> exp.Column:
         name, _ = given.setdefault(spelling(value), (f"{_INSIDE}_{len(given)}", value))
@@ -113,7 +114,8 @@ def _own_scope(binder: Binder, select: exp.Select) -> Scope:
     alone.parent = select.parent
     for clause in ("where", "group", "having", "order", "expressions"):
         alone.set(clause, None)
-    return rows_of(alone, binder.alone()).scope
+    rows, _ = rows_of(alone, binder.alone())
+    return rows.scope
 
 
 def _is_inside(column: exp.Column, scope: Scope) -> bool:

@@ -59,11 +59,9 @@ def _joined(graph: JoinGraph, types: Types) -> Outputs:
 
     def of(relation: str, column: str) -> tuple[str, bool]:
         source = graph.by_name[relation].source
-        return (
-            derived[source][column]
-            if source in derived
-            else (types.get((source, column), ""), False)
-        )
+        if source in derived:
+            return derived[source][column]
+        return types.get((source, column), ""), False
 
     unsure = {
         projection.name

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from deltajoin.sql.dialect import parsed, with_columns
+from deltajoin.sql.nodes import function_name
 
 
 def name_fields(node: exp.Expr) -> None:
@@ -22,19 +23,18 @@ def name_fields(node: exp.Expr) -> None:
     for maker in list(_makers(node)):
         if isinstance(maker, exp.Tuple):
             maker.replace(_named(exp.Anonymous(this="struct", expressions=maker.expressions)))
-        elif str(maker.this).lower() == "struct":
+        elif function_name(maker) == "struct":
             _named(maker)
         elif any(_written_name(argument) for argument in maker.expressions):
             maker.replace(_zipped(maker))
 
 
-def _makers(node: exp.Expr) -> Iterator[exp.Anonymous | exp.Tuple]:
+def _makers(node: exp.Expr) -> Iterator[exp.Expr]:
     """What makes fields, the innermost first."""
     for child in node.iter_expressions():
         yield from _makers(child)
-    if isinstance(node, exp.Anonymous) and str(node.this).lower() in ("struct", "arrays_zip"):
-        yield node
-    if isinstance(node, exp.Tuple) and _is_value(node):
+    row = isinstance(node, exp.Tuple) and _is_value(node)
+    if row or function_name(node) in ("struct", "arrays_zip"):
         yield node
 
 
@@ -46,7 +46,7 @@ def _is_value(row: exp.Tuple) -> bool:
     return parent is None or isinstance(parent, (exp.Anonymous, exp.Dot))
 
 
-def _named(call: exp.Anonymous) -> exp.Anonymous:
+def _named(call: exp.Expr) -> exp.Expr:
     for number, argument in enumerate(list(call.expressions), start=1):
         if name := _written_name(argument) or _number_name(argument, number):
             argument.replace(exp.alias_(argument.copy(), name, quoted=True))
@@ -67,7 +67,7 @@ def _written_name(node: exp.Expr) -> str:
     return node.name if isinstance(node, exp.Column) else ""
 
 
-def _zipped(call: exp.Anonymous) -> exp.Expr:
+def _zipped(call: exp.Expr) -> exp.Expr:
     """An array of structs with named fields, of one whose fields are numbered."""
     names = [_written_name(argument) or str(i) for i, argument in enumerate(call.expressions)]
     arrays = [exp.Anonymous(this="concat", expressions=[a.copy()]) for a in call.expressions]

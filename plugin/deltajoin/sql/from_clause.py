@@ -18,6 +18,7 @@ from deltajoin.sql.dialect import text
 from deltajoin.sql.generators import make_generation
 from deltajoin.sql.group import make_grouping
 from deltajoin.sql.nearest import nearest
+from deltajoin.sql.nodes import Named, column, number
 from deltajoin.sql.pivot import apart, pivoted, unpivoted
 from deltajoin.sql.refuse import Unsupported, join_kind
 from deltajoin.sql.scope import Block, Item, Layered, Outer, Scope
@@ -72,7 +73,7 @@ def _turned(binder: Binder, node: exp.Expr, pivots: list[exp.Pivot], block: Bloc
     else:
         scope = _plain(inner, node, below, None)
     if pivot.args.get("unpivot"):
-        view_name = inner.take_name("view")
+        view_name = inner.names.take("view")
         stay, below.outputs, view, conditions = unpivoted(pivot, scope, inner.type_of, view_name)
         layers = Layered(below, generation=make_generation(below, [view], conditions))
     else:
@@ -83,7 +84,7 @@ def _turned(binder: Binder, node: exp.Expr, pivots: list[exp.Pivot], block: Bloc
     found = binder.over(source, name, pivot)
     block.add(found)
     if pivot.alias:
-        return [item_of(_under(pivot.alias), found.columns, exp.Select())]
+        return [item_of(under(pivot.alias), found.columns, exp.Select())]
     return apart(pivot, scope, found.columns, stay)
 
 
@@ -111,7 +112,7 @@ def _constant(binder: Binder, node: exp.Expr, block: Block) -> Item:
     rows = binder.sources.once(node, lambda: constant_source(take(alias), node))
     inner = binder.over(rows, alias, node)
     block.add(inner)
-    return item_of(_under(node.alias), inner.columns, node)
+    return item_of(under(node.alias), inner.columns, node)
 
 
 def _base(binder: Binder, node: exp.Table, block: Block) -> Item:
@@ -119,14 +120,12 @@ def _base(binder: Binder, node: exp.Table, block: Block) -> Item:
     relation = binder.names.take(node.alias or node.name)
     binder.relations.append((relation, key))
     block.items.append(relation)
-    columns: list[tuple[str, exp.Expr]] = [
-        (name, exp.column(name, table=relation, quoted=True)) for name in binder.columns[key]
-    ]
-    block.conjuncts += [column for name, column in columns if name == SHOWN]
+    names = binder.columns[key]
+    block.conjuncts += [column(name, relation) for name in names if name == SHOWN]
     parts = lowered(parts_of(node))
     whole = tuple(parts[start:] for start in range(len(parts)))
-    shown = [(name, column) for name, column in columns if name != SHOWN]
-    return item_of(_under(node.alias) or whole, shown, node)
+    shown: list[Named] = [(name, column(name, relation)) for name in names if name != SHOWN]
+    return item_of(under(node.alias) or whole, shown, node)
 
 
 def _inline(binder: Binder, query: exp.Query, node: exp.Expr, block: Block) -> Item:
@@ -135,15 +134,14 @@ def _inline(binder: Binder, query: exp.Query, node: exp.Expr, block: Block) -> I
     return given_out(inner.columns, node)
 
 
-def given_out(outputs: list[tuple[str, exp.Expr]], node: exp.Expr) -> Item:
+def given_out(outputs: list[Named], node: exp.Expr) -> Item:
     """The FROM item of a subquery or CTE that gives out these columns."""
     cte = find_cte(node) if isinstance(node, exp.Table) else None
-    if cte is not None and cte.args["alias"].args.get("columns"):
-        outputs = renamed(outputs, cte.args["alias"])
-    return item_of(_under(node.alias_or_name), outputs, node)
+    outputs = renamed(outputs, cte) if cte is not None else outputs
+    return item_of(under(node.alias_or_name), outputs, node)
 
 
-def _under(alias: str) -> tuple[Parts, ...]:
+def under(alias: str) -> tuple[Parts, ...]:
     """The one qualifier of what has an alias."""
     return ((alias.lower(),),) if alias else ()
 
@@ -195,21 +193,18 @@ def _right(
     if found is None:
         raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
     block.add(found.block)
-    item = item_of(_under(node.alias), found.block.columns, node)
+    item = item_of(under(node.alias), found.block.columns, node)
     return Scope([item], outer=left.outer), found.on
 
 
 def fill(binder: Binder, block: Block) -> None:
     """Put one row where nothing is joined: a SELECT without FROM, alone or as a side."""
-    for item in block.items:
-        if not isinstance(item, str):
-            fill(binder, item.left)
-            fill(binder, item.right)
-    if not block.items:
-        one: list[tuple[str, exp.Expr]] = [("one", exp.Literal.number(1))]
-        take = binder.sources.names.take
-        row = binder.sources.once(_ONE_ROW, lambda: one_row(take(_ONE_ROW), one))
-        block.items = binder.over(row, _ONE_ROW, exp.Select()).items
+    one: list[Named] = [("one", number(1))]
+    take = binder.sources.names.take
+    for part in block.parts:
+        if not part.items:
+            row = binder.sources.once(_ONE_ROW, lambda: one_row(take(_ONE_ROW), one))
+            part.items = binder.over(row, _ONE_ROW, exp.Select()).items
 
 
 def _hold(binder: Binder, block: Block, items: list[Item]) -> None:
@@ -221,5 +216,5 @@ def _hold(binder: Binder, block: Block, items: list[Item]) -> None:
     source = one_row(binder.sources.names.take(_ONE_ROW), row)
     held = binder.over(source, _ONE_ROW, exp.Select())
     block.items = held.items
-    for (item, key), (_, column) in zip(cells, held.columns, strict=True):
-        item.columns[key] = (item.columns[key][0], column)
+    for (item, key), (_, value) in zip(cells, held.columns, strict=True):
+        item.columns[key] = (item.columns[key][0], value)

@@ -17,8 +17,6 @@ from deltajoin.sql.dialect import text, with_columns
 from deltajoin.sql.nodes import column, function_name
 from deltajoin.sql.scope import Block
 
-Named = tuple[str, exp.Expr, exp.Expr]
-
 
 @dataclass(frozen=True)
 class View:

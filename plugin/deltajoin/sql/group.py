@@ -12,23 +12,17 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Grouping
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, TOTAL
 from deltajoin.sql.below import Below, spelling
-from deltajoin.sql.columns import bound
-from deltajoin.sql.dialect import exchanged, place, text, unwrapped, with_columns
-from deltajoin.sql.group_keys import (
-    REMEDY,
-    Named,
-    is_aggregate,
-    unaliased,
-    written_keys,
-    written_outputs,
-)
+from deltajoin.sql.columns import bound, item_of
+from deltajoin.sql.dialect import exchanged, refused, text, unwrapped, with_columns
+from deltajoin.sql.group_keys import REMEDY, is_aggregate, unaliased, written_keys, written_outputs
 from deltajoin.sql.grouping_sets import SET, Sets
 from deltajoin.sql.nodes import (
+    Given,
+    Named,
     bare_call,
     column,
     counts_rows,
@@ -77,20 +71,11 @@ def name_outputs(query: exp.Query) -> None:
         seen.add(name)
 
 
-def group_rows(select: exp.Select, block: Block, scope: Scope) -> Grouping:
-    """Put the rows to be grouped into the block's outputs; give what is made of them.
-
-    Raises:
-        Unsupported: AGGREGATE for grouping sets and aggregates that depend on row order.
-        DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN.
-    """
-    return make_grouping(block, bound_groups(select, scope)[0])
-
-
-def distinct_rows(block: Block, scope: Scope) -> Grouping:
-    """The rows of a scope, grouped by all columns."""
+def distinct_rows(block: Block, columns: list[Named]) -> Grouping:
+    """The rows of a block that gives out these columns, grouped by all of them."""
     every = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct())
-    return group_rows(every, block, scope)
+    scope = Scope([item_of((), columns, every)])
+    return make_grouping(block, bound_groups(every, scope)[0])
 
 
 @dataclass(frozen=True)
@@ -165,7 +150,12 @@ def _marked(node: exp.Expr, keys: list[exp.Expr], sets: Sets) -> exp.Expr:
 
 
 def make_grouping(block: Block, groups: Groups) -> Grouping:
-    """Put what is grouped into the block's outputs; give what is made of it."""
+    """Put what is grouped into the block's outputs; give what is made of it.
+
+    Raises:
+        Unsupported: AGGREGATE for a column that is neither grouped nor aggregated; UNNAMED_COLUMN.
+        DeltaJoinError: DUPLICATE_COLUMN.
+    """
     keys = list({spelling(key): key for key in groups.keys}.values())
     below = Below(INPUT, keys=keys)
 
@@ -242,7 +232,7 @@ def _as_condition(node: exp.Expr) -> exp.Expr:
     return node if isinstance(node.unnest(), conditions) else exp.cast(node.copy(), "boolean")
 
 
-def check_names(made: list[tuple[str, exp.Expr, exp.Expr]]) -> None:
+def check_names(made: list[Given]) -> None:
     """Stop at output columns (name, value, origin) without a name; refuse two with one name."""
     seen: set[str] = set()
     for name, _, origin in made:
@@ -250,10 +240,6 @@ def check_names(made: list[tuple[str, exp.Expr, exp.Expr]]) -> None:
             what = f"the column {text(origin)}, which has no name of its own,"
             raise Unsupported("UNNAMED_COLUMN", what, origin, "Add AS name.")
         if name.lower() in seen:
-            raise DeltaJoinError(
-                "DUPLICATE_COLUMN",
-                f"two output columns are named '{name}'",
-                where=place(origin),
-                remedy="Give one of them another alias.",
-            )
+            what = f"two output columns are named '{name}'"
+            raise refused("DUPLICATE_COLUMN", what, origin, "Give one of them another alias.")
         seen.add(name.lower())

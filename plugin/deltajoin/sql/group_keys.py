@@ -14,14 +14,13 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import with_columns
+from deltajoin.sql.dialect import clauses_of, with_columns
 from deltajoin.sql.grouping_sets import has_sets, written_sets
 from deltajoin.sql.kinds import in_place_of
-from deltajoin.sql.nodes import AROUND, function_name, own_name
+from deltajoin.sql.nodes import AROUND, Named, ancestors, function_name, is_star, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, downstream
 from deltajoin.sql.scope import Scope
 
-Named = tuple[str, exp.Expr]
 REMEDY = downstream("the aggregate")
 _LATERAL = "lateral"
 
@@ -33,7 +32,7 @@ def written_outputs(
     found: list[Named] = []
     aliases: list[Named] = []
     for node in select.expressions:
-        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
+        if is_star(node):
             for name, value in scope.expand_star(node):
                 value.meta["bound"] = True
                 found.append((name, value))
@@ -100,14 +99,9 @@ def _key(node: exp.Expr, outputs: list[Named], scope: Scope) -> exp.Expr:
 def _all_keys(select: exp.Select, outputs: list[Named], scope: Scope) -> list[exp.Expr]:
     """GROUP BY ALL: the outputs without aggregates."""
     group = select.args["group"]
-    if group.expressions or "all" in names_of(scope):
+    if group.expressions or "all" in scope.names:
         raise Unsupported("AGGREGATE", "GROUP BY ALL beside a name", select, "List the keys.")
     return [value for _, value in outputs if not any(is_aggregate(n) for n in value.walk())]
-
-
-def names_of(scope: Scope) -> set[str]:
-    """The names of all columns of a FROM clause."""
-    return {key for item in scope.items for key in item.columns} | set(scope.merged)
 
 
 def unaliased(
@@ -124,7 +118,7 @@ def unaliased(
         within: it stands in the list itself; then aggregates are of columns alone.
         is_key: it stands in HAVING, where an alias goes before columns that are not grouped by.
     """
-    known = names_of(scope)
+    known = scope.names
     aliases = {name.lower(): value for name, value in reversed(outputs) if name}
     lateral = False
 
@@ -148,10 +142,7 @@ def unaliased(
 
 def _is_inside(node: exp.Expr) -> bool:
     """True inside an aggregate or a window."""
-    parent = node.parent
-    while parent is not None and not (is_aggregate(parent) or isinstance(parent, exp.Window)):
-        parent = parent.parent
-    return parent is not None
+    return any(is_aggregate(part) or isinstance(part, exp.Window) for part in ancestors(node))
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -166,4 +157,4 @@ def is_aggregate(node: exp.Expr) -> bool:
 def has_plain_keys(select: exp.Select) -> bool:
     """True for GROUP BY by keys alone: no sets, so that every group has a row."""
     group = select.args.get("group")
-    return group is not None and {k for k, value in group.args.items() if value} == {"expressions"}
+    return group is not None and clauses_of(group) == {"expressions"}

@@ -13,12 +13,13 @@ PostgreSQL's `orclauses.c`. Caller: takes all for conjuncts of one condition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache, reduce
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 from sqlglot import exp
 
 from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.nodes import connected
 from deltajoin.sql.predicates import relations_in
 
 #: A disjunction of more parts than this is left as it is.
@@ -56,7 +57,7 @@ def implied_filters(sql: str) -> tuple[str, ...]:
 
 def _filters(conjunct: exp.Expr) -> Iterator[exp.Expr]:
     node = conjunct.unnest()
-    if not isinstance(node, exp.Or) or len(_parts(node, exp.Or)) > MOST_PARTS:
+    if not isinstance(node, exp.Or) or len(connected(node, exp.Or)) > MOST_PARTS:
         return
     touched = sorted(relations_in(node))
     for relation in touched if len(touched) > 1 else ():
@@ -71,22 +72,22 @@ def _about(node: exp.Expr, relation: str) -> exp.Expr | None:
     if relations_in(node) == {relation}:
         return node.copy() if all(isinstance(n, _PLAIN) for n in _values(node)) else None
     if isinstance(node, exp.And):
-        some = [found for part in _parts(node, exp.And) if (found := _about(part, relation))]
-        return _joined(some, exp.And) if some else None
+        some = [found for part in connected(node, exp.And) if (found := _about(part, relation))]
+        return _joined(some, exp.and_) if some else None
     if isinstance(node, exp.Or):
-        each = dict.fromkeys(_about(part, relation) for part in _parts(node, exp.Or))
-        return None if None in each else _joined([part for part in each if part], exp.Or)
+        each = dict.fromkeys(_about(part, relation) for part in connected(node, exp.Or))
+        return None if None in each else _joined([part for part in each if part], exp.or_)
     return None
 
 
 def _factored(conjunct: exp.Expr) -> Iterator[exp.Expr]:
     """A disjunction as the conjuncts that all its parts share, and the rest."""
     node = conjunct.unnest()
-    disjuncts = _parts(node, exp.Or)
+    disjuncts = connected(node, exp.Or)
     if not 1 < len(disjuncts) <= MOST_PARTS:
         yield conjunct
         return
-    parts = [{text(c.unnest()): c for c in _parts(d, exp.And)} for d in disjuncts]
+    parts = [{text(c.unnest()): c for c in connected(d, exp.And)} for d in disjuncts]
     shared = [key for key in parts[0] if all(key in others for others in parts[1:])]
     if not shared:
         yield conjunct
@@ -94,28 +95,12 @@ def _factored(conjunct: exp.Expr) -> Iterator[exp.Expr]:
     yield from (parts[0][key].unnest() for key in shared)
     rest = [[c for key, c in part.items() if key not in shared] for part in parts]
     if all(rest):
-        yield _joined([_joined(each, exp.And) for each in rest], exp.Or)
+        yield _joined([_joined(each, exp.and_) for each in rest], exp.or_)
 
 
-def _parts(node: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
-    """The parts of nested connectors of one kind, left to right."""
-    waiting, found = [node], []
-    while waiting:
-        part = waiting.pop()
-        bare = part.unnest()
-        if isinstance(bare, kind):
-            waiting += [bare.expression, bare.this]
-        else:
-            found.append(part)
-    return found
-
-
-def _joined(parts: list[exp.Expr], kind: type[exp.Connector]) -> exp.Expr:
+def _joined(parts: list[exp.Expr], connect: Callable[..., exp.Expr]) -> exp.Expr:
     """Parts under one connector, in brackets where they are connectors themselves."""
-    if len(parts) == 1:
-        return parts[0].unnest().copy()
-    closed = (exp.paren(p.copy()) if isinstance(p, exp.Connector) else p.copy() for p in parts)
-    return reduce(lambda one, other: kind(this=one, expression=other), closed)
+    return connect(*parts) if len(parts) > 1 else parts[0].unnest().copy()
 
 
 def _values(node: exp.Expr) -> Iterator[exp.Expr]:

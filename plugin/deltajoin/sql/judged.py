@@ -103,21 +103,17 @@ def _with(
         outputs = (*layer.outputs, *((output.name, output.sql) for output in added))
         having = " AND ".join(conditions) or None
         return replace(graph, grouping=replace(layer, outputs=outputs, having=having))
-    if isinstance(layer, Windowing):
-        windowing = replace(layer, outputs=(*layer.outputs, *added), conditions=conditions)
-        return replace(graph, windowing=windowing)
     made = replace(layer, outputs=(*layer.outputs, *added), conditions=conditions)
+    if isinstance(made, Windowing):
+        return replace(graph, windowing=made)
     return replace(graph, generation=made, grouping=None, windowing=None)
 
 
 def judged_by_clock(block: Block) -> Iterator[Block]:
     """The blocks whose joined rows conditions on the clock judge, innermost first."""
-    for item in block.items:
-        if not isinstance(item, str):
-            yield from judged_by_clock(item.left)
-            yield from judged_by_clock(item.right)
-    if any(_judges(conjunct, block) for conjunct in block.conjuncts):
-        yield block
+    for part in block.parts:  # each once what was judged below it is a source
+        if any(_judges(conjunct, part) for conjunct in part.conjuncts):
+            yield part
 
 
 def joined_rows(block: Block, root: Block, relation: str) -> Block:
@@ -128,7 +124,7 @@ def joined_rows(block: Block, root: Block, relation: str) -> Block:
     """
     below = Block(block.items, [c for c in block.conjuncts if not _judges(c, block)])
     block.items, block.conjuncts = [], [c for c in block.conjuncts if _judges(c, block)]
-    names, inside = UniqueNames(), frozenset(below.relations)
+    names, inside = UniqueNames(), below.relations
     read: dict[tuple[str, str], exp.Column] = {}
 
     def given_out(column: exp.Column) -> exp.Expr | None:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from deltajoin.graph import Predicate
 from deltajoin.sql.dialect import parsed, text
+from deltajoin.sql.nodes import is_null
 from deltajoin.sql.predicates import relations_in
 
 #: Equal, or one of both NULL: what NOT IN takes for a match.
@@ -130,7 +131,7 @@ def not_in_match(member: exp.Expr, value: exp.Expr) -> exp.Expr:
         '(`a`.`x` = `b`.`y` OR (`a`.`x` = `b`.`y`) IS NULL)'
     """
     equal = exp.EQ(this=member.copy(), expression=value.copy())
-    unknown = exp.Is(this=exp.Paren(this=equal.copy()), expression=exp.Null())
+    unknown = is_null(exp.Paren(this=equal.copy()))
     return exp.Paren(this=exp.Or(this=equal, expression=unknown))
 
 

@@ -23,9 +23,9 @@ _QUERY = "with_ joins where group having qualify windows order limit offset late
 _SAID: dict[type[exp.Expr], str] = {
     exp.Select: f"{_QUERY} expressions hint distinct from_",
     exp.Subquery: f"{_QUERY} this alias",
-    exp.Union: f"{_QUERY} this expression distinct by_name",
-    exp.Except: f"{_QUERY} this expression distinct by_name",
-    exp.Intersect: f"{_QUERY} this expression distinct by_name",
+    **dict.fromkeys(
+        (exp.Union, exp.Except, exp.Intersect), f"{_QUERY} this expression distinct by_name"
+    ),
     exp.Table: "this alias db catalog joins pivots version when sample",
     exp.Pivot: "expressions fields unpivot include_nulls alias columns pivot_column_naming",
     exp.PivotAlias: "this alias",
@@ -33,10 +33,7 @@ _SAID: dict[type[exp.Expr], str] = {
     exp.CTE: "this alias",
     exp.With: "expressions",
     exp.TableAlias: "this columns",
-    exp.From: "this",
-    exp.Where: "this",
-    exp.Having: "this",
-    exp.Qualify: "this",
+    **dict.fromkeys((exp.From, exp.Where, exp.Having, exp.Qualify, exp.Exists), "this"),
     exp.Lateral: "this view outer alias",
     exp.Group: "expressions grouping_sets cube rollup all",
     exp.Order: "expressions",
@@ -46,7 +43,6 @@ _SAID: dict[type[exp.Expr], str] = {
     exp.Star: "except_ replace",
     exp.Distinct: "expressions on",
     exp.Values: "expressions alias",
-    exp.Exists: "this",
     exp.In: "this expressions query",
 }
 _KNOWN = {kind: frozenset(names.split()) for kind, names in _SAID.items()}

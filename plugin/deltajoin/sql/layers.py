@@ -7,8 +7,7 @@ expressions, a window's call among them. The layers, from below:
 
     joins, filters | generators, filters on them | GROUP BY, or windows and filters on them
 
-A generator's column is bound as a column of a relation that no table has (`View`). Anything in
-another order is not kept.
+Anything in another order is not kept.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from sqlglot import exp
 
 from deltajoin.layers import Generation
 from deltajoin.sql.below import Below
-from deltajoin.sql.columns import bound, flattened
+from deltajoin.sql.columns import bound, conjuncts_of, flattened
 from deltajoin.sql.dialect import exchanged
-from deltajoin.sql.from_clause import given_out, joined
-from deltajoin.sql.generators import Named, View, generator_of, make_generation
+from deltajoin.sql.from_clause import given_out, joined, under
+from deltajoin.sql.generators import View, generator_of, make_generation
 from deltajoin.sql.group import (
     Bind,
     Groups,
@@ -37,13 +36,13 @@ from deltajoin.sql.group import (
     make_grouping,
     over_groups,
 )
-from deltajoin.sql.group_keys import names_of
 from deltajoin.sql.grouping_sets import SET, has_sets
-from deltajoin.sql.nodes import bare_call, column, numbered_rows, own_name
+from deltajoin.sql.nodes import Given, Named, bare_call, column, is_star, numbered_rows, own_name
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape, downstream
 from deltajoin.sql.scope import Block, Item, Layered, Scope
 from deltajoin.sql.subqueries import add_where, select_of
 from deltajoin.sql.tables import only_query
+from deltajoin.sql.time_windows import with_time_windows
 from deltajoin.sql.windows import make_windowing, windows_of, with_specs
 
 if TYPE_CHECKING:
@@ -52,21 +51,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Rows:
-    """A select while its layers are bound; `after` are the filters on windows."""
+    """A select while its layers are bound; `after` are the filters on windows, `windowed_below`
+    tells that windows have been seen."""
 
     binder: Binder
     block: Block
     scope: Scope
     views: list[View] = field(default_factory=list)
     conditions: list[exp.Expr] = field(default_factory=list)
-    outputs: list[Named] = field(default_factory=list)
+    outputs: list[Given] = field(default_factory=list)
     after: list[exp.Expr] = field(default_factory=list)
     windowed_below: bool = False
-
-    @property
-    def windowed(self) -> bool:
-        """True when windows have been seen below or in the select itself."""
-        return any(windows_of(e) for _, e, _ in self.outputs) or bool(self.after)
 
     @property
     def generation(self) -> Generation | None:
@@ -76,14 +71,13 @@ class _Rows:
     def filter(self, conjuncts: list[exp.Expr]) -> None:
         """Put filters below the generators where they can be, else above."""
         for conjunct in conjuncts:
-            (self.conditions if self._generated(conjunct) else self.block.conjuncts).append(
-                conjunct
-            )
+            late = self._generated(conjunct)
+            (self.conditions if late else self.block.conjuncts).append(conjunct)
 
     def where(self, condition: exp.Expr) -> None:
         """Filter the rows; those of windows below once these are there."""
         if self.windowed_below:
-            self.after += self.conjuncts(condition)
+            self.after += conjuncts_of(condition, self.scope, _check)
             return
         add_where(self.binder, condition, self.block, self.scope)
         own, self.block.conjuncts = self.block.conjuncts, []
@@ -91,26 +85,18 @@ class _Rows:
         if any(map(self._generated, self.block.all_conjuncts())):
             raise _generated("a subquery beside a generated column", condition)
 
-    def conjuncts(self, condition: exp.Expr) -> list[exp.Expr]:
-        """The conjuncts of a filter on windows, bound."""
-        found = flattened(condition)
-        for conjunct in found:
-            _check(conjunct)
-        return [bound(conjunct, self.scope) for conjunct in found]
-
     def lateral(self, node: exp.Lateral) -> None:
         """Put a LATERAL VIEW over the rows."""
-        alias = node.args.get("alias") or exp.TableAlias()
-        names = [c.name for c in alias.args.get("columns") or []]
+        names = node.alias_column_names
         if not node.args.get("view") or generator_of(node.this) is None or not names:
             raise _generated("LATERAL VIEW without names for its columns", node)
         view = self._view(node.this, bool(node.args.get("outer")), names)
         columns = {name.lower(): (name, view.column(name)) for name in names}
-        self.scope.items.append(Item(((alias.name.lower(),),) if alias.name else (), columns))
+        self.scope.items.append(Item(under(node.alias), columns))
 
     def project(self, node: exp.Expr, specs: Mapping[str, exp.Window]) -> None:
         """Add what an entry of the SELECT list gives out."""
-        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
+        if is_star(node):
             self.outputs += [(name, e, node) for name, e in self.scope.expand_star(node)]
             return
         if (call := generator_of(node)) is not None:
@@ -119,7 +105,7 @@ class _Rows:
         value = with_specs(node.unalias(), specs)
         _check(value)
         expression = bound(value, self.scope)
-        name = own_name(node if isinstance(node, exp.Alias) else value)
+        name = own_name(node)
         self.outputs.append((name, expression, node))
         if isinstance(node, exp.Alias):
             self.scope.aliases[name.lower()] = exp.paren(expression.copy())
@@ -140,7 +126,7 @@ class _Rows:
         if len({name.lower() for name in names}) < len(names):
             raise _generated("a generator with two columns of one name", call)
         made = bound(call, self.scope)
-        self.views.append(View(self.binder.take_name("view"), made, outer, tuple(names)))
+        self.views.append(View(self.binder.names.take("view"), made, outer, tuple(names)))
         return self.views[-1]
 
     def _generated(self, node: exp.Expr) -> bool:
@@ -153,40 +139,55 @@ def is_layered(query: exp.Expr) -> TypeGuard[exp.Select]:
     """True for a select with windows or generators, or over nothing but such a one."""
     if not isinstance(query, exp.Select):
         return False
-    if query.args.get("laterals") or query.args.get("qualify") or query.args.get("windows"):
-        return True
-    if any(windows_of(e) or generator_of(e) is not None for e in query.expressions):
-        return True
-    if has_sets(query):
-        return True
-    return _nested(query) is not None
+    return (
+        any(map(query.args.get, ("laterals", "qualify", "windows")))
+        or any(windows_of(e) or generator_of(e) is not None for e in query.expressions)
+        or has_sets(query)
+        or _nested(query) is not None
+    )
 
 
 def layered(query: exp.Select, binder: Binder) -> Layered:
-    """Bind a query for which `is_layered` holds.
+    """Bind a query for which `is_layered` or `is_grouped` holds.
 
     Raises:
         Unsupported: WINDOW, GENERATOR, and what the joins below raise.
         DeltaJoinError: UNNAMED_COLUMN, DUPLICATE_COLUMN.
     """
-    select = check_shape(query, layered=True)
+    plain = not is_layered(query)
+    select = check_shape(query, layered=not plain)
     if not is_grouped(select):
         return _windowed(_level(select, binder), select)
     if any(windows_of(e) for e in select.expressions) or select.args.get("qualify"):
         if select.args.get("distinct"):
             return _distinct(select, binder)
         return _windowed(_over_groups(select, binder), select)
-    rows = rows_of(select, binder)
-    groups, _ = _groups(select_of(binder, select, rows.block, rows.scope), rows)
-    grouping = make_grouping(rows.block, groups)
-    return Layered(rows.block, grouping, rows.generation, None)
+    rows, select = rows_of(select, binder)
+    if plain:
+        cut = with_time_windows(select, rows.block, rows.scope, binder.type_of, binder.names.take)
+        select, rows.views, rows.conditions = cut.select, [*cut.views], [*cut.conditions]
+    grouping = make_grouping(rows.block, _groups(select, rows)[0])
+    return Layered(rows.block, grouping, rows.generation)
 
 
-def rows_of(select: exp.Select, binder: Binder) -> _Rows:
-    """FROM, LATERAL VIEW and WHERE of a select."""
+def plain_rows(select: exp.Select, binder: Binder, outer: Scope | None) -> Block:
+    """Bind a select without groups, windows and generators."""
+    rows, select = rows_of(select, binder, outer)
+    select = with_time_windows(select, rows.block, rows.scope, binder.type_of).select
+    for node in select.expressions:
+        rows.project(node, {})
+    rows.block.outputs = rows.outputs
+    return rows.block
+
+
+def rows_of(
+    select: exp.Select, binder: Binder, outer: Scope | None = None
+) -> tuple[_Rows, exp.Select]:
+    """FROM, LATERAL VIEW and WHERE of a select; and the select over them, without its scalar
+    subqueries. `outer` is the scope around a subquery."""
     nested = _nested(select)
     if nested is None or _stands(nested, select):
-        rows = _Rows(binder, *joined(binder, select))
+        rows = _Rows(binder, *joined(binder, select, outer))
     else:
         rows = _level(check_shape(nested, layered=True), binder)
         outputs = [(name, e) for name, e, _ in rows.outputs]
@@ -196,20 +197,20 @@ def rows_of(select: exp.Select, binder: Binder) -> _Rows:
         rows.lateral(lateral)
     if where := select.args.get("where"):
         rows.where(where.this)
-    return rows
+    return rows, select_of(binder, select, rows.block, rows.scope)
 
 
 def _level(select: exp.Select, binder: Binder) -> _Rows:
     """A select without groups: what stands below, and its outputs."""
-    rows = rows_of(select, binder)
-    select = select_of(binder, select, rows.block, rows.scope)
+    rows, select = rows_of(select, binder)
     specs = _specs(select)
     for node in select.expressions:
         rows.project(node, specs)
     if qualify := select.args.get("qualify"):
         _check_qualify(qualify.this, select, rows.scope)
-        rows.after += rows.conjuncts(with_specs(qualify.this, specs))
-    rows.windowed_below = rows.windowed_below or rows.windowed
+        rows.after += conjuncts_of(with_specs(qualify.this, specs), rows.scope, _check)
+    if rows.after or any(windows_of(e) for _, e, _ in rows.outputs):
+        rows.windowed_below = True
     return rows
 
 
@@ -222,7 +223,7 @@ def _check_qualify(condition: exp.Expr, select: exp.Select, scope: Scope) -> Non
             continue
         name = node.name.lower()
         meant = aliases.get(name)
-        if meant is None or name not in names_of(scope):
+        if meant is None or name not in scope.names:
             continue
         if not isinstance(meant, exp.Column) or scope.resolve(meant) != scope.resolve(node):
             what = f"QUALIFY by {name}, a column and another one's alias,"
@@ -238,7 +239,7 @@ def _groups(
     select: exp.Select, rows: _Rows, check: Callable[[exp.Expr], None] = check_grouped
 ) -> tuple[Groups, Bind]:
     """The groups of rows, which stand once for each set of keys, where there are sets."""
-    relation = rows.binder.take_name("sets") if has_sets(select) else ""
+    relation = rows.binder.names.take("sets") if has_sets(select) else ""
     groups, bind = bound_groups(select, rows.scope, check, relation)
     if groups.sets is not None:
         rows.views.append(View(relation, numbered_rows(len(groups.sets.members)), False, (SET,)))
@@ -266,10 +267,9 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     specs = _specs(select)
     select.set("expressions", [with_specs(e, specs) for e in select.expressions])
     check = partial(_check, grouped=True)
-    relation = binder.take_name("groups")
+    relation = binder.names.take("groups")
     inner, put = binder.below(relation)
-    rows = rows_of(select, inner)
-    select = select_of(inner, select, rows.block, rows.scope)
+    rows, select = rows_of(select, inner)
     groups, bind = _groups(select, rows, check)
     below = Below(relation, "a", groups.keys)
 
@@ -279,7 +279,7 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
     def above(node: exp.Expr) -> exp.Expr:
         return over_groups(node, key, below.read)
 
-    outputs: list[Named] = [(name, above(e), e) for name, e in groups.outputs]
+    outputs: list[Given] = [(name, above(e), e) for name, e in groups.outputs]
     after = []
     if qualify := select.args.get("qualify"):
         _check_qualify(qualify.this, select, rows.scope)
@@ -288,23 +288,22 @@ def _over_groups(select: exp.Select, binder: Binder) -> _Rows:
             after.append(above(bind(part)))
     keys = [(f"g{i}", key) for i, key in enumerate(groups.keys)]
     grouping = make_grouping(rows.block, replace(groups, outputs=[*keys, *below.values]))
-    block = put(Layered(rows.block, grouping, rows.generation, None))
+    block = put(Layered(rows.block, grouping, rows.generation))
     return _Rows(binder, block, Scope([]), outputs=outputs, after=after)
 
 
 def _distinct(select: exp.Select, binder: Binder) -> Layered:
     """DISTINCT rows of windows, which stand below as a source."""
-    relation = binder.take_name("windows")
+    relation = binder.names.take("windows")
     inner, put = binder.below(relation)
     if isinstance(select.args["distinct"].args.get("on"), exp.Expr):
         raise Unsupported("WINDOW", "DISTINCT ON", select, downstream("the window"))
     select.set("distinct", None)
     made = layered(select, inner)
     assert made.windowing is not None  # noqa: S101 - the caller's promise
-    columns = [(o.name, column(o.name, relation)) for o in made.windowing.outputs]
-    scope = Scope([given_out([*columns], select)])
+    columns: list[Named] = [(o.name, column(o.name, relation)) for o in made.windowing.outputs]
     block = put(made)
-    return Layered(block, distinct_rows(block, scope), None, None)
+    return Layered(block, distinct_rows(block, columns))
 
 
 def _nested(select: exp.Select) -> exp.Select | None:

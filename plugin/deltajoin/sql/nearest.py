@@ -27,10 +27,10 @@ from deltajoin.names import SHOWN, UniqueNames, quote
 from deltajoin.sql.bounds import Bounds
 from deltajoin.sql.clock import moves
 from deltajoin.sql.columns import bound, flattened
-from deltajoin.sql.dialect import closed, exchanged, text, unwrapped
+from deltajoin.sql.dialect import clauses_of, closed, exchanged, text, unwrapped
 from deltajoin.sql.group_keys import is_aggregate
 from deltajoin.sql.keys import comparisons
-from deltajoin.sql.nodes import column, function_name, is_null, own_name
+from deltajoin.sql.nodes import column, function_name, is_not_null, is_null, is_star, own_name
 from deltajoin.sql.nulls import is_null_without
 from deltajoin.sql.predicates import predicate_of, relations_in
 from deltajoin.sql.refuse import check_expression
@@ -127,7 +127,7 @@ def present(value: exp.Expr, at: exp.Column) -> exp.Expr:
     """A value of the row that is taken; NULL where there is none."""
     if is_null_without(value, frozenset({at.table})):
         return closed(value)
-    there = exp.Not(this=is_null(at.copy()))
+    there = is_not_null(at.copy())
     return exp.Paren(this=exp.case().when(there, closed(value)))
 
 
@@ -197,7 +197,7 @@ def nearest(binder: Binder, query: exp.Query, scope: Scope) -> Nearest | None:
 
 def _may_take_one(select: exp.Select) -> bool:
     """True for a SELECT from one table under comparisons: of its first row, or a total."""
-    said = {name for name, value in select.args.items() if value}
+    said = clauses_of(select)
     source, where, limit = (select.args.get(name) for name in ("from_", "where", "limit"))
     if source is None or where is None:
         return False
@@ -207,9 +207,10 @@ def _may_take_one(select: exp.Select) -> bool:
     if not plain or source.this.args.get("pivots") or find_cte(source.this):
         return False
     if limit is not None:
-        first = said == _PARTS | {"order", "limit"} and text(limit.expression) == "1"
-        return first and any(map(comparisons, flattened(where.this)))
-    return said == _PARTS and _takes_one(select) and any(map(comparisons, flattened(where.this)))
+        one = said == _PARTS | {"order", "limit"} and text(limit.expression) == "1"
+    else:
+        one = said == _PARTS and _takes_one(select)
+    return one and any(map(comparisons, flattened(where.this)))
 
 
 def _takes_one(select: exp.Select) -> bool:
@@ -220,7 +221,7 @@ def _takes_one(select: exp.Select) -> bool:
 
 def _outputs(select: exp.Select, scope: Scope) -> Iterator[tuple[str, exp.Expr, exp.Expr]]:
     for node in select.expressions:
-        if node.is_star and isinstance(node, (exp.Star, exp.Column)):
+        if is_star(node):
             yield from ((name, value, node) for name, value in scope.expand_star(node))
             continue
         check_expression(node, grouped=not select.args.get("limit"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
 from deltajoin.sql.dialect import closed
 
+#: What is given out: its name, and what it is; in the second also where it is written.
+Named = tuple[str, exp.Expr]
+Given = tuple[str, exp.Expr, exp.Expr]
 #: What may stand around an aggregate's call.
 AROUND = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
@@ -32,6 +35,11 @@ def is_null(node: exp.Expr) -> exp.Is:
     return exp.Is(this=node, expression=exp.Null())
 
 
+def is_not_null(node: exp.Expr) -> exp.Not:
+    """`NOT node IS NULL`."""
+    return exp.Not(this=is_null(node))
+
+
 def chosen(pick: exp.Expr, values: Iterable[exp.Expr]) -> exp.Case:
     """One of some values, by its number from 0 on."""
     case = exp.Case(this=pick.copy())
@@ -48,6 +56,13 @@ def numbered_rows(count: int) -> exp.Anonymous:
 def function_name(node: object) -> str:
     """The name of the function that a node calls, in lower case; empty where it is no call."""
     return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+
+
+def ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What stands around a node, the nearest first."""
+    while node.parent is not None:
+        node = node.parent
+        yield node
 
 
 def bare_call(node: exp.Expr) -> exp.Expr:
@@ -69,6 +84,24 @@ def counts_rows(call: exp.Expr) -> bool:
     arguments = call.expressions if function_name(call) == "count" else []
     star = arguments[0] if len(arguments) == 1 else None
     return isinstance(star, exp.Star) and not any(star.args.values())
+
+
+def connected(node: exp.Expr, kind: type[exp.Connector]) -> list[exp.Expr]:
+    """The parts of nested connectors of one kind, left to right."""
+    waiting, found = [node], []
+    while waiting:
+        part = waiting.pop()
+        bare = part.unnest()
+        if isinstance(bare, kind):
+            waiting += [bare.expression, bare.this]
+        else:
+            found.append(part)
+    return found
+
+
+def is_star(node: exp.Expr) -> bool:
+    """True for an entry `*` or `t.*` of a SELECT list."""
+    return node.is_star and isinstance(node, (exp.Star, exp.Column))
 
 
 def own_name(node: exp.Expr) -> str:

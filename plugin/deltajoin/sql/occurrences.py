@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from deltajoin.graph import Attachment, Core, Predicate
 from deltajoin.names import UniqueNames
+from deltajoin.sql import nodes
 from deltajoin.sql.dialect import parsed, with_columns
 from deltajoin.sql.predicates import predicate_of
 
@@ -76,7 +77,7 @@ def _under(predicates: tuple[Predicate, ...], names: Mapping[str, str]) -> tuple
 
     def renamed(column: exp.Column) -> exp.Expr | None:
         name = names.get(column.table, column.table)
-        return exp.column(column.name, table=name, quoted=True) if name != column.table else None
+        return nodes.column(column.name, name) if name != column.table else None
 
     return tuple(
         predicate_of(with_columns(parsed(predicate.sql), renamed))

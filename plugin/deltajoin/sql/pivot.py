@@ -22,10 +22,19 @@ from sqlglot import exp
 from deltajoin.sql.aggregates import aggregate_calls
 from deltajoin.sql.columns import bound
 from deltajoin.sql.dialect import closed, exchanged, text
-from deltajoin.sql.generators import Named, View
+from deltajoin.sql.generators import View
 from deltajoin.sql.group import Groups, check_grouped, counted
 from deltajoin.sql.kinds import INTEGERS, TypeOf, common_kind, kind_of, typed
-from deltajoin.sql.nodes import call, chosen, function_name, is_null, number, numbered_rows
+from deltajoin.sql.nodes import (
+    Given,
+    Named,
+    call,
+    chosen,
+    function_name,
+    is_null,
+    number,
+    numbered_rows,
+)
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.scalars import NULL_OF_NO_ROWS
 from deltajoin.sql.scope import Item, Scope
@@ -76,7 +85,7 @@ def pivoted(pivot: exp.Pivot, scope: Scope, type_of: TypeOf) -> tuple[int, Group
 
 def unpivoted(
     pivot: exp.Pivot, scope: Scope, type_of: TypeOf, relation: str
-) -> tuple[int, list[Named], View, list[exp.Expr]]:
+) -> tuple[int, list[Given], View, list[exp.Expr]]:
     """How many columns stay, all outputs, what makes their rows, and the filter on them.
 
     Args:
@@ -104,15 +113,13 @@ def unpivoted(
     ]
     made = [*left, (field.this.name, chosen(pick, strings)), *zip(names, values, strict=True)]
     _check_names([name for name, _ in made], pivot)
-    outputs: list[Named] = [(name, value, pivot) for name, value in made]
+    outputs: list[Given] = [(name, value, pivot) for name, value in made]
     nulls = [is_null(exp.paren(value)) for value in values]
     there = exp.Not(this=exp.paren(exp.and_(*nulls, wrap=False)))
     return len(left), outputs, view, [] if pivot.args.get("include_nulls") else [there]
 
 
-def apart(
-    pivot: exp.Pivot, below: Scope, outputs: list[tuple[str, exp.Expr]], stay: int
-) -> list[Item]:
+def apart(pivot: exp.Pivot, below: Scope, outputs: list[Named], stay: int) -> list[Item]:
     """The items of a result without an alias: what stays has the qualifiers that it had.
 
     Raises:
@@ -129,9 +136,8 @@ def apart(
 
 
 def _field(pivot: exp.Pivot) -> exp.In:
-    alias = pivot.args.get("alias")
     (field, *more) = pivot.args["fields"]
-    if more or not isinstance(field, exp.In) or (alias and alias.args.get("columns")):
+    if more or not isinstance(field, exp.In) or pivot.alias_column_names:
         raise _stop(text(pivot), pivot, "Write FOR column IN (...) once.")
     return field
 
@@ -141,7 +147,7 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
-def _other_columns(scope: Scope, read: list[exp.Column]) -> list[tuple[str, exp.Expr]]:
+def _other_columns(scope: Scope, read: list[exp.Column]) -> list[Named]:
     """The columns of a scope but for those that are read."""
     names = {text(name): name for column in read for name in [_whole_column(column, scope)]}
     return scope.expand_star(exp.Star(except_=list(names.values())))
@@ -155,9 +161,7 @@ def _whole_column(column: exp.Column, scope: Scope) -> exp.Column:
     return column if qualifier else exp.column(column.parts[0].copy())
 
 
-def _value(
-    node: exp.Expr, columns: list[exp.Expr], scope: Scope, type_of: TypeOf
-) -> tuple[str, exp.Expr]:
+def _value(node: exp.Expr, columns: list[exp.Expr], scope: Scope, type_of: TypeOf) -> Named:
     """A value of FOR: the name of its columns, and the condition on a row."""
     parts = _parts(node)
     if len(parts) != len(columns):

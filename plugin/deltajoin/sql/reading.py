@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from deltajoin.sql.dialect import parse, tokens_of
+from deltajoin.sql.nodes import function_name
 
 _IN_FROM = (exp.From, exp.Join, exp.Lateral)
 
@@ -51,11 +52,7 @@ def _of_structure(query: exp.Query) -> Iterator[tuple[bool, str, str]]:
     selects = query.find_all(exp.Select)
     having = any(s.args.get("having") and not s.args.get("group") for s in selects)
     values = (q for q in query.find_all(exp.Subquery) if not isinstance(q.parent, _IN_FROM))
-    counted = any(
-        str(call.this).lower().startswith("count")
-        for q in values
-        for call in q.find_all(exp.Anonymous)
-    )
+    counted = any(function_name(node).startswith("count") for q in values for node in q.walk())
     comma = any(map(_joins_after_a_comma, query.find_all(exp.Select)))
     yield comma, "ansi.relationPrecedence", "a comma before JOIN"
     yield ordinal, "groupByOrdinal", "GROUP BY a number"

@@ -15,6 +15,7 @@ from deltajoin.sql import functions
 from deltajoin.sql.dialect import clauses_of, place, refused, text
 from deltajoin.sql.grammar import is_word
 from deltajoin.sql.moments import names_a_moment
+from deltajoin.sql.nodes import ancestors, function_name
 from deltajoin.sql.ordered import order_of
 
 
@@ -61,8 +62,7 @@ def _check_call(call: exp.Anonymous, declared: Collection[str]) -> None:
 
 def _called(call: exp.Anonymous) -> str:
     """The name of a function as it is called, with its schema, in lower case."""
-    name = str(call.this).lower()
-    parent = call.parent
+    name, parent = function_name(call), call.parent
     if not isinstance(parent, exp.Dot) or parent.expression is not call:
         return name
     before = parent.this
@@ -95,10 +95,7 @@ def changing(
 
 def _placed(node: exp.Expr) -> exp.Expr:
     """The node, or the nearest around it whose line is known."""
-    found: exp.Expr | None = node
-    while found is not None and not place(found):
-        found = found.parent
-    return found or node
+    return next((around for around in (node, *ancestors(node)) if place(around)), node)
 
 
 def check_shape(select: exp.Query, *, layered: bool = False) -> exp.Select:
@@ -134,7 +131,7 @@ def check_expression(node: exp.Expr, grouped: bool = False) -> None:
         if isinstance(part, (exp.Query, exp.Exists, exp.Subquery)):
             raise Unsupported("SUBQUERY", "a subquery expression", part, downstream("the subquery"))
         if isinstance(part, exp.Anonymous):
-            name = str(part.this).lower()
+            name = function_name(part)
             if grouped and name in functions.AGGREGATES:
                 if name in functions.ORDER_DEPENDENT and order_of(part) is None:
                     raise Unsupported("AGGREGATE", f"{name}() without an order", part, _ORDER)
@@ -147,12 +144,12 @@ def check_expression(node: exp.Expr, grouped: bool = False) -> None:
 
 def join_kind(join: exp.Join) -> str:
     """inner, left, right, full, semi or anti; `Unsupported` for any other join."""
-    side, kind = (join.side or "").upper(), (join.kind or "").upper()
-    if (join.method or "").upper() not in ("", "NATURAL") or kind not in _KINDS:
-        raise Unsupported("JOIN_KIND", f"{join.method} {kind} JOIN", join, downstream("this join"))
-    if kind in ("SEMI", "ANTI"):
-        return kind.lower()
-    return side.lower() or "inner"
+    if join.method not in ("", "NATURAL") or join.kind not in _KINDS:
+        what = f"{join.method} {join.kind} JOIN"
+        raise Unsupported("JOIN_KIND", what, join, downstream("this join"))
+    if join.kind in ("SEMI", "ANTI"):
+        return join.kind.lower()
+    return join.side.lower() or "inner"
 
 
 _ORDER = (

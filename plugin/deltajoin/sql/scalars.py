@@ -10,7 +10,7 @@
 
 Above groups of the same SELECT the value is the same for all rows: it stands as `max` of itself.
 Without that key groups may have several rows that no row around asks for, in this epoch or while
-changes of two tables meet. Caller: `sql.bind`, which joins the sources.
+changes of two tables meet. Caller: `sql.subqueries`, which joins the sources.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from sqlglot import exp
 
 from deltajoin.sql import functions
 from deltajoin.sql.columns import flattened
+from deltajoin.sql.dialect import clauses_of
 from deltajoin.sql.group import is_grouped
 from deltajoin.sql.group_keys import has_plain_keys, is_aggregate
 from deltajoin.sql.kinds import INTEGERS, TypeOf, in_place_of, kind_of, typed
-from deltajoin.sql.nodes import bare_call, call, function_name, number
+from deltajoin.sql.nodes import ancestors, bare_call, call, function_name, number
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.ungroupable import gives_ungroupable
@@ -50,8 +51,7 @@ def make_single(query: exp.Query) -> bool:
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or is_grouped(query):
         return False
     (node,) = query.expressions
-    said = {name for name, value in query.args.items() if value}
-    if said - _PLAIN or node.is_star or gives_ungroupable(node.unalias().copy()):
+    if clauses_of(query) - _PLAIN or node.is_star or gives_ungroupable(node.unalias().copy()):
         return False
     several = exp.GT(this=call("count", number(1)), expression=number(1))
     stop = call("raise_error", exp.Literal.string(_MORE))
@@ -137,11 +137,12 @@ def _parts(select: exp.Select) -> list[exp.Expr]:
 
 
 def _is_aggregated(node: exp.Expr) -> bool:
-    above = node.parent
-    while above is not None and not isinstance(above, exp.Select):
-        if isinstance(above, exp.Filter) or function_name(above) in functions.AGGREGATES:
-            return True
-        above = above.parent
+    for part in ancestors(node):
+        if (
+            isinstance(part, (exp.Filter, exp.Select))
+            or function_name(part) in functions.AGGREGATES
+        ):
+            return not isinstance(part, exp.Select)
     return False
 
 

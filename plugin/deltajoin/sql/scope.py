@@ -10,6 +10,7 @@ first; those of the other side remain, but only under the name of their table:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -20,9 +21,8 @@ from deltajoin.layers import Generation, Windowing
 from deltajoin.sql import functions
 from deltajoin.sql.dialect import refused, with_fields
 from deltajoin.sql.grammar import is_word
-from deltajoin.sql.nodes import own_name
+from deltajoin.sql.nodes import Given, Named, own_name
 from deltajoin.sql.refuse import Unsupported, changing, is_bare
-from deltajoin.sql.union import Output
 
 _OF_FILES = (
     "It tells of a table's files, which OPTIMIZE exchanges; copy it into a column when loading."
@@ -66,23 +66,27 @@ class Block:
 
     items: list[str | Outer | Union] = field(default_factory=list)
     conjuncts: list[exp.Expr] = field(default_factory=list)
-    outputs: list[tuple[str, exp.Expr, exp.Expr]] = field(default_factory=list)
+    outputs: list[Given] = field(default_factory=list)
     crossed: bool = False
 
     @property
-    def relations(self) -> list[str]:
-        """All relations below."""
-        found: list[str] = []
+    def parts(self) -> Iterator[Block]:
+        """The blocks below and itself, innermost first."""
         for item in self.items:
-            if isinstance(item, str):
-                found.append(item)
-                continue
-            found += item.left.relations + item.right.relations
-            found += [item.name] if isinstance(item, Union) else []
-        return found
+            if not isinstance(item, str):
+                yield from item.left.parts
+                yield from item.right.parts
+        yield self
 
     @property
-    def columns(self) -> list[tuple[str, exp.Expr]]:
+    def relations(self) -> frozenset[str]:
+        """All relations below."""
+        items = (item for part in self.parts for item in part.items)
+        names = (item.name if isinstance(item, Union) else item for item in items)
+        return frozenset(name for name in names if isinstance(name, str))
+
+    @property
+    def columns(self) -> list[Named]:
         """What it gives out, without where it is written."""
         return [(name, value) for name, value, _ in self.outputs]
 
@@ -93,11 +97,10 @@ class Block:
 
     def all_conjuncts(self) -> list[exp.Expr]:
         """Its own conjuncts and all below."""
-        found = list(self.conjuncts)
-        for item in self.items:
-            if not isinstance(item, str):
-                found += item.on if isinstance(item, Outer) else []
-                found += [*item.left.all_conjuncts(), *item.right.all_conjuncts()]
+        found: list[exp.Expr] = []
+        for part in self.parts:
+            joins = (item for item in part.items if isinstance(item, Outer))
+            found += (*part.conjuncts, *(c for join in joins for c in join.on))
         return found
 
 
@@ -109,6 +112,16 @@ class Outer:
     left: Block
     right: Block
     on: list[exp.Expr]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One column of a union; `kind` is its type, empty where it is not known, only alike."""
+
+    name: str
+    left: exp.Expr
+    right: exp.Expr
+    kind: str
 
 
 @dataclass
@@ -130,7 +143,7 @@ class Item:
     """
 
     qualifiers: tuple[tuple[str, ...], ...]
-    columns: dict[str, tuple[str, exp.Expr]]
+    columns: dict[str, Named]
     hidden: set[str] = field(default_factory=set)
     several: frozenset[str] = frozenset()
     unlike: frozenset[str] = frozenset()
@@ -155,11 +168,16 @@ class Scope:
     """
 
     items: list[Item] = field(default_factory=list)
-    merged: dict[str, tuple[str, exp.Expr]] = field(default_factory=dict)
+    merged: dict[str, Named] = field(default_factory=dict)
     aliases: dict[str, exp.Expr] = field(default_factory=dict)
     outer: Scope | None = None
     owners: dict[str, Item | None] = field(default_factory=dict)
     apart: list[tuple[Item, str]] = field(default_factory=list)
+
+    @property
+    def names(self) -> set[str]:
+        """The names of all columns, in lower case."""
+        return {key for item in self.items for key in item.columns} | set(self.merged)
 
     def resolve(self, node: exp.Column) -> exp.Expr:
         """The expression over base relations that a column name stands for.
@@ -227,7 +245,7 @@ class Scope:
             found += [Shown(*c, item) for key, c in item.columns.items() if key not in item.hidden]
         return found
 
-    def expand_star(self, star: exp.Expr) -> list[tuple[str, exp.Expr]]:
+    def expand_star(self, star: exp.Expr) -> list[Named]:
         """Output columns of `*`, `t.*` and `* EXCEPT (...)`, in Spark's order.
 
         Raises:

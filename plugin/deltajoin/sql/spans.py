@@ -14,7 +14,7 @@ Caller: `SpanParser` and `SpanGenerator` are mixed into a dialect; `note_slots` 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, cast
 
@@ -202,13 +202,6 @@ def _at(node: exp.Expr, way: Way) -> exp.Expr:
         found = found.args[name] if number is None else found.args[name][number]
     assert isinstance(found, exp.Expr)  # noqa: S101 - the skeleton was compared
     return found
-
-
-def edited(sql: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """A text with (start, end, replacement) carried out."""
-    for start, end, value in sorted(edits, reverse=True):
-        sql = sql[:start] + value + sql[end:]
-    return sql
 
 
 class SpanGenerator:

@@ -25,6 +25,8 @@ from deltajoin.layers import INPUT, Generation, Windowing
 from deltajoin.sql import functions
 from deltajoin.sql.clock import clock_calls, clock_read, moves, reads_clock
 from deltajoin.sql.dialect import (
+    clauses_of,
+    edited,
     parse,
     parse_expression,
     place,
@@ -36,7 +38,7 @@ from deltajoin.sql.dialect import (
 from deltajoin.sql.grouping_sets import has_sets
 from deltajoin.sql.nodes import function_name
 from deltajoin.sql.refuse import Unsupported
-from deltajoin.sql.spans import edited, span_of
+from deltajoin.sql.spans import span_of
 from deltajoin.sql.tables import find_cte, only_query
 
 Constants = Mapping[str, str]
@@ -125,12 +127,9 @@ def check_declared(graph: JoinGraph, declared: Collection[str]) -> None:
     found = {stamp.name.lower() for stamp in graph.stamps}
     for name in declared:
         if name.lower() not in found:
-            raise DeltaJoinError(
-                "NOT_A_STAMP",
-                f"stamps: '{name}' is no output column that is the same in all rows",
-                where=name,
-                remedy="Declare literals and expressions of literals alone.",
-            )
+            what = f"stamps: '{name}' is no output column that is the same in all rows"
+            remedy = "Declare literals and expressions of literals alone."
+            raise DeltaJoinError("NOT_A_STAMP", what, where=name, remedy=remedy)
 
 
 # A query that is rebuilt: by its text ------------------------------------------------------------
@@ -240,7 +239,7 @@ def _is_read_again(table: exp.Expr) -> bool:
 def _passes_on(select: exp.Select) -> bool:
     """True for `SELECT * FROM x`, cut off at most."""
     known = {"kind", "expressions", "from_", "with_", "limit"}
-    if {name for name, value in select.args.items() if value} - known:
+    if clauses_of(select) - known:
         return False
     star = select.expressions[0] if len(select.expressions) == 1 else None
     return isinstance(star, exp.Star) and not any(star.args.values())

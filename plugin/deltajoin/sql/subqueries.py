@@ -82,7 +82,7 @@ def _subquery(
     name_outputs(query)
     inner = binder.block(query, outer=scope, distinct=True)  # a match is a match
     on = _taken_out(inner)
-    if not _is_closed(inner, frozenset(inner.relations)):
+    if not _is_closed(inner, inner.relations):
         raise Unsupported("SUBQUERY", "a correlated join", query, "Correlate in WHERE.")
     if member is not None:
         check_expression(member)
@@ -111,7 +111,7 @@ def _attach(block: Block, kind: str, inner: Block, on: list[exp.Expr]) -> None:
 
 def _taken_out(inner: Block) -> list[exp.Expr]:
     """The conjuncts of a block that speak of relations around it; they leave it."""
-    below, conjuncts = frozenset(inner.relations), inner.conjuncts
+    below, conjuncts = inner.relations, inner.conjuncts
     inner.conjuncts = [c for c in conjuncts if relations_in(c) <= below]
     return [c for c in conjuncts if not relations_in(c) <= below]
 
@@ -180,7 +180,7 @@ def _scalar(binder: Binder, query: exp.Query, block: Block, scope: Scope | None)
     if not inner.conjuncts and all(d and d.exactly_one_row for d in sources):
         block.add(inner)
         return value
-    if not is_null_without(value, frozenset(inner.relations)):
+    if not is_null_without(value, inner.relations):
         raise Unsupported("SUBQUERY", "a computed scalar subquery", query, remedy)
     _attach(block, "left", inner, [])
     return value
@@ -215,7 +215,7 @@ def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) ->
     inner = binder.inner()
     inner.names = binder.names  # both speak of each other's relations
     rows, inside = inner.rows(select, scope)
-    below = frozenset(rows.relations)
+    below = rows.relations
     found = correlation(_taken_out(rows), below, (inner.type_of, binder.type_of))
     select = select_of(inner, select, rows, inside)
     select = with_time_windows(select, rows, inside, inner.type_of).select
@@ -229,7 +229,7 @@ def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) ->
     made = [(f"a{i}", call.copy()) for i, call in enumerate(calls)]
     made += [(f"k{i}", key.copy()) for i, (key, _, _) in enumerate(pairs)]
     grouping = make_grouping(rows, Groups([key for key, _, _ in pairs], made, None))
-    if any(not relations_in(value) <= frozenset(rows.relations) for _, value, _ in rows.outputs):
+    if any(not relations_in(value) <= rows.relations for _, value, _ in rows.outputs):
         return None
     made_groups = inner.source(Layered(rows, grouping, None, None), "scalar")
     groups = binder.over(made_groups, "scalar", query)

@@ -23,7 +23,7 @@ from deltajoin.sql.dialect import closed, spelled, text
 from deltajoin.sql.generators import View
 from deltajoin.sql.group import own_nodes
 from deltajoin.sql.kinds import TypeOf, kind_of, typed
-from deltajoin.sql.nodes import call, function_name, is_null, number, numbered_rows, own_name
+from deltajoin.sql.nodes import call, function_name, is_not_null, number, numbered_rows, own_name
 from deltajoin.sql.refuse import Unsupported, downstream
 from deltajoin.sql.scope import Block, Scope
 
@@ -100,7 +100,7 @@ def with_time_windows(
         raise _stop("window() of several lengths, or with DISTINCT,", calls[0])
     _check_names(select, calls[0], scope)
     found = _window(calls[0], scope, type_of)
-    block.conjuncts.append(exp.Not(this=is_null(closed(bound(found.at, scope)))))
+    block.conjuncts.append(is_not_null(closed(bound(found.at, scope))))
     count = -(-found.length // found.slide)
     if count == 1:
         return TimeWindows(_replaced(select, found, None))
@@ -125,7 +125,7 @@ def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
 
 def _check_names(select: exp.Select, call: exp.Expr, scope: Scope) -> None:
     """A column, a table or an alias of such a name could be meant."""
-    known = {name for item in scope.items for name in item.columns} | set(scope.merged)
+    known = scope.names
     known |= {part for item in scope.items for names in item.qualifiers for part in names}
     aliases = {node.alias.lower() for node in select.expressions if isinstance(node, exp.Alias)}
     read = {column.parts[0].name.lower() for column in call.find_all(exp.Column)}

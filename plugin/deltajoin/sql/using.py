@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deltajoin.sql.dialect import closed, refused
+from deltajoin.sql.nodes import Named
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.scope import Item, Scope, Shown
 
@@ -21,9 +22,9 @@ def joined_names(
 
     NATURAL SEMI and ANTI, which Spark doesn't know, are `Unsupported`.
     """
-    if (join.method or "").upper() == "NATURAL" and kind in ("semi", "anti"):
+    if join.method == "NATURAL" and kind in ("semi", "anti"):
         raise Unsupported("JOIN_KIND", f"NATURAL {kind.upper()} JOIN", join, "Name the columns.")
-    merged: dict[str, tuple[str, exp.Expr]] = {}
+    merged: dict[str, Named] = {}
     owners: dict[str, Item | None] = {}
     equalities: list[exp.Expr] = []
     hidden: list[tuple[Item, str]] = []
@@ -51,7 +52,7 @@ def without_right(scope: Scope, left: Scope) -> Scope:
 
 
 def _using(left: Scope, right: Scope, join: exp.Join) -> list[str]:
-    if (join.method or "").upper() != "NATURAL":
+    if join.method != "NATURAL":
         return [identifier.name.lower() for identifier in join.args.get("using") or []]
     there = {column.name.lower() for column in right.shown()}
     return list(dict.fromkeys(c.name.lower() for c in left.shown() if c.name.lower() in there))

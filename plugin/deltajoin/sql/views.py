@@ -21,6 +21,7 @@ from deltajoin.errors import DeltaJoinError, Refusal, reworded
 from deltajoin.names import MAX_SQL_BYTES, quote_dotted, split_dotted
 from deltajoin.sql.dialect import clauses_of, edited, parse
 from deltajoin.sql.functions import GENERATORS
+from deltajoin.sql.nodes import function_name
 from deltajoin.sql.origins import VIEW, Lines, numbered
 from deltajoin.sql.tables import (
     Parts,
@@ -188,7 +189,7 @@ def _origin(query: exp.Expr, column: str) -> tuple[str, str] | None:
         cte = find_cte(query)
         if cte is None:
             return ".".join(parts_of(query)), column
-        query = query if cte.args["alias"].args.get("columns") else cte.this
+        query = query if cte.alias_column_names else cte.this
     if isinstance(query, exp.Subquery):
         query = query.this
     source = query.args.get("from_") if isinstance(query, exp.Select) else None
@@ -200,12 +201,11 @@ def _origin(query: exp.Expr, column: str) -> tuple[str, str] | None:
 
 def _only_projects(select: exp.Expr) -> bool:
     item = select.args["from_"].this
-    alias = item.args.get("alias") or exp.TableAlias()
-    calls = {str(c.this).lower() for p in select.expressions for c in p.find_all(exp.Anonymous)}
+    calls = {function_name(node) for p in select.expressions for node in p.walk()}
     return (
         clauses_of(select) <= {"with_", "from_", "expressions"}
         and clauses_of(item) <= {"alias", "this", "db", "catalog"}
-        and not alias.args.get("columns")
+        and not item.alias_column_names
         and not calls & GENERATORS
     )
 

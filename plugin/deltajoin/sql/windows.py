@@ -15,12 +15,11 @@ from sqlglot import exp
 from deltajoin.layers import INPUT, Order, Output, Windowing
 from deltajoin.names import RESERVED_PREFIX
 from deltajoin.sql import functions
-from deltajoin.sql.below import Below, input_column, spelling
+from deltajoin.sql.below import Below, spelling
 from deltajoin.sql.dialect import exchanged, text
-from deltajoin.sql.nodes import bare_call, call, counts_rows, function_name, number
+from deltajoin.sql.nodes import Given, bare_call, call, column, counts_rows, function_name, number
 from deltajoin.sql.refuse import Unsupported, downstream
 
-Named = tuple[str, exp.Expr, exp.Expr]
 #: Makes an expression over the rows below.
 Over = Callable[[exp.Expr], exp.Expr]
 _REMEDY = downstream("the window")
@@ -64,8 +63,8 @@ _SPEC = ("partition_by", "order", "spec")
 
 
 def make_windowing(
-    outputs: list[Named], after: list[exp.Expr], select: exp.Select
-) -> tuple[Windowing, list[Named]]:
+    outputs: list[Given], after: list[exp.Expr], select: exp.Select
+) -> tuple[Windowing, list[Given]]:
     """What the windows make of the rows below, and these rows.
 
     Args:
@@ -89,7 +88,7 @@ def make_windowing(
 
         def read(part: exp.Expr) -> exp.Expr | None:
             if windows and isinstance(part, exp.Window):
-                return input_column(numbers[text(part)])
+                return column(numbers[text(part)], INPUT)
             return below.key(part) or (below.read(part) if isinstance(part, exp.Column) else None)
 
         return exchanged(node, read)
@@ -125,7 +124,7 @@ def _check(window: exp.Window, origin: exp.Expr) -> None:
         raise Unsupported("WINDOW", "a window over a window", origin, _REMEDY)
 
 
-def _keys(windows: list[exp.Window], outputs: list[Named], select: exp.Select) -> list[exp.Expr]:
+def _keys(windows: list[exp.Window], outputs: list[Given], select: exp.Select) -> list[exp.Expr]:
     """The partition expressions that all windows share: those that the query gives out, if any."""
     at = next((origin for _, e, origin in outputs if windows_of(e)), select)
     parts = [{spelling(e): e for e in _partition(w) if e.find(exp.Column)} for w in windows]
