@@ -30,7 +30,8 @@ def test_no_unit_is_a_column(query: str) -> None:
 
 
 def test_what_is_bound_is_emitted_with_the_unit() -> None:
-    again = expression("date_diff(day, `f`.`x`, `f`.`y`)", {("f", "x"): exp.column("z", "g", quoted=True)})
+    other = exp.column("z", "g", quoted=True)
+    again = expression("date_diff(day, `f`.`x`, `f`.`y`)", {("f", "x"): other})
     assert text(again) == "date_diff(day, `g`.`z`, `f`.`y`)"
 
 
