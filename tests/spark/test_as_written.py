@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
 import deltajoin
 from deltajoin import DeltaJoinError
@@ -65,6 +66,32 @@ def test_what_spark_refuses_leaves_nothing(spark: Any, shop: Shop, tmp_path: Pat
             deltajoin.run(replace(shop.model(sql=sql, keys={}), target=str(target)), spark)
         assert caught.value.code == "SPARK_ANALYSIS"
         assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM customers LIMIT 100",
+        "SELECT order_id, name FROM orders NATURAL JOIN customers LIMIT 100",
+        "SELECT amount, collect_list(order_id) AS ids FROM orders WHERE EXISTS "
+        "(SELECT 1 FROM customers WHERE customer_id = 1 AND amount = 10) GROUP BY amount",
+    ],
+)
+def test_a_column_that_a_source_gains_may_be_read(spark: Any, tmp_path: Path, sql: str) -> None:
+    shop = open_shop(tmp_path)
+    model = shop.model(sql=sql, keys={})
+    assert deltajoin.run(model, spark).reason == "FIRST_RUN"
+    amount = Field("amount", PrimitiveType("long"), nullable=True)
+    DeltaTable(shop.path("customers")).alter.add_columns(amount)
+    record = deltajoin.run(model, spark)
+    assert (record.strategy, record.reason) == ("full", "SOURCE_SCHEMA_CHANGED")
+    own = spark.newSession()
+    for source, place in model.sources.items():
+        own.read.format("delta").load(place).createOrReplaceTempView(source)
+    wanted, found = own.sql(sql), deltajoin.read(model, spark)
+    assert found.schema.simpleString() == wanted.schema.simpleString()
+    assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect()))
+    assert deltajoin.run(model, spark).strategy == "noop"
 
 
 Rows = list[tuple[Any, ...]]

@@ -53,9 +53,14 @@ def source_versions(
         columns = tuple((c.name, c.type) for c in table.columns if c.name in used)
         changes: Changes | None = None
         if name in frontier:
-            changes = read_changes(table, _consumed(frontier[name]), used)
+            consumed = _consumed(frontier[name])
+            changes = read_changes(table, consumed, used)
             if changes.problem:
                 obstacles.append(_source_obstacle(name, table, changes.problem, changes.detail))
+            elif graph is None and columns != tuple((c.name, c.type) for c in consumed.columns):
+                # Which of them Spark reads nobody knows: `*`, NATURAL JOIN, names within EXISTS.
+                what = "it has other columns than before"
+                obstacles.append(_source_obstacle(name, table, "SOURCE_SCHEMA_CHANGED", what))
         versions.append(
             SourceVersion(
                 source=name,
