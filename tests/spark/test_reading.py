@@ -9,6 +9,8 @@ import pytest
 from deltalake import DeltaTable
 
 import deltajoin
+from deltajoin import DeltaJoinError
+from deltajoin.adapters.dbt.views import view_sql
 from tests.spark.shop import SQL, as_rows, expected, open_shop
 
 READ_OTHERWISE = {
@@ -87,3 +89,34 @@ def test_a_text_without_such_parts_runs(spark: Any, tmp_path: Path) -> None:
     shop.append("orders", (100, 1, 5))
     assert deltajoin.run(model, session).strategy == "incremental"
     assert as_rows(deltajoin.read(model, spark).toArrow()) == expected(shop)
+
+
+@pytest.mark.parametrize(
+    ("key", "made", "now"),
+    [
+        ("spark.sql.session.timeZone", "Asia/Tokyo", "UTC"),
+        ("spark.sql.ansi.enabled", "false", "true"),
+        ("spark.sql.legacy.timeParserPolicy", "LEGACY", "CORRECTED"),
+    ],
+)
+def test_a_view_made_under_other_settings_is_not_written_out(
+    spark: Any, tmp_path: Path, key: str, made: str, now: str
+) -> None:
+    own = spark.newSession()
+    own.conf.set("spark.sql.session.timeZone", "Etc/UTC")
+    own.sql(f"CREATE TABLE moments (id INT, at TIMESTAMP) USING delta LOCATION '{tmp_path}/at'")
+    try:
+        own.conf.set(key, made)
+        own.sql("CREATE VIEW days AS SELECT id, CAST(at AS DATE) AS day FROM moments")
+        assert view_sql(own, ("default", "days")) is not None
+        own.conf.set(key, now)
+        with pytest.raises(DeltaJoinError, match=f"VIEW_SETTINGS.*{key} {made}"):
+            view_sql(own, ("default", "days"))
+        own.conf.set(key, made)
+        own.sql("CREATE OR REPLACE VIEW days AS SELECT id FROM moments")
+        if "timeZone" not in key:
+            own.conf.set("spark.sql.session.timeZone", "UTC")
+        assert view_sql(own, ("default", "days")) is not None
+    finally:
+        own.sql("DROP VIEW IF EXISTS days")
+        own.sql("DROP TABLE moments")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -22,15 +22,19 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 #: Of a field: where strings stand in it (`n`, `n.element`, `n.key`, ...) -> `spark.UTF8_LCASE`.
 _COLLATIONS = "__COLLATIONS"
+#: Of a field: the type as it was declared, where CHAR or VARCHAR stand in it.
+_CHAR_OR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column as Spark sees it; `type` is DDL text."""
+    """A column as Spark sees it; `type` is DDL text, `string` also for CHAR(n), which Spark pads
+    (`is_char`)."""
 
     name: str
     type: str
     nullable: bool
+    is_char: bool = field(default=False, compare=False, repr=False)
 
 
 def columns_of(schema_json: str) -> tuple[Column, ...]:
@@ -41,9 +45,15 @@ def columns_of(schema_json: str) -> tuple[Column, ...]:
         (Column(name='Id', type='bigint', nullable=True),)
     """
     return tuple(
-        Column(f["name"], _of_field(f, _ddl_field), bool(f.get("nullable", True)))
+        Column(f["name"], _of_field(f, _ddl_field), bool(f.get("nullable", True)), _is_char(f))
         for f in json.loads(schema_json)["fields"]
     )
+
+
+def _is_char(field: Mapping[str, Any]) -> bool:
+    """True for CHAR(n), also within another type."""
+    written = str((field.get("metadata") or {}).get(_CHAR_OR_VARCHAR, ""))
+    return re.search(r"(?<!var)char\(", written.lower()) is not None
 
 
 def identities_of(schema_json: str) -> dict[str, str]:

@@ -62,8 +62,9 @@ from deltajoin.planner.full_query import Choice, FullQuery, arm, plan_full_query
 from deltajoin.planner.solver import parse_strategy
 from deltajoin.planner.statistics import Sketches, Statistics
 from deltajoin.sql.bind import BoundQuery, bind
-from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.dialect import parse, parse_expression, text
 from deltajoin.sql.origins import at_origin, origin
+from deltajoin.sql.padding import loses_padding
 from deltajoin.sql.ungroupable import gives_ungroupable
 
 _CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
@@ -318,7 +319,8 @@ def _groupable(
     assert graph is not None  # noqa: S101 - a bound query has a graph or a reason
     for source in graph.sources:
         types = {c.name: c.type for c in tables[source].columns}
-        for name in graph.used_columns(source):
+        used = graph.used_columns(source)
+        for name in used:
             if not is_groupable(types[name]):
                 return None, Refusal(
                     "COLUMN_TYPE",
@@ -326,6 +328,14 @@ def _groupable(
                     f"{source}.{name}",
                     "Leave the column out, or convert it to a struct, array or string.",
                 )
+        padded = [c.name for c in tables[source].columns if c.is_char and c.name in used]
+        if padded and (beside := loses_padding(parse(query.sql))):
+            return None, Refusal(
+                "COLUMN_TYPE",
+                f"a column of type CHAR beside {beside} is padded otherwise",
+                f"{source}.{padded[0]}",
+                "Make it a string in a table before, or use a mode that rebuilds.",
+            )
     for name, sql in _all_outputs(graph):
         if gives_ungroupable(parse_expression(sql)):
             return None, Refusal(

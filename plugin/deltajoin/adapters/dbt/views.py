@@ -1,18 +1,23 @@
 """The query of a catalog's view, as it reads the view's columns today.
 
 A view keeps the names of the columns that its query gave when it was made, and binds bare table
-names in the schema of that time; both are written out. The view over a target's backing table is no
-view to be inlined: the table under it is the source.
+names in the schema of that time; both are written out. Spark reads a view by the settings under
+which it was made: where these differ from the session's, its query means something else written
+out. The view over a target's backing table is no view to be inlined: the table under it is the
+source.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from deltajoin.adapters.dbt.place import is_view
 from deltajoin.contract import BACKING_SUFFIX
+from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote, quote_dotted, split_dotted
+from deltajoin.runtime.settings import PARSING, SETTINGS, value_of
 from deltajoin.runtime.target import facts_of
 from deltajoin.sql.views import qualify_tables
 
@@ -20,14 +25,42 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OURS = BACKING_SUFFIX + "`"
+_UTC = {"utc", "etc/utc", "gmt", "z", "+00:00"}
 
 
 def view_sql(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
-    """The query of the view of this name; None for a table, a target's view, or no such name."""
+    """The query of the view of this name; None for a table, a target's view, or no such name.
+
+    Raises:
+        DeltaJoinError: VIEW_SETTINGS.
+    """
     name = quote_dotted(parts)
     if not is_view(spark, name):
         return None
-    return query_of(facts_of(spark, name), spark.table(name).columns)
+    found = query_of(facts_of(spark, name), spark.table(name).columns)
+    if found is not None:
+        _check_settings(spark, name)
+    return found
+
+
+def _check_settings(spark: SparkSession, name: str) -> None:
+    (row,) = spark.sql(f"DESCRIBE EXTENDED {name} AS JSON").collect()
+    made = json.loads(row[0]).get("view_creation_spark_configuration", {})
+    for key in sorted((*SETTINGS, *PARSING)):
+        now = value_of(spark, key)
+        if key in made and now is not None and not _alike(made[key], now):
+            raise DeltaJoinError(
+                "VIEW_SETTINGS",
+                f"the view was made with {key} {made[key]}, by which Spark reads it; this session "
+                f"has {now}",
+                where=f"view {name}",
+                remedy="Set it alike, make the view anew in such a session, or a table of it.",
+            )
+
+
+def _alike(one: str, other: str) -> bool:
+    one, other = one.lower(), other.lower()
+    return one == other or {one, other} <= _UTC
 
 
 def query_of(facts: Mapping[str, str | None], columns: Sequence[str]) -> str | None:
