@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltajoin.catalog.changes import Changes, read_changes
 from deltajoin.catalog.difference import ChangedFiles
 from deltajoin.catalog.files import normalise, open_files, overlap
-from deltajoin.catalog.schema import Column
+from deltajoin.catalog.schema import Column, zoned
 from deltajoin.catalog.static import load_source
 from deltajoin.catalog.table import (
     Consumed,
@@ -34,4 +34,5 @@ __all__ = [
     "overlap",
     "read_changes",
     "small_files",
+    "zoned",
 ]

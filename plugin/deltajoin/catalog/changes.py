@@ -36,6 +36,7 @@ from deltajoin.catalog.retention import (
     lost_from_this,
 )
 from deltajoin.catalog.table import Consumed, TableState
+from deltajoin.names import COUNT
 
 Kind = Literal["noop", "insert_only", "mutating", "replaced"]
 Method = Literal["feed", "files", "difference"]
@@ -138,6 +139,9 @@ def _classify(
             owner = f"version {consumed.version} belongs to another table, id {before.table_id}"
             return _refused(table, consumed.version, "SOURCE_RECREATED", owner)
         in_force = (before, *metadata_over(before, commits))
+        other = _other_reading(in_force, used)
+        if other is not None:
+            return _refused(table, consumed.version, "SOURCE_SCHEMA_CHANGED", other)
     still = next((i for i, c in enumerate(commits) if c.data_change), len(commits))
     other = _other_column(in_force, still, used)
     if other is not None:
@@ -154,6 +158,16 @@ def _classify(
         return _refused(table, previous, "FEED_GAP", lost, _kind(feed))
     rows = changed_rows(table.location, previous, [c for c in feed if c.data_change])
     return Changes(_kind(feed), previous, table.version, rows)
+
+
+def _other_reading(in_force: Sequence[InForce], used: frozenset[str]) -> str | None:
+    """Why the rows of these versions are not to be compared, as they are read in other ways."""
+    if len({COUNT in state.identities for state in in_force}) > 1:
+        return "it is a bag at one version and none at another"
+    padded = [{c.name.lower() for c in state.columns if c.is_char} & used for state in in_force]
+    if padded[0] != padded[-1]:
+        return f"CHAR became another type, or another one CHAR: {', '.join(padded[0] ^ padded[-1])}"
+    return None
 
 
 def _kind(commits: Sequence[Commit]) -> Kind:

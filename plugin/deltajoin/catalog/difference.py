@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from deltajoin.catalog.log import Action, Commit, file_key, paths_of
-from deltajoin.catalog.plain import is_pattern, is_plain, is_safe, mapping
+from deltajoin.catalog.plain import is_hidden, is_pattern, is_plain, is_safe, mapping
 from deltajoin.catalog.schema import columns_of
 from deltajoin.catalog.table import open_table
 
@@ -74,30 +74,34 @@ def changed_files(
         paths = tuple(
             tuple(sorted(_absolute(location, a) for a in side.values())) for side in (left, came)
         )
-        if not any(is_pattern(path) for side in paths for path in side):
+        if not any(is_pattern(path) or is_hidden(path) for side in paths for path in side):
             return ChangedFiles(left=paths[0], came=paths[1])
     names = sorted({unquote(str(a["path"])).rpartition("/")[2] for a in actions})
     if not all(map(is_safe, names)):
         return None
-    return ChangedFiles(names=tuple(names), partitions=_partitions(after, actions))
+    return ChangedFiles(names=tuple(names), partitions=_partitions(before, after, actions))
 
 
-def _partitions(table: DeltaTable, actions: Sequence[Action]) -> tuple[Folder, ...]:
-    """The folders of these files; () where they are many, or would filter nothing for sure."""
-    metadata = table.metadata()
-    types = {c.name: c.type for c in columns_of(table.schema().to_json())}
-    columns = [c for c in metadata.partition_columns if types[c] in _SAFE_PARTITIONS]
-    if not columns or mapping(table) != "none":
+def _partitions(
+    before: DeltaTable, after: DeltaTable, actions: Sequence[Action]
+) -> tuple[Folder, ...]:
+    """The folders of these files; () where they are many, or would filter nothing for sure: an
+    empty value is NULL for some writers."""
+    (then, types), names = map(_types, (before, after)), after.metadata().partition_columns
+    columns = [c for c in names if types[c] in _SAFE_PARTITIONS and types[c] == then.get(c)]
+    if not columns or mapping(after) != "none":
         return ()
-    folders = {
-        tuple((c, types[c], action["partitionValues"].get(c) or None) for c in columns)
-        if action.get("partitionValues") is not None
-        else ()
-        for action in actions
-    }
+    values = [action.get("partitionValues") or {} for action in actions]
+    if any(value.get(c, "") == "" for value in values for c in columns):
+        return ()
+    folders = {tuple((c, types[c], value[c]) for c in columns) for value in values}
     if () in folders or len(folders) > _MAX_PARTITIONS:
         return ()
     return tuple(sorted(folders, key=repr))
+
+
+def _types(table: DeltaTable) -> dict[str, str]:
+    return {c.name: c.type for c in columns_of(table.schema().to_json())}
 
 
 def _net_files(before: DeltaTable, commits: Sequence[Commit]) -> tuple[Actions, Actions]:
@@ -106,6 +110,7 @@ def _net_files(before: DeltaTable, commits: Sequence[Commit]) -> tuple[Actions, 
     there = {*listed, *(unquote(path) for path in listed)}
     left: Actions = {}
     came: Actions = {}
+    brought: dict[Key, int] = {}
     for commit in commits:
         for action in commit.removes:
             if came.pop(file_key(action), None) is None:
@@ -116,11 +121,14 @@ def _net_files(before: DeltaTable, commits: Sequence[Commit]) -> tuple[Actions, 
             if left.pop(key, None) is None and not (
                 unquote(key[0]) in there and key[0] not in gone
             ):
+                if key not in came:
+                    brought[key] = commit.version
                 came[key] = action  # else it came back, or only its statistics are new
     for commit in commits:
         olds = {file_key(action) for action in commit.removes}
         news = {file_key(action) for action in commit.adds}
-        if not commit.data_change and olds <= left.keys() and news <= came.keys():
+        own = all(key in came and brought[key] == commit.version for key in news)
+        if not commit.data_change and own and olds <= left.keys():
             left = {key: action for key, action in left.items() if key not in olds}
             came = {key: action for key, action in came.items() if key not in news}
     return left, came

@@ -18,6 +18,7 @@ from typing import Any
 from deltajoin.names import quote
 
 _SPELLING = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+_TIMESTAMP = re.compile(r"`(?:[^`]|``)*`|\btimestamp\b(?!:)")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 #: Of a field: where strings stand in it (`n`, `n.element`, `n.key`, ...) -> `spark.UTF8_LCASE`.
@@ -59,6 +60,16 @@ def _is_char(field: Mapping[str, Any]) -> bool:
 def identities_of(schema_json: str) -> dict[str, str]:
     """Column name -> a text that is equal exactly for the same column: type and physical names."""
     return {f["name"]: _identity(f) for f in json.loads(schema_json)["fields"]}
+
+
+def zoned(kind: str) -> str:
+    """DDL of a type for Spark's parser, to which TIMESTAMP alone means what the session says.
+
+    Example:
+        >>> zoned("struct<timestamp:timestamp,`a timestamp`:array<timestamp_ntz>>")
+        'struct<timestamp:timestamp_ltz,`a timestamp`:array<timestamp_ntz>>'
+    """
+    return _TIMESTAMP.sub(lambda found: found[0] if "`" in found[0] else "timestamp_ltz", kind)
 
 
 def ddl_type(delta_type: str | Mapping[str, Any]) -> str:
@@ -109,4 +120,5 @@ def _ddl_field(field: Mapping[str, Any]) -> str:
 def _identity(field: Mapping[str, Any]) -> str:
     physical = (field.get("metadata") or {}).get(_PHYSICAL_NAME, field["name"])
     of_type = _of_field(field, lambda inner: f"{inner['name']}:{_identity(inner)}")
-    return f"{physical}={of_type}"
+    padded = f" {field['metadata'][_CHAR_OR_VARCHAR]}" if _is_char(field) else ""
+    return f"{physical}={of_type}{padded}"

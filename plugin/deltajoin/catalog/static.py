@@ -15,11 +15,11 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise
 from deltajoin.catalog.plain import is_pattern
-from deltajoin.catalog.schema import Column, columns_of
+from deltajoin.catalog.schema import Column, columns_of, zoned
 from deltajoin.catalog.table import StaticFiles, TableState, in_one_line, load_table
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote
@@ -61,7 +61,7 @@ def load_source(name: str, place: str, opened: DeltaTable | None = None) -> Tabl
             text = f"{os.path.basename(path)} has other columns than {os.path.basename(paths[0])}"
             raise _unreadable(text, where)
     columns, counts = schemas[0][0], [rows for _, rows in schemas]
-    ddl = ", ".join(f"{quote(c.name)} {c.type}" for c in columns)
+    ddl = ", ".join(f"{quote(c.name)} {zoned(c.type)}" for c in columns)
     return TableState(
         name=name,
         location=location,
@@ -126,7 +126,27 @@ def _parquet_columns(path: str) -> tuple[tuple[Column, ...], int]:
     from deltalake import Schema
 
     file = pyarrow.parquet.ParquetFile(path)
-    return columns_of(Schema.from_arrow(file.schema_arrow).to_json()), file.metadata.num_rows
+    schema = pyarrow.schema([_signed(field) for field in file.schema_arrow])
+    return columns_of(Schema.from_arrow(schema).to_json()), file.metadata.num_rows
+
+
+def _signed(field: Any) -> Any:
+    """A field of Arrow with the types that Spark gives to numbers without a sign, at any depth."""
+    import pyarrow as pa
+
+    kind = field.type
+    wider = {"uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64()}
+    if pa.types.is_struct(kind):
+        return field.with_type(pa.struct([_signed(part) for part in kind]))
+    if pa.types.is_list(kind):
+        return field.with_type(pa.list_(_signed(kind.value_field)))
+    if pa.types.is_large_list(kind):
+        return field.with_type(pa.large_list(_signed(kind.value_field)))
+    if pa.types.is_map(kind):
+        return field.with_type(pa.map_(_signed(kind.key_field), _signed(kind.item_field)))
+    if pa.types.is_uint64(kind):
+        return field.with_type(pa.decimal128(20))
+    return field.with_type(wider.get(str(kind), kind))
 
 
 def _csv_columns(path: str) -> tuple[Column, ...]:

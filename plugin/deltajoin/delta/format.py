@@ -25,7 +25,9 @@ from deltajoin.model import Model
 #:     3   a field of a column that USING merged, beside a table of the column's name
 #:     4   `*` in aggregates, parameters of lambdas, comparisons in a row, comments that go on, IN
 #:         of text, names in QUALIFY; ranges through columns of one type, digits of whole numbers
-RULES = 4
+#:     5   CHAR beside set operations and the like; files of empty folders, hidden names and numbers
+#:         without a sign; TIMESTAMP of files; compaction of what came; targets that become bags
+RULES = 5
 
 
 def canonical_json(value: Any) -> str:

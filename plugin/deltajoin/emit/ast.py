@@ -11,6 +11,7 @@ from functools import lru_cache, reduce
 
 from sqlglot import exp
 
+from deltajoin.catalog import zoned
 from deltajoin.graph import ColumnRef
 from deltajoin.names import WEIGHT
 from deltajoin.sql.dialect import Verbatim, cast, parse_expression, parsed, with_columns
@@ -143,7 +144,7 @@ def null(kind: str) -> exp.Expr:
     """NULL of a Spark type; untyped for ""."""
     if not kind:
         return exp.Null()
-    return cast(exp.Null(), kind)
+    return cast(exp.Null(), zoned(kind))
 
 
 def expression(sql: str, rename: Mapping[ColumnRef, exp.Expr] | None = None) -> exp.Expr:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from deltajoin.catalog import zoned
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.signed_zeros import holds_floats
 from deltajoin.emit.ast import column, number, pretty, same, string, table, union_all, weighted
@@ -108,7 +109,7 @@ def _file_reads(source: SourceVersion, used: tuple[str, ...], view: str) -> tupl
     if files is None or source.previous is None:
         return ()
     types = dict(source.columns)
-    read = [f"{quote(name)} {types[name]}" for name in used]
+    read = [f"{quote(name)} {zoned(types[name])}" for name in used]
     schema = ", ".join([*read, f"{quote(COUNT)} bigint"] if source.bag else read)
     partitions = _partition_filter(files.partitions)
     left = FileRead(f"{view}_left", source.previous, files.left, schema, files.names, partitions)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from deltajoin.catalog import StaticFiles
+from deltajoin.catalog import StaticFiles, zoned
 from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.path import known_types
 from deltajoin.delta.plan import DeltaPlan
@@ -85,7 +85,9 @@ class Views:
                     view = own_view(source.source) or view
                 files = source.static
                 if paths := dict(source.plain).get(version):
-                    schema = ", ".join(f"{quote(name)} {kind}" for name, kind in source.columns)
+                    schema = ", ".join(
+                        f"{quote(name)} {zoned(kind)}" for name, kind in source.columns
+                    )
                     files = StaticFiles("parquet", paths, schema)
                 scan = Scan(view, source.location, version, files, source.bag)
                 self._scans[source.source, version] = scan

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.names import ROW_HASH, quote
 from deltajoin.runtime.failures import explained
+from deltajoin.runtime.settings import value_of
 from deltajoin.runtime.target import literal
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _LISTED = 1_000_000
 #: Columns of a target without a key whose ranges are looked at.
 _COMPARED = 8
 _EPOCH = datetime(1970, 1, 1)
+_ZONED = "TIMESTAMP_LTZ"
 _INTEGERS = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
 #: Type -> an integer for each value, in their order.
 _AS_INTEGER = {
@@ -313,6 +315,8 @@ def _kind(frame: DataFrame, name: str) -> str:
     """The type of a column; empty for one whose values are not compared by ranges."""
     types = {field.name.lower(): field.dataType.simpleString() for field in frame.schema}
     kind = types[name.lower()]
+    if kind == "timestamp" and value_of(frame.sparkSession, "spark.sql.timestampType") != _ZONED:
+        return ""  # Delta fails to leave out files by such a literal then
     return kind if kind in _AS_INTEGER or kind == "string" else ""
 
 

@@ -30,6 +30,7 @@ _NEEDED = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.cbo.joinReorder.enabled": "false",
+    "spark.sql.sources.partitionOverwriteMode": "static",
     "spark.sql.caseSensitive": "false",
     # Delta's change feed passes rows on as objects: those of java.sql have no 10 October 1582.
     "spark.sql.datetime.java8API.enabled": "true",

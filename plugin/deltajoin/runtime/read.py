@@ -127,9 +127,8 @@ def _open_raw(spark: SparkSession, feed: dict[str, Any]) -> None:
 
 
 def _named_files(version: DataFrame, read: dict[str, Any]) -> DataFrame:
-    from pyspark.sql import functions
-
-    rows = version.where(functions.col("_metadata.file_name").isin(*read["names"]))
+    file = version.metadataColumn("_metadata")["file_name"]  # a column may have that name as well
+    rows = version.where(file.isin(*read["names"]))
     return rows if read["partitions"] is None else rows.where(read["partitions"])
 
 

@@ -33,11 +33,17 @@ SETTINGS = tuple(
         "groupByAliases",  # GROUP BY an output column
         "function.concatBinaryAsString",  # type of concat
         "function.eltOutputAsString",  # type of elt
+        "icu.caseMappings.enabled",  # upper, lower, initcap
+        "json.enableExactStringParsing",  # from_json
+        "json.enablePartialResults",  # from_json
         "jsonGenerator.ignoreNullFields",  # to_json
+        "jsonGenerator.writeNullIfWithDefaultValue",  # to_json
+        "variant.allowDuplicateKeys",  # parse_json
         "chunkBase64String.enabled",  # line breaks in base64
         "readSideCharPadding",  # CHAR read from files
         "parquet.binaryAsString",  # types of columns without annotation
         "parquet.int96AsTimestamp",  # the same
+        "parquet.int96TimestampConversion",  # the zone of what Impala wrote
         "parquet.datetimeRebaseModeInRead",  # dates before 1582
         "parquet.int96RebaseModeInRead",  # the same
         "legacy.sizeOfNull",  # size(NULL): -1 or NULL
@@ -45,7 +51,11 @@ SETTINGS = tuple(
         "legacy.castComplexTypesToString.enabled",  # braces or brackets
         "legacy.charVarcharAsString",  # no padding, no check of length
         "legacy.noCharPaddingInPredicate",  # CHAR = string
+        "charAsVarchar",  # no padding
+        "preserveCharVarcharTypeInfo",  # CHAR as a type
         "legacy.typeCoercion.datetimeToString.enabled",  # date = string
+        "legacy.truncateForEmptyRegexSplit",  # split by ''
+        "legacy.bangEqualsNot",  # what ! means
         "legacy.followThreeValuedLogicInArrayExists",  # exists() over NULLs
         "legacy.literal.pickMinimumPrecision",  # type of decimal literals
         "legacy.exponentLiteralAsDecimal.enabled",  # type of 1E2
