@@ -91,11 +91,12 @@ def _partitions(
     columns = [c for c in names if types[c] in _SAFE_PARTITIONS and types[c] == then.get(c)]
     if not columns or mapping(after) != "none":
         return ()
-    values = [action.get("partitionValues") or {} for action in actions]
-    if any(value.get(c, "") == "" for value in values for c in columns):
+    given = [action.get("partitionValues") for action in actions]
+    values = [value for value in given if value is not None]
+    if len(values) < len(actions) or any(v.get(c) == "" for v in values for c in columns):
         return ()
-    folders = {tuple((c, types[c], value[c]) for c in columns) for value in values}
-    if () in folders or len(folders) > _MAX_PARTITIONS:
+    folders = {tuple((c, types[c], value.get(c)) for c in columns) for value in values}
+    if len(folders) > _MAX_PARTITIONS:
         return ()
     return tuple(sorted(folders, key=repr))
 
