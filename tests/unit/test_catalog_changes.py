@@ -21,6 +21,7 @@ from deltalake.exceptions import DeltaError
 from deltajoin.catalog import Changes, Consumed, load_table, read_changes
 from deltajoin.delta.path import SourceVersion
 from deltajoin.emit.change import feed_of
+from deltajoin.names import COUNT
 from deltajoin.sql.bind import bind
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -463,6 +464,57 @@ def test_new_statistics_of_a_file_are_no_change(silent: Source) -> None:
     assert by_files(silent, changes) == STAYS
 
 
+def test_a_file_that_came_and_is_named_again_has_come(silent: Source) -> None:
+    """Row tracking that is switched on adds all files once more, without a change of data."""
+    silent.append(7)
+    (new,) = silent.actions(2, "add")
+    again = json.dumps({"add": {**new, "dataChange": False, "baseRowId": 0}})
+    silent.commit_file(3).write_text(again)
+    assert by_files(silent, silent.changes()) == STAYS
+
+
+def test_a_file_with_a_hidden_name_is_read_by_delta(silent: Source) -> None:
+    silent.append(7)
+    (new,) = silent.actions(2, "add")
+    hidden = silent.path / f"_{new['path']}"
+    (silent.path / new["path"]).rename(hidden)
+    text = silent.commit_file(2).read_text().replace(new["path"], hidden.name)
+    silent.commit_file(2).write_text(text)
+    changes = silent.changes()
+    assert changes.files is not None
+    assert (changes.method, changes.files.names) == ("files", (hidden.name,))
+
+
+@pytest.mark.parametrize(
+    ("column", "used"),
+    [
+        ({"name": COUNT, "type": "long", "nullable": True, "metadata": {}}, ("Id",)),
+        (
+            {
+                "name": "s",
+                "type": "string",
+                "nullable": True,
+                "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(4)"},
+            },
+            ("Id", "s"),
+        ),
+    ],
+    ids=["bag", "CHAR"],
+)
+def test_rows_that_are_read_in_another_way_now(
+    source: Source, column: dict[str, Any], used: tuple[str, ...]
+) -> None:
+    """A bag's count, or the padding of CHAR, comes by a commit of metadata alone."""
+    (metadata,) = source.actions(0, "metaData")
+    schema = json.loads(metadata["schemaString"])
+    fields = [f for f in schema["fields"] if f["name"] != column["name"]] + [column]
+    metadata["schemaString"] = json.dumps({**schema, "fields": fields})
+    version = source.consumed.version + 1
+    source.commit_file(version).write_text(json.dumps({"metaData": metadata}))
+    assert source.changes(used).problem == "SOURCE_SCHEMA_CHANGED"
+    assert (source.changes(("n",)).problem is None) is (column["name"] == "s")
+
+
 def test_partitioned_tables_are_filtered_by_file_name(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_deltalake(path, rows(1, 2, 3), partition_by=["s"])
@@ -505,6 +557,18 @@ def test_folders_are_named_by_value_and_type(tmp_path: Path) -> None:
         "( `s` IS NOT DISTINCT FROM CAST(NULL AS string) AND "
         "`d` IS NOT DISTINCT FROM CAST('1970-01-02' AS date) )"
     )
+
+
+def test_the_folder_of_an_empty_text_may_be_that_of_null(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(path, pa.table({"Id": [1], "s": ["x"]}), partition_by=["s"])
+    source = Source.__new__(Source)
+    source.path = path
+    source.consumed = source.consume()
+    write_deltalake(path, pa.table({"Id": [2], "s": [""]}), mode="append")
+    changes = source.changes()
+    assert changes.files is not None
+    assert (len(changes.files.names), changes.files.partitions) == (1, ())
 
 
 def test_other_partition_columns_are_differenced_whole(silent: Source) -> None:
