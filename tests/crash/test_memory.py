@@ -34,7 +34,8 @@ def test_a_driver_without_memory(spark: Any, tmp_path: Path) -> None:
     assert "java.lang.OutOfMemoryError" in done.stderr
     *steps, end = done.stdout.splitlines()
     assert steps[0] == "planned"
-    assert end.startswith("SPARK_LOST"), end
+    # A process that is about to end may still answer, with an error of its own.
+    assert end.startswith(("SPARK_LOST", "SPARK_FAILED")), end
     assert written(shop) == kept
 
     DeltaTable(shop.path("orders")).delete("order_id = 100")
