@@ -91,7 +91,7 @@ def plan_instead(
     """
     if failed.code != "EVALUATION_FAILED" or planned.strategy != "incremental":
         raise failed
-    at = {entry["location"]: entry["version"] for entry in planned.frontier().values()}
+    at = {entry["location"]: entry for entry in planned.frontier().values()}
     return _plan(Logs(model, locate), at, planned.clock, failed.refusal)
 
 

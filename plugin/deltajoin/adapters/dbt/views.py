@@ -46,9 +46,9 @@ def view_sql(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
 def _check_settings(spark: SparkSession, name: str) -> None:
     (row,) = spark.sql(f"DESCRIBE EXTENDED {name} AS JSON").collect()
     made = json.loads(row[0]).get("view_creation_spark_configuration", {})
-    for key in sorted((*SETTINGS, *PARSING)):
+    for key in sorted(made.keys() & {*SETTINGS, *PARSING}):
         now = value_of(spark, key)
-        if key in made and now is not None and not _alike(made[key], now):
+        if now is not None and not _alike(made[key], now):
             raise DeltaJoinError(
                 "VIEW_SETTINGS",
                 f"the view was made with {key} {made[key]}, by which Spark reads it; this session "
