@@ -91,8 +91,13 @@ def plan_instead(
     """
     if failed.code != "EVALUATION_FAILED" or planned.strategy != "incremental":
         raise failed
-    at = {entry["location"]: entry for entry in planned.frontier().values()}
-    return _plan(Logs(model, locate), at, planned.clock, failed.refusal)
+    logs = Logs(model, locate)
+    return _plan(logs, _pinned(logs, planned.frontier()), planned.clock, failed.refusal)
+
+
+def _pinned(logs: Logs, frontier: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The frontier of a plan or record by the places of its sources."""
+    return {logs.place(name): entry for name, entry in frontier.items()}
 
 
 def _plan(
@@ -350,7 +355,7 @@ def check_rows(model: Model, spark: SparkSession | Callable[[], SparkSession]) -
     _, last = next(epochs_of(logs.state), (None, None))
     if logs.state is None or last is None:
         raise _missing("holds no epoch yet", model.target)
-    at = {entry["location"]: entry["version"] for entry in last["frontier"].values()}
+    at = _pinned(logs, last["frontier"])
     clock = datetime.fromisoformat(last["clock"]) if "clock" in last else None
     found = _plan(logs, at, clock)
     if found.strategy != "noop":

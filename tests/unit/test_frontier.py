@@ -7,15 +7,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from deltalake import write_deltalake
 
 import deltajoin
+from deltajoin import api
 from deltajoin.adapters.cli import main
 from deltajoin.catalog import TargetCommit, TargetState, load_table
 from deltajoin.chain import run_all
 from deltajoin.delta.frontier import Frontier, refuse_behind
 from deltajoin.errors import DeltaJoinError
+from deltajoin.places import Logs
 from tests.spark.shop import KEYS, SQL, Shop, never, open_shop
 
 
@@ -239,3 +244,18 @@ def test_the_command_line_tells_each_model_and_fails(shop: Shop) -> None:
     ring = CliRunner().invoke(main, ["run-all", "--json", files[0], files[0]])
     assert json.loads(ring.stdout)["error"]["code"] == "TARGET_TWICE"
     assert CliRunner().invoke(main, ["run-all"]).exit_code == 2
+
+
+@pytest.mark.parametrize("place", ["s.parquet", "s.parquet/*.parquet"])
+def test_the_frontier_of_a_plan_may_hold_files(tmp_path: Path, place: str) -> None:
+    """As a plan or record has it: by source, with the ids that tell files from tables."""
+    rows = pa.table({"k": [1], "v": [2]})
+    write_deltalake(str(tmp_path / "t"), rows)
+    (tmp_path / "s.parquet").mkdir()
+    pq.write_table(rows, tmp_path / "s.parquet" / "a.parquet")
+    sources = {"t": str(tmp_path / "t"), "s": str(tmp_path / place)}
+    sql = "SELECT t.k, s.v FROM t JOIN s ON t.k = s.k"
+    model = deltajoin.Model("m", sql, sources, str(tmp_path / "target"))
+    planned = deltajoin.plan(model)
+    at = api._pinned(Logs(model, None), planned.frontier())
+    assert deltajoin.plan(model, at=at).hash == planned.hash
