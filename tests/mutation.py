@@ -75,7 +75,7 @@ DEFECTS = (
         "catalog_changes",
         ("files named again", "and own and olds", "and olds"),
         ("a folder without a name", 'v.get(c) == "" for', "False for"),
-        ("files that Spark passes over", " or is_hidden(path) for", " for"),
+        ("files that Spark passes over", "not any(is_misread(path) for side", "not any(0 for side"),
     ),
     *_of(
         "delta/history.py",

@@ -33,19 +33,24 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     return open_shop(tmp_path_factory.mktemp("as_written"))
 
 
+def assert_as_written(spark: Any, model: deltajoin.Model) -> None:
+    """Columns and rows are those that Spark gives for the text."""
+    own = spark.newSession()
+    for source, place in model.sources.items():
+        own.read.format("delta").load(place).createOrReplaceTempView(source)
+    wanted = own.sql(model.sql)
+    found = deltajoin.read(model, spark)
+    assert found.schema.simpleString() == wanted.schema.simpleString()
+    assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect()))
+
+
 @pytest.mark.parametrize("name", READ_BY_SPARK_ALONE)
 def test_the_text_itself_is_run(spark: Any, shop: Shop, tmp_path: Path, name: str) -> None:
     sql = READ_BY_SPARK_ALONE[name]
     model = replace(shop.model(sql=sql, keys={}), target=str(tmp_path / "target"))
     record = deltajoin.run(model, spark)
     assert record.strategy == "full"
-    own = spark.newSession()
-    for source, place in model.sources.items():
-        own.read.format("delta").load(place).createOrReplaceTempView(source)
-    wanted = own.sql(sql)
-    found = deltajoin.read(model, spark)
-    assert found.schema.simpleString() == wanted.schema.simpleString()
-    assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect()))
+    assert_as_written(spark, model)
     with pytest.raises(DeltaJoinError):
         deltajoin.plan(replace(model, mode="incremental_strict", target=str(tmp_path / "other")))
 
@@ -85,12 +90,7 @@ def test_a_column_that_a_source_gains_may_be_read(spark: Any, tmp_path: Path, sq
     DeltaTable(shop.path("customers")).alter.add_columns(amount)
     record = deltajoin.run(model, spark)
     assert (record.strategy, record.reason) == ("full", "SOURCE_SCHEMA_CHANGED")
-    own = spark.newSession()
-    for source, place in model.sources.items():
-        own.read.format("delta").load(place).createOrReplaceTempView(source)
-    wanted, found = own.sql(sql), deltajoin.read(model, spark)
-    assert found.schema.simpleString() == wanted.schema.simpleString()
-    assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect()))
+    assert_as_written(spark, model)
     assert deltajoin.run(model, spark).strategy == "noop"
 
 

@@ -67,10 +67,13 @@ class Changes:
     files: ChangedFiles | None = None
 
 
-def read_changes(table: TableState, consumed: Consumed, used: Collection[str]) -> Changes:
+def read_changes(
+    table: TableState, consumed: Consumed, used: Collection[str], *, whole: bool = False
+) -> Changes:
     """Classify the commits between the consumed version and the loaded one.
 
-    `used` names the columns that the model reads, in any case.
+    `used` names the columns that the model reads, in any case; `whole` says that nobody knows which
+    Spark reads of those there are: `*`, NATURAL JOIN, names within EXISTS.
     """
     if table.static is not None:
         return _of_files(table, consumed)
@@ -89,7 +92,7 @@ def read_changes(table: TableState, consumed: Consumed, used: Collection[str]) -
             gone = f"the log file of version {version} is gone"
             return _refused(table, consumed.version, "FEED_GAP", gone)
         commits.append(commit)
-    return _classify(table, consumed, commits, names)
+    return _classify(table, consumed, commits, names, whole)
 
 
 def _of_files(table: TableState, consumed: Consumed) -> Changes:
@@ -127,7 +130,11 @@ def _retyped(consumed: Consumed, table: TableState, used: frozenset[str]) -> str
 
 
 def _classify(
-    table: TableState, consumed: Consumed, commits: Sequence[Commit], used: frozenset[str]
+    table: TableState,
+    consumed: Consumed,
+    commits: Sequence[Commit],
+    used: frozenset[str],
+    whole: bool,
 ) -> Changes:
     in_force: tuple[InForce, ...] = ()
     if any(c.metadata is not None for c in commits):
@@ -139,7 +146,7 @@ def _classify(
             owner = f"version {consumed.version} belongs to another table, id {before.table_id}"
             return _refused(table, consumed.version, "SOURCE_RECREATED", owner)
         in_force = (before, *metadata_over(before, commits))
-        other = _other_reading(in_force, used)
+        other = _other_reading(in_force, used, whole)
         if other is not None:
             return _refused(table, consumed.version, "SOURCE_SCHEMA_CHANGED", other)
     still = next((i for i, c in enumerate(commits) if c.data_change), len(commits))
@@ -160,13 +167,15 @@ def _classify(
     return Changes(_kind(feed), previous, table.version, rows)
 
 
-def _other_reading(in_force: Sequence[InForce], used: frozenset[str]) -> str | None:
+def _other_reading(in_force: Sequence[InForce], used: frozenset[str], whole: bool) -> str | None:
     """Why the rows of these versions are not to be compared, as they are read in other ways."""
     if len({COUNT in state.identities for state in in_force}) > 1:
         return "it is a bag at one version and none at another"
     padded = [{c.name.lower() for c in state.columns if c.is_char} & used for state in in_force]
     if padded[0] != padded[-1]:
         return f"CHAR became another type, or another one CHAR: {', '.join(padded[0] ^ padded[-1])}"
+    if whole and in_force[0].columns != in_force[-1].columns:
+        return "it has other columns than before"
     return None
 
 

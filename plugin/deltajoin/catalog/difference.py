@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from deltajoin.catalog.log import Action, Commit, file_key, paths_of
-from deltajoin.catalog.plain import is_hidden, is_pattern, is_plain, is_safe, mapping
+from deltajoin.catalog.plain import is_misread, is_plain, is_safe, mapping
 from deltajoin.catalog.schema import columns_of
 from deltajoin.catalog.table import open_table
 
@@ -74,7 +74,7 @@ def changed_files(
         paths = tuple(
             tuple(sorted(_absolute(location, a) for a in side.values())) for side in (left, came)
         )
-        if not any(is_pattern(path) or is_hidden(path) for side in paths for path in side):
+        if not any(is_misread(path) for side in paths for path in side):
             return ChangedFiles(left=paths[0], came=paths[1])
     names = sorted({unquote(str(a["path"])).rpartition("/")[2] for a in actions})
     if not all(map(is_safe, names)):

@@ -44,7 +44,7 @@ def small_files_of(table: DeltaTable, location: str, actions: Any) -> tuple[str,
     if not is_plain(table) or not all(map(is_safe, names)) or _is_masked(table):
         return ()
     paths = tuple(sorted(f"{location}/{name}" for name in names))
-    return () if any(is_pattern(path) or is_hidden(path) for path in paths) else paths
+    return () if any(map(is_misread, paths)) else paths
 
 
 def _is_masked(table: DeltaTable) -> bool:
@@ -80,9 +80,9 @@ def is_safe(name: str) -> bool:
     return _SAFE_NAME.match(name) is not None
 
 
-def is_hidden(path: str) -> bool:
-    """True for a file that Spark passes over when it is given its path."""
-    return path.rpartition("/")[2].startswith(("_", "."))
+def is_misread(path: str) -> bool:
+    """True for a path that Spark would take for a pattern, or of a file that it passes over."""
+    return is_pattern(path) or path.rpartition("/")[2].startswith(("_", "."))
 
 
 def is_pattern(path: str) -> bool:

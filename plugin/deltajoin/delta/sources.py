@@ -19,7 +19,6 @@ from deltajoin.catalog import (
     read_changes,
     small_files,
 )
-from deltajoin.catalog.history import metadata_at
 from deltajoin.delta.history import Record
 from deltajoin.delta.path import LookupPath, SourceVersion
 from deltajoin.delta.strategy import FEW_ROWS, LARGEST_SHARE
@@ -54,14 +53,9 @@ def source_versions(
         columns = tuple((c.name, c.type) for c in table.columns if c.name in used)
         changes: Changes | None = None
         if name in frontier:
-            consumed = _consumed(frontier[name])
-            changes = read_changes(table, consumed, used)
+            changes = read_changes(table, _consumed(frontier[name]), used, whole=graph is None)
             if changes.problem:
                 obstacles.append(_source_obstacle(name, table, changes.problem, changes.detail))
-            elif graph is None and _has_other_columns(table, consumed):
-                # Which of them Spark reads nobody knows: `*`, NATURAL JOIN, names within EXISTS.
-                what = "it has other columns than before"
-                obstacles.append(_source_obstacle(name, table, "SOURCE_SCHEMA_CHANGED", what))
         versions.append(
             SourceVersion(
                 source=name,
@@ -78,13 +72,6 @@ def source_versions(
             )
         )
     return tuple(versions), tuple(obstacles)
-
-
-def _has_other_columns(table: TableState, consumed: Consumed) -> bool:
-    if table.static is not None or table.version == consumed.version:
-        return False
-    before = metadata_at(table.location, consumed.version)
-    return before is not None and before.columns != table.columns
 
 
 def with_files(source: SourceVersion, table: TableState) -> SourceVersion:
