@@ -59,6 +59,7 @@ DEFECTS = (
         "catalog_changes",
         ("the first commit left out", "(consumed.version + 1,", "(consumed.version + 2,"),
         ("a table rolled back", "table.version < consumed.version and same_id", "False"),
+        ("another commit of the number", "if consumed.commit and ", "if False and "),
         ("an id of before", " or past.table_id != consumed.table_id", ""),
         ("a retyped column", "in used and kind != column.type", "in used and kind is None"),
         ("commits without data", "enumerate(commits) if c.data_change)", "enumerate(commits))"),
@@ -128,7 +129,8 @@ DEFECTS = (
         "noop object_store",
         ("a clock that moves", ' or "clock" in last', ""),
         ("another text", 'last.get("model_hash") != model_hash(model)', "False"),
-        ("another table", 'logs.newest(name) != (entry["id"], entry["version"])', "False"),
+        ("another table", '!= (entry["id"], ', "!= (logs.newest(name)[0], "),
+        ("another commit", ', entry.get("commit"))', ", logs.newest(name)[2])"),
     ),
     *_of(
         "audit/verify.py",

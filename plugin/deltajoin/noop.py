@@ -33,7 +33,7 @@ def find_noop(logs: Logs) -> AuditRecord | None:
             return None
         frontier = {}
         for name, entry in last["frontier"].items():
-            if logs.newest(name) != (entry["id"], entry["version"]):
+            if logs.newest(name) != (entry["id"], entry["version"], entry.get("commit")):
                 return None
             unchanged = {"previous": entry["version"], "kind": None, "method": None}
             frontier[name] = {**entry, "location": normalise(logs.place(name)), **unchanged}

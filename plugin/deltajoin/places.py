@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog import TableState, TargetState, load_source, load_target, normalise
-from deltajoin.catalog.files import real
+from deltajoin.catalog.files import open_files, real
+from deltajoin.catalog.log import commit_digest
 from deltajoin.catalog.table import open_table
 from deltajoin.contract import BACKING_SUFFIX
 from deltajoin.errors import DeltaJoinError
@@ -138,10 +139,12 @@ class Logs:
             self._places[name] = source_place(self.model, name, self._locate)
         return self._places[name]
 
-    def newest(self, name: str) -> tuple[str, int]:
-        """The id of a source's table, and its newest version."""
-        table = self._opened[name] = open_table(normalise(self.place(name)))
-        return str(table.metadata().id), table.version()
+    def newest(self, name: str) -> tuple[str, int, str | None]:
+        """The id of a source's table, its newest version, and what tells its commit."""
+        location = normalise(self.place(name))
+        table = self._opened[name] = open_table(location)
+        commit = commit_digest(open_files(location), table.version())
+        return str(table.metadata().id), table.version(), commit
 
     def source(self, name: str) -> TableState:
         """A source as it was when it was opened, by default now."""

@@ -44,7 +44,7 @@ class Source:
 
     def consume(self) -> Consumed:
         table = load_table("s", str(self.path))
-        return Consumed(table.table_id, table.version, table.columns)
+        return Consumed(table.table_id, table.version, table.columns, table.commit)
 
     def append(self, *ids: int) -> None:
         write_deltalake(self.path, rows(*ids), mode="append")
@@ -170,6 +170,23 @@ def test_a_recreated_table_is_named_whatever_its_version(tmp_path: Path) -> None
 def test_a_lower_version_is_a_rollback(source: Source) -> None:
     source.commit_file(1).unlink()
     assert source.changes().problem == "SOURCE_ROLLED_BACK"
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_folder_put_back_from_a_copy_has_another_past(source: Source, later: int) -> None:
+    copy = source.path.with_name("copy")
+    shutil.copytree(source.path, copy)
+    source.append(7)
+    source.consumed = source.consume()
+    assert source.changes().kind == "noop"
+    shutil.rmtree(source.path)
+    shutil.copytree(copy, source.path)
+    for number in range(1 + later):
+        source.append(8 + number)
+    changes = source.changes()
+    assert (changes.problem, changes.this) == ("SOURCE_ROLLED_BACK", 2 + later)
+    source.consumed = replace(source.consumed, commit=None)  # as an older release recorded it
+    assert source.changes().problem is None
 
 
 def test_restore_is_a_change_like_any_other(source: Source) -> None:

@@ -91,6 +91,14 @@ def test_a_table_made_anew_is_another(model: Model) -> None:
     assert find_noop(Logs(model, None)) is None
 
 
+def test_a_version_made_anew_is_another(model: Model) -> None:
+    """A table that was put back from a copy counts on from there."""
+    commit = Path(model.sources["c"], "_delta_log", f"{0:020d}.json")
+    commit.write_text(commit.read_text() + "\n")
+    assert find_noop(Logs(model, None)) is None
+    assert deltajoin.plan(model).reason == "SOURCE_ROLLED_BACK"
+
+
 def test_a_query_that_reads_the_clock_is_planned(model: Model) -> None:
     edit_record(Path(model.target), 0, clock="2026-01-01")
     assert find_noop(Logs(model, None)) is None

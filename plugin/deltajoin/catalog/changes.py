@@ -28,7 +28,7 @@ from deltajoin.catalog.history import (
     metadata_over,
     same_columns,
 )
-from deltajoin.catalog.log import Commit, read_commit
+from deltajoin.catalog.log import Commit, commit_digest, read_commit
 from deltajoin.catalog.retention import (
     log_reaches,
     lost_from_feed,
@@ -117,7 +117,15 @@ def _wrong_past(table: TableState, consumed: Consumed) -> tuple[str, str] | None
         if past is None or past.table_id != consumed.table_id:
             other = f"table id {consumed.table_id} was consumed, now it is {table.table_id}"
             return "SOURCE_RECREATED", other
+    if consumed.commit and _commit_at(consumed.version, table) not in (None, consumed.commit):
+        return "SOURCE_ROLLED_BACK", f"version {consumed.version} is another one than was consumed"
     return None
+
+
+def _commit_at(version: int, table: TableState) -> str | None:
+    if version == table.version:
+        return table.commit
+    return commit_digest(open_files(table.location), version)
 
 
 def _retyped(consumed: Consumed, table: TableState, used: frozenset[str]) -> str | None:

@@ -8,6 +8,7 @@ leave a table only through a remove, so a changing commit without one only inser
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -65,6 +66,13 @@ class Commit:
             dynamic = str(parameters.get("isDynamicPartitionOverwrite")).lower() == "true"
             return whole and not dynamic and str(parameters.get("mode")).lower() == "overwrite"
         return operation in ("DELETE", "TRUNCATE") and whole
+
+
+def commit_digest(files: Files, version: int) -> str | None:
+    """What tells a commit from another one of the same version: 16 hexadecimal digits of the
+    SHA-256 of its file. None when the file is gone."""
+    content = files.read(f"{LOG}/{version:020d}.json")
+    return None if content is None else hashlib.sha256(content).hexdigest()[:16]
 
 
 def read_commit(files: Files, version: int) -> Commit | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise, open_files
+from deltajoin.catalog.log import commit_digest
 from deltajoin.catalog.plain import mapping, small_files_of
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.statistics import FileStatistics
@@ -42,6 +43,7 @@ class TableState:
 
     `log` tells of values per file; None for a state that was not loaded from a log. `static` is
     None for a Delta table. `small` are the files of a small table that hold its rows as they are.
+    `commit` tells the version's commit from another one of the same number.
     """
 
     name: str
@@ -58,15 +60,18 @@ class TableState:
     log: FileStatistics | None = field(default=None, repr=False, compare=False)
     static: StaticFiles | None = None
     small: tuple[str, ...] = ()
+    commit: str | None = None
 
 
 @dataclass(frozen=True)
 class Consumed:
-    """What the last committed epoch consumed of a source."""
+    """What the last committed epoch consumed of a source; without `commit` where an older release
+    recorded it."""
 
     table_id: str
     version: int
     columns: tuple[Column, ...]
+    commit: str | None = None
 
 
 def load_table(
@@ -87,6 +92,7 @@ def load_table(
         actions = table.get_add_actions(flatten=True)
         rows, size, files = table_size(table, location, actions)
         small = small_files_of(table, location, actions)
+        commit = commit_digest(open_files(location), table.version())
     except Exception as failure:
         if version is not None:
             cause = in_one_line(failure)
@@ -107,6 +113,7 @@ def load_table(
         properties=properties,
         log=FileStatistics(actions),
         small=small,
+        commit=commit,
     )
 
 

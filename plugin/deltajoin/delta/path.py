@@ -23,7 +23,7 @@ class SourceVersion:
     (noop, insert_only, mutating, replaced), `method` how the change is read (feed, files,
     difference), `why` what stands against the feed. `static` is None for a Delta table; a `bag` is
     a target of ours whose rows have a multiplicity. `plain` are the files of the versions that are
-    small and plain Parquet.
+    small and plain Parquet. `commit` tells the version from another one of the same number.
     """
 
     source: str
@@ -42,6 +42,7 @@ class SourceVersion:
     static: StaticFiles | None = None
     bag: bool = False
     plain: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    commit: str | None = None
 
     @property
     def read_whole(self) -> bool:

@@ -215,6 +215,7 @@ class DeltaPlan:
                 "location": s.location,
                 "id": s.table_id,
                 "version": s.version,
+                "commit": s.commit,
                 "previous": s.previous,
                 "schema": digest(s.columns)[:16],
                 "columns": [list(column) for column in s.columns],

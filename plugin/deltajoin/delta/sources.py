@@ -67,6 +67,7 @@ def source_versions(
                 rows=table.rows,
                 bytes=table.bytes,
                 static=table.static,
+                commit=table.commit,
                 bag=_is_ours(table) and any(column.name == COUNT for column in table.columns),
                 **_how_changed(changes, used),
             )
@@ -121,6 +122,7 @@ def _consumed(entry: Mapping[str, object]) -> Consumed:
         table_id=str(entry["id"]),
         version=int(str(entry["version"])),
         columns=tuple(Column(str(name), str(kind), True) for name, kind in columns),
+        commit=None if entry.get("commit") is None else str(entry["commit"]),
     )
 
 
