@@ -224,8 +224,8 @@ class Derived:
 
     One that reads no table has a `text` which gives those rows, their `types` (empty where not
     certain) and about how many `rows`; its graph says no more than the names of its columns. One
-    that is `clocked` is a relation under conditions on the clock. One that gives neighbours for an
-    ASOF join says which rows that takes (`asof`).
+    that is `clocked` is a relation under conditions on the clock, or a text that reads it. One that
+    gives neighbours for an ASOF join says which rows that takes (`asof`).
     """
 
     name: str

@@ -231,6 +231,14 @@ CLOCKED = {
     "several relations, union": f"SELECT o.order_id, c.name {FROM} WHERE o.order_id > "
     "c.customer_id * day(current_date()) UNION ALL SELECT customer_id, name FROM customers WHERE "
     "customer_id > day(current_date())",
+    "calendar": "WITH days AS (SELECT explode(sequence(DATE '2026-02-27', current_date())) AS day) "
+    "SELECT d.day, c.name, count(o.order_id) AS n, sum(o.amount) AS s FROM days d CROSS JOIN "
+    "customers c LEFT JOIN orders o ON o.customer_id = c.customer_id AND o.order_id % 28 = "
+    "day(d.day) GROUP BY d.day, c.name",
+    "calendar, rows": "SELECT o.order_id, d.* FROM orders o JOIN (SELECT posexplode(sequence("
+    "date_sub(current_date(), 2), current_date())) AS (pos, day)) d ON d.pos = o.order_id % 3",
+    "calendar, values": "SELECT o.order_id, v.day FROM orders o LEFT JOIN (VALUES (current_date(), "
+    "1), (date_sub(curdate(), 2), 2)) AS v(day, n) ON o.order_id % 3 = v.n",
 }
 #: The others are rebuilt.
 REBUILT = {

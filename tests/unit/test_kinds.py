@@ -77,6 +77,9 @@ def test_numbers_and_what_a_minus_makes_of_them(sql: str, expected: str) -> None
         ("floor(whole)", "decimal(5,0)"),
         ("floor(i)", "bigint"),
         ("round(whole)", "decimal(6,0)"),
+        ("avg(d)", "decimal(10,6)"),
+        ("avg(i)", "double"),
+        ("avg(CAST(d AS DECIMAL(38,10)))", "decimal(38,14)"),
     ],
 )
 def test_rounded_numbers(sql: str, expected: str) -> None:

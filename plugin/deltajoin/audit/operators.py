@@ -32,6 +32,7 @@ from deltajoin.graph import Block, Grouping, Join, JoinGraph
 from deltajoin.layers import INPUT, Windowing
 from deltajoin.names import RESERVED_PREFIX
 from deltajoin.planner.full_query import FullQuery
+from deltajoin.sql.clocked import judging
 from deltajoin.sql.dialect import text
 
 _SCOPE = "by scope: rows of the join keys that a change touches are compared before and after"
@@ -87,7 +88,7 @@ def _kept(planned: DeltaPlan, graph: JoinGraph) -> list[dict[str, Any]]:
         if derived.asof:
             found.append({"operator": "ASOF join", "over": derived.asof, "kept": _NEIGHBOURS})
         if derived.clocked:
-            over = " AND ".join(predicate.sql for predicate in derived.graph.predicates)
+            over = " AND ".join(judging(derived))
             found.append({"operator": "clock", "over": over, "kept": _CROSSING})
     found += _crossed(planned.full_query)
     found += _operators(graph, _GROUPS if planned.state is None else _STATE)

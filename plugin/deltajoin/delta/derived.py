@@ -30,7 +30,7 @@ from deltajoin.graph import ColumnRef, Derived, JoinGraph
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
 from deltajoin.planner.solver import COST, Strategy
 from deltajoin.planner.statistics import Statistics, measured_steps
-from deltajoin.sql.clocked import at_moment
+from deltajoin.sql.clocked import at_moment, text_at
 from deltajoin.sql.exact import derived_outputs
 
 Pinned = frozenset[tuple[str, int]]
@@ -74,7 +74,7 @@ class DerivedPlan:
     `after` and `before`: from touched groups to their rows at either epoch, for each branch.
     `replanned`: old and new cost where its epoch order is given up. One of literals is its `text`.
     `earlier` is the query by the last epoch's clock, where that decides rows otherwise than this
-    one's.
+    one's; `earlier_text` the text.
     """
 
     source: SourceVersion
@@ -89,11 +89,12 @@ class DerivedPlan:
     replanned: str = ""
     earlier: tuple[JoinGraph, FullQuery] | None = None
     text: str = ""
+    earlier_text: str = ""
 
     @property
     def unchanged(self) -> DerivedPlan:
         """The same without what finds its change."""
-        return replace(self, paths=(), after=(), before=(), earlier=None)
+        return replace(self, paths=(), after=(), before=(), earlier=None, earlier_text="")
 
     def query(self, version: int) -> tuple[JoinGraph, FullQuery | None]:
         """The query that a version is made by."""
@@ -122,7 +123,7 @@ class DerivedPlan:
             "paths": plain(self.paths),
             "after": plain(self.after),
             "before": plain(self.before),
-            **({"crossing": True} if self.earlier else {}),
+            **({"crossing": True} if self.earlier or self.earlier_text else {}),
         }
 
 
@@ -170,13 +171,25 @@ def plan_derived(
             method="derived",
         )
         if derived.text:
-            plan = DerivedPlan(source, derived.graph, (), text=derived.text)
+            plan = _of_text(derived, source, knowledge.moment)
         else:
             plan = _plan(derived, source, knowledge, strategy, choice)
         plan = replace(plan, key=known.keys.get(name, ()))
         plans.append(plan)
         knowledge = _with(knowledge, plan)
     return tuple(plans), knowledge
+
+
+def _of_text(derived: Derived, source: SourceVersion, moment: Moment | None) -> DerivedPlan:
+    """The plan of a source that reads no table: it changes with the clock, by a few rows."""
+    if not derived.clocked or moment is None:
+        return DerivedPlan(source, derived.graph, (), text=derived.text)
+    earlier = ""
+    if moment.before is not None and moment.moved:
+        earlier = text_at(derived.text, moment.before)
+        source = replace(source, previous=0, change_rows=1)
+    now = text_at(derived.text, moment.now)
+    return DerivedPlan(source, derived.graph, (), text=now, earlier_text=earlier)
 
 
 def _plan(

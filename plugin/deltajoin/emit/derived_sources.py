@@ -9,7 +9,8 @@
 What generators alone make needs no look at other rows: its change is the net of the paths. So is
 that of a table under a condition on the clock, and the rows of the last epoch that cross between
 clocks: +1 those that meet the condition now and not before, -1 those that met it before and not
-now. A source of literals is its text, and has no change.
+now. A source of literals is its text, whose change is what is in it by one clock and not by the
+other.
 
 Caller: base tables and their changes are open; derived sources below this one have been put up.
 """
@@ -37,6 +38,7 @@ from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Views
 from deltajoin.emit.whole_query import query_rows
 from deltajoin.emit.write import net
+from deltajoin.sql.dialect import parse
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,9 @@ def derived_program(plan: DerivedPlan, views: Views, read: frozenset[int]) -> De
     program = DerivedProgram(name, tuple(_scan(plan, views, version) for version in sorted(read)))
     if not plan.source.changed:
         return program
+    if plan.earlier_text:
+        alone = Statement(views.changes(name), _net(plan, _between_texts(plan)))
+        return replace(program, crossing=alone, change=alone)
     inner = views.within(name)
     paths, shared = path_programs(graph, plan.paths, inner)
     program = replace(program, paths=paths, shared=shared, rows=inner.part.rows)
@@ -123,6 +128,14 @@ def _crossing(plan: DerivedPlan, views: Views) -> exp.Query | None:
     return union_all(rows(number(1), enters), rows(number(-1), leaves))
 
 
+def _between_texts(plan: DerivedPlan) -> exp.Query:
+    """The rows by this clock, and those by the last one, to be subtracted."""
+    sides = ((plan.text, 1), (plan.earlier_text, -1))
+    return union_all(
+        *(weighted(_used(plan), number(by), parse(sql).subquery("made")) for sql, by in sides)
+    )
+
+
 def _only(one: exp.Expr, other: exp.Expr) -> exp.Expr:
     """A condition where another is not TRUE."""
     return exp.and_(one, exp.paren(exp.or_(exp.not_(other), is_null(other))))
@@ -132,7 +145,8 @@ def _scan(plan: DerivedPlan, views: Views, version: int) -> Statement:
     view = views.scan(plan.source.source, version).view
     graph, full_query = plan.query(version)
     if full_query is None:
-        return Statement(view, plan.text)
+        now = version == plan.source.version or not plan.earlier_text
+        return Statement(view, plan.text if now else plan.earlier_text)
     rows = query_rows(graph, full_query, views, dict(plan.below(version)))
     return Statement(view, pretty(rows))
 

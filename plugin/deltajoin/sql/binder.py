@@ -19,6 +19,7 @@ from deltajoin.graph import Derived, JoinGraph
 from deltajoin.names import UniqueNames
 from deltajoin.sql.classify import build_graph
 from deltajoin.sql.clocked import decided_by_clock, with_clocked_sources
+from deltajoin.sql.constants import by_clock
 from deltajoin.sql.correlated import correlated_source
 from deltajoin.sql.dialect import parse, unwrapped
 from deltajoin.sql.exact import Types, derived_outputs
@@ -183,7 +184,7 @@ class Binder:
 
         def make() -> Derived:
             graph = self.inner().graph(select)
-            return Derived(self.sources.names.take(source), graph)
+            return by_clock(select, Derived(self.sources.names.take(source), graph))
 
         try:
             return self.over(self.sources.once(select, make), name, select)

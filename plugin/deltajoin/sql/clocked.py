@@ -78,15 +78,27 @@ def at_moment(graph: JoinGraph, micros: int) -> JoinGraph:
     return replace(graph, predicates=predicates)
 
 
+def text_at(text: str, micros: int) -> str:
+    """The text of a clocked source with the clock at a moment."""
+    return frozen(f"({text})", micros)[1:-1]
+
+
 def clock_of_sources(graph: JoinGraph) -> str:
     """What of the clock decides rows of clocked sources: "", "day" or "instant"."""
     return clock_read(
         call
         for derived in graph.all_derived
         if derived.clocked
-        for predicate in derived.graph.predicates
-        for call in clock_calls(parse_expression(predicate.sql))
+        for sql in judging(derived)
+        for call in clock_calls(parse_expression(sql))
     )
+
+
+def judging(derived: Derived) -> tuple[str, ...]:
+    """What of a clocked source reads the clock: conditions, or a text in brackets."""
+    if derived.text:
+        return (f"({derived.text})",)
+    return tuple(predicate.sql for predicate in derived.graph.predicates)
 
 
 def _by_relation(core: Core) -> dict[str, tuple[Predicate, ...]]:

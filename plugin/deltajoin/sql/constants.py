@@ -1,7 +1,7 @@
 """Rows that no table holds: VALUES, range(), generators over literals, SELECT without FROM.
 
-They never change. One stands as a relation over a derived source with a text of its own; a SELECT
-without FROM needs none where it is joined inner: it has one row of expressions.
+They change with the clock at most. One stands as a relation over a derived source with a text of
+its own; a SELECT without FROM needs none where it is joined inner: it has one row of expressions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from sqlglot import exp
 from deltajoin.graph import Derived, JoinGraph, Projection
 from deltajoin.names import quote
 from deltajoin.sql import functions
-from deltajoin.sql.dialect import text
+from deltajoin.sql.clock import reads_clock
+from deltajoin.sql.dialect import clauses_of, parse, text
+from deltajoin.sql.exact import derived_outputs
 from deltajoin.sql.kinds import kind_of
 from deltajoin.sql.nodes import Named, function_name
 from deltajoin.sql.refuse import Unsupported, check_expression
@@ -51,10 +53,24 @@ def one_row(name: str, values: list[Named]) -> Derived:
     return _source(name, f"SELECT {shown}", names, [_kind([v]) for _, v in values], 1)
 
 
+def by_clock(select: exp.Query, made: Derived) -> Derived:
+    """What a SELECT made, as a source with a text where that makes rows out of the clock alone: a
+    calendar up to today."""
+    names, known = list(made.graph.output_names), {"kind", "expressions", "from_"}
+    simple = isinstance(select, exp.Select) and clauses_of(select) <= known
+    if not simple or made.graph.sources or made.graph.stamps or not reads_clock(select):
+        return made
+    kinds = [kind for kind, _ in derived_outputs(made, {}).values()]
+    columns = ", ".join(map(quote, names))
+    sql = " ".join(("SELECT * FROM", f"({text(select)})", f"AS made({columns})"))
+    return _source(made.name, sql, names, kinds, GUESSED_ROWS)
+
+
 def _source(name: str, sql: str, names: list[str], kinds: list[str], rows: int) -> Derived:
     projections = tuple(Projection(column, "NULL", ()) for column in names)
     types = tuple(zip(names, kinds, strict=True))
-    return Derived(name, JoinGraph((), (), projections), sql, types, rows)
+    clocked = reads_clock(parse(sql))
+    return Derived(name, JoinGraph((), (), projections), sql, types, rows, clocked=clocked)
 
 
 def _names(node: exp.Expr) -> list[str]:

@@ -9,7 +9,7 @@ decimal(6,2) is a decimal(8,2).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -110,6 +110,9 @@ def common_kind(one: str, other: str) -> str:
         return one
     if "null" in (one, other) and one and other:
         return other if one == "null" else one
+    left, right = exact(one), exact(other)
+    if left and right and not (left.integral and right.integral):
+        return _widest((left, right))
     # An integer beside a float is float or double, as Spark's ANSI mode says.
     mixed = "float" in (one, other) and "double" not in (one, other)
     if one not in _NUMBERS or other not in _NUMBERS or mixed:
@@ -265,8 +268,13 @@ def _chosen(values: Iterable[exp.Expr], type_of: TypeOf) -> str:
         return ""
     if all(found.integral for found in known):
         return max(known, key=lambda e: e.precision).kind
-    scale = max(found.scale for found in known)
-    return _fitting(max(found.precision - found.scale for found in known) + scale, scale)
+    return _widest(known)
+
+
+def _widest(found: Collection[Exact]) -> str:
+    """The decimal that holds all of some types; empty where there is none."""
+    scale = max(one.scale for one in found)
+    return _fitting(max(one.precision - one.scale for one in found) + scale, scale)
 
 
 def _function(node: exp.Anonymous, type_of: TypeOf) -> str:
@@ -304,5 +312,6 @@ def _aggregated(name: str, kind: str) -> str:
     if found is None:
         return ""
     if name in ("avg", "mean"):
-        return "double" if found.integral else ""
+        wider = Exact(min(found.precision + 4, 38), min(found.scale + 4, 38))
+        return "double" if found.integral else wider.kind
     return "bigint" if found.integral else Exact(min(found.precision + 10, 38), found.scale).kind

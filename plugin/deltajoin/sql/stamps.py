@@ -20,10 +20,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.graph import Core, Grouping, JoinGraph, Projection, Stamp
+from deltajoin.graph import Core, Derived, Grouping, JoinGraph, Projection, Stamp
 from deltajoin.layers import INPUT, Generation, Windowing
 from deltajoin.sql import functions
 from deltajoin.sql.clock import clock_calls, clock_read, moves, reads_clock
+from deltajoin.sql.clocked import judging, text_at
 from deltajoin.sql.dialect import (
     clauses_of,
     edited,
@@ -341,8 +342,19 @@ def _texts(graph: JoinGraph) -> Iterator[str]:
         found |= dict.fromkeys(p.sql for p in graph.outputs(core))
     found |= dict.fromkeys(p.sql for p in graph.predicates)
     found |= dict.fromkeys(sql for layer in graph.layers for sql in layer.texts)
-    found |= dict.fromkeys(f"({derived.text})" for derived in graph.derived if derived.text)
+    found |= dict.fromkeys(
+        sql
+        for below in graph.derived
+        if below.text and not _is_at_any_moment(below)
+        for sql in judging(below)
+    )
     yield from (sql for sql in found if "(" in sql)
+
+
+def _is_at_any_moment(derived: Derived) -> bool:
+    """True for a text that moves with the clock alone, for which any moment can be put."""
+    fixed = parse_expression(f"({text_at(derived.text, 0)})")
+    return derived.clocked and not (moves(fixed) or reads_clock(fixed))
 
 
 def _line(query: exp.Query) -> exp.Expr | None:
