@@ -120,8 +120,14 @@ DEFECTS = (
         ("a found share", "found > LARGEST_SHARE", "False"),
     ),
     *_of(
+        "delta/clock.py",
+        "stamps",
+        ("a day that is over", "if moved else ()", "if False else ()"),
+    ),
+    *_of(
         "sql/clock.py",
         "stamps",
+        ("a stamp held for a day", "if id(call) in left:", "if False:"),
         ("a column of the clock's name", "if len(node.parts) == 1 else", "if True else"),
     ),
     *_of(

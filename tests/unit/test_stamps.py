@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 import deltajoin
-from deltajoin.delta.clock import clock_moved, stamp_columns_at
+from deltajoin.delta.clock import clock_moved, day_gone, micros, stamp_columns_at
 from deltajoin.delta.derived import describe, order_dependent
 from deltajoin.emit.sql import build_program
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.bind import BoundQuery, bind
 from deltajoin.sql.clock import frozen, frozen_query
@@ -162,7 +163,8 @@ def test_a_condition_above_an_outer_join_stays_above_what_is_said_below() -> Non
 
 
 DECIDING = {
-    f"SELECT f.id, datediff(current_date, f.day) AS age {JOIN}": "day",
+    f"SELECT f.id, datediff(now(), f.day) AS age {JOIN}": "instant",
+    f"SELECT f.id, datediff(current_date, f.day) {JOIN}": "day",
     "SELECT f.id FROM f FULL JOIN w ON f.k = w.k AND f.day > now()": "instant",
     "SELECT f.id FROM f LEFT JOIN w ON f.k = w.k AND f.day > now()": "instant",
     "SELECT f.id FROM f LEFT JOIN w ON f.k = w.k AND f.day > now() - w.y": "instant",
@@ -188,7 +190,8 @@ def test_the_clock_that_decides_rows_is_rebuilt(sql: str) -> None:
     assert found.graph is None
     assert found.reason is not None
     assert found.clock == DECIDING[sql]
-    if found.clock and not any(word in sql for word in ("LIMIT", "UNION", "FULL")):
+    named = " AS " in sql or "LEFT" in sql
+    if named and found.clock and not any(word in sql for word in ("LIMIT", "UNION", "FULL")):
         assert found.reason.code == "CLOCK"
         assert found.reason.where == "line 1"
 
@@ -286,6 +289,25 @@ def marks(shop: Shop, *texts: str, stamps: tuple[str, ...] = ()) -> set[str]:
     return {deltajoin.plan(model).fingerprint for model in models}
 
 
+def test_what_the_date_decides_is_bound_for_a_day() -> None:
+    found = bound(f"SELECT f.id, datediff(current_date, f.day) AS age, now() AS at {JOIN}")
+    assert found.graph is not None
+    assert found.daily is not None
+    assert (found.daily.code, found.clock) == ("CLOCK", "day")
+    assert [stamp.sql for stamp in found.graph.stamps] == ["now()"]
+
+
+def test_a_plan_for_a_day_has_its_date_and_a_fingerprint_without(tmp_path: Path) -> None:
+    sql = "SELECT order_id, datediff(current_date(), DATE '2020-01-01') * amount AS x FROM orders"
+    model = open_shop(tmp_path).model(sql=sql)
+    plans = [deltajoin.plan(model, clock=NOON + timedelta(days=n)).to_dict() for n in (0, 1)]
+    assert plans[0]["fingerprint"] == plans[1]["fingerprint"]
+    for plan, day in zip(plans, (NOON, NOON + timedelta(days=1)), strict=True):
+        assert f"timestamp_micros({micros(day)})" in plan["graph"]["projections"][1]["sql"]
+    with pytest.raises(deltajoin.DeltaJoinError, match="CLOCK"):
+        deltajoin.plan(replace(model, mode="incremental_strict"))
+
+
 def test_the_fingerprint_holds_the_stamps_name_and_not_its_value(tmp_path: Path) -> None:
     shop = open_shop(tmp_path)
     days = ["TIMESTAMP '2026-03-01 10:00:00'", "TIMESTAMP '2026-03-02 11:30:00.5'"]
@@ -296,6 +318,13 @@ def test_the_fingerprint_holds_the_stamps_name_and_not_its_value(tmp_path: Path)
     rebuilt = [SQL.format(text) + " LIMIT 5" for text in limited]
     found = {deltajoin.plan(shop.model(sql=s, stamps=("loaded_at",))).fingerprint for s in rebuilt}
     assert len(found) == 1
+
+
+def test_a_day_that_is_over_is_rebuilt() -> None:
+    why = Refusal("CLOCK", "the clock", "line 1", "Leave it.")
+    assert day_gone(why, None, "auto") == ()
+    assert [found.code for found in day_gone(why, "the date went", "auto")] == ["CLOCK_MOVED"]
+    assert day_gone(why, None, "incremental_strict") == (why,)
 
 
 def test_the_plan_names_the_clock_only_where_it_is_read(tmp_path: Path) -> None:

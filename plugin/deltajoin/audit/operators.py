@@ -55,6 +55,7 @@ _AGGREGATES = {
     "groups": "affected groups",
 }
 
+_DAILY = "as a literal within a day; the query is rebuilt when the date moves"
 _CROSSING = "as a source: rows that cross between two clocks enter and leave"
 _NEIGHBOURS = "by neighbours: it is the one whose neighbour is beyond, not the best of all pairs"
 _STAMP = "beside the row: written when its row is"
@@ -90,6 +91,8 @@ def _kept(planned: DeltaPlan, graph: JoinGraph) -> list[dict[str, Any]]:
         if derived.clocked:
             over = " AND ".join(judging(derived))
             found.append({"operator": "clock", "over": over, "kept": _CROSSING})
+    if planned.daily:
+        found.append({"operator": "clock", "over": "the whole query", "kept": _DAILY})
     found += _crossed(planned.full_query)
     found += _operators(graph, _GROUPS if planned.state is None else _STATE)
     if graph.grouping is not None:

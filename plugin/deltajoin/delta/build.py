@@ -13,7 +13,15 @@ from functools import cache
 from deltajoin.catalog import TableState, TargetState, overlap
 from deltajoin.contract import UNDER_A_VIEW
 from deltajoin.delta.asof import with_neighbours
-from deltajoin.delta.clock import at_clock, clock_moved, moment_of, reads_clock, stamp_columns_at
+from deltajoin.delta.clock import (
+    at_clock,
+    clock_moved,
+    day_gone,
+    moment_of,
+    on_day,
+    reads_clock,
+    stamp_columns_at,
+)
 from deltajoin.delta.derived import (
     Described,
     Knowledge,
@@ -114,6 +122,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     differs = found_to_differ(last, mark)
     if differs:
         meaning = meaning.as_written(differs)
+    if query.daily:
+        meaning = meaning.on_day(inputs.clock)
     graph, described, target = meaning.graph, meaning.described, meaning.target
     layout = plan_layout(model, target.visible, state, last)
     target = replace(target, layout=layout)
@@ -126,6 +136,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     pins = Pins.of(runs, last_order(state, mark))
     strategy = parse_strategy(model.strategy)
     moved = clock_moved(query.clock, inputs.clock, last)
+    if query.daily:
+        obstacles = (*obstacles, *day_gone(query.daily, moved, model.mode))
     moment = moment_of(inputs.clock, last, moved) if query.clock else None
     versions = {s.source: s for s in sources}
     knowledge = Knowledge(described, statistics, versions, earlier_within(state, mark), moment)
@@ -223,6 +235,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             recent_reads(state, mark, _RECENT), lambda: state.log if state else None
         ),
         clock=clock,
+        daily=query.daily.message if query.daily and graph else "",
         differs=differs.message if differs else "",
         predicted=predicted.to_dict() if predicted and graph and not unkept else {},
         replanned=tuple(n for n in (routes.note, *(d.replanned for d in derived)) if n and live),
@@ -241,6 +254,10 @@ class _Meaning:
     state: GroupState | None
     target: Target
     mark: str
+
+    def on_day(self, clock: datetime) -> _Meaning:
+        """The same with a moment in place of the mark that stands for the clock."""
+        return replace(self, graph=on_day(self.graph, clock), state=on_day(self.state, clock))
 
     def as_written(self, obstacle: Refusal) -> _Meaning:
         """The same for a query that is only run as its own text."""

@@ -7,20 +7,22 @@ alone sees it move at midnight, in the time zone that the epochs keep.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from deltajoin.delta.derived import Moment
 from deltajoin.delta.history import Record
 from deltajoin.delta.plan import Target
-from deltajoin.errors import DeltaJoinError
+from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.sql.bind import BoundQuery
-from deltajoin.sql.clock import frozen, frozen_query, moves
+from deltajoin.sql.clock import dated, frozen, frozen_query, moves
 from deltajoin.sql.dialect import parse, parse_expression
 from deltajoin.sql.stamps import stamp_columns
 
 _ZONE = "spark.sql.session.timeZone"
+_Part = TypeVar("_Part")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -50,6 +52,30 @@ def at_clock(target: Target, clock: datetime | None) -> Target:
     return replace(
         target, stamps=tuple(replace(s, sql=frozen(s.sql, moment)) for s in target.stamps)
     )
+
+
+def day_gone(why: Refusal, moved: str | None, mode: str) -> tuple[Refusal, ...]:
+    """What rules out an incremental run of a query that is kept for a day, for `why`."""
+    if mode == "incremental_strict":
+        return (why,)
+    return (replace(why, code="CLOCK_MOVED", message=moved),) if moved else ()
+
+
+def on_day(part: _Part, clock: datetime) -> _Part:
+    """A graph, or any part of a plan, with a moment wherever a mark stands for the clock."""
+    moment = micros(clock)
+
+    def of(value: Any) -> Any:
+        if isinstance(value, str):
+            return dated(value, moment)
+        if isinstance(value, tuple):
+            return tuple(map(of, value))
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{f.name: of(getattr(value, f.name)) for f in fields(value)})
+        return value
+
+    found: _Part = of(part)
+    return found
 
 
 def stamp_columns_at(

@@ -130,8 +130,9 @@ class DeltaPlan:
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
     earlier orders that were given up. `differs` says how our form of the query was found to differ
     from its text, by which it is run therefore. `clock` is the moment that the query's clock shows,
-    None for a query without. `predicted` are seconds by strategy, by past runs. `unchecked` are
-    large sources on whose declared keys nothing rests, so that a rebuild doesn't check them.
+    None for a query without; `daily` says why it is kept for a day alone. `predicted` are seconds
+    by strategy, by past runs. `unchecked` are large sources on whose declared keys nothing rests,
+    so that a rebuild doesn't check them.
     `statistics`, `rebuilt_because` (what stands against keeping the query incrementally) and
     `find_recent` are for explain, `seconds` are those that planning took; they are no part of the
     plan's identity.
@@ -164,6 +165,7 @@ class DeltaPlan:
     rebuilt_because: Refusal | None = field(default=None, compare=False)
     find_recent: Callable[[], Recent] | None = field(default=None, compare=False, repr=False)
     clock: datetime | None = field(default=None, metadata=SELDOM)
+    daily: str = field(default="", metadata=SELDOM)
     differs: str = field(default="", metadata=SELDOM)
     predicted: Mapping[str, float] = field(default_factory=dict, metadata=SELDOM)
     unchecked: tuple[str, ...] = field(default=(), metadata=SELDOM)

@@ -31,7 +31,7 @@ from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.names import UniqueNames
 from deltajoin.sql.binder import Binder, Columns, Sources
-from deltajoin.sql.clock import names_clock
+from deltajoin.sql.clock import names_clock, on_a_day
 from deltajoin.sql.clocked import clock_of_sources
 from deltajoin.sql.dialect import Unreadable, parse, spelled
 from deltajoin.sql.exact import Types
@@ -39,7 +39,13 @@ from deltajoin.sql.known import check_known
 from deltajoin.sql.opaque import may_be_a_query
 from deltajoin.sql.refuse import Unsupported, bare_functions, check_deterministic
 from deltajoin.sql.scope import UnknownColumn
-from deltajoin.sql.stamps import check_clock, check_declared, clock_of_rows, spelled_without
+from deltajoin.sql.stamps import (
+    check_clock,
+    check_declared,
+    clock_of_rows,
+    spelled_without,
+    stamp_outputs,
+)
 from deltajoin.sql.tables import resolve_tables
 
 
@@ -48,7 +54,8 @@ class BoundQuery:
     """A query on known tables: a join graph, or the reason why there is none.
 
     `clock`: what of it decides the rows: "", "day" or "instant"; `reads_clock` is true also where
-    only stamps of a query without graph do.
+    only stamps of a query without graph do. `daily` says where the graph is that of one day, with a
+    mark in place of the clock (`sql.clock.dated`).
     """
 
     sql: str
@@ -58,6 +65,7 @@ class BoundQuery:
     canonical: str
     clock: str = ""
     reads_clock: bool = False
+    daily: Refusal | None = None
 
 
 _NESTED = Refusal(
@@ -73,7 +81,7 @@ def bind(
     stamps: Collection[str] = (),
     keys: Columns | None = None,
 ) -> BoundQuery:
-    """Bind a query to its source tables.
+    """Bind a query to its source tables; one that the date decides, as it is on one day.
 
     Args:
         columns: source name -> column names in schema order; SHOWN among them is no column, but
@@ -87,6 +95,27 @@ def bind(
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
             AMBIGUOUS_COLUMN, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME, NOT_A_STAMP.
     """
+    given = (columns, types, functions, stamps, keys)
+    found = _bind(sql, *given)
+    if found.reason is None or (found.reason.code, found.clock) != ("CLOCK", "day"):
+        return found
+    names = {column.lower() for source in columns.values() for column in source}
+    declared = frozenset(name.lower() for name in stamps)
+    fixed = on_a_day(sql, names, lambda query: stamp_outputs(query, declared))
+    one_day = _bind(fixed, *given) if fixed else found
+    if one_day.graph is None or one_day.clock:
+        return found
+    return replace(found, graph=one_day.graph, reason=None, daily=found.reason)
+
+
+def _bind(
+    sql: str,
+    columns: Columns,
+    types: Types | None,
+    functions: Collection[str],
+    stamps: Collection[str],
+    keys: Columns | None,
+) -> BoundQuery:
     try:
         query = parse(sql)
     except Unreadable as error:

@@ -12,7 +12,7 @@ a call is exchanged, in the text, for an expression over that moment with the ty
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from sqlglot import exp
 
@@ -25,6 +25,8 @@ _SECONDS = ("unix_timestamp",)
 _CLOCK = functions.CLOCK | {*_SECONDS}
 _LONG = ("day", "dd", "week", "month", "mm", "mon", "quarter", "year", "yy", "yyyy")
 _DAYS = ("curdate", "current_date")
+#: A moment, in microseconds, that stands for the clock where only its date decides (`on_a_day`).
+_MARK = 148_000_000_000_000_007
 
 
 def called(node: exp.Expr) -> str:
@@ -102,14 +104,21 @@ def frozen(sql: str, micros: int) -> str:
     return _exchanged(sql, parse_expression(sql), micros) or sql
 
 
-def frozen_query(sql: str, micros: int, columns: Collection[str]) -> str | None:
+def frozen_query(
+    sql: str,
+    micros: int,
+    columns: Collection[str],
+    but: Callable[[exp.Query], Iterable[exp.Expr]] = lambda _: (),
+) -> str | None:
     """A whole text with the clock at a moment; None where something may not be the clock, or where
     a column has no name but that of the call.
 
     Args:
         columns: those of the tables, in lower case.
+        but: parts of the query whose clock goes on.
     """
     tree = parse(sql)
+    left = {id(node) for part in but(tree) for node in part.walk()}
     names = {*columns, *(alias.alias.lower() for alias in tree.find_all(exp.Alias))}
     for alias in tree.find_all(exp.TableAlias):
         names |= {column.name.lower() for column in alias.args.get("columns") or []}
@@ -118,14 +127,31 @@ def frozen_query(sql: str, micros: int, columns: Collection[str]) -> str | None:
             return None
     for select in tree.find_all(exp.Select):
         for output in select.expressions:
-            if not isinstance(output, exp.Alias) and reads_clock(output):
+            named = isinstance(output, exp.Alias)
+            if not named and any(id(call) not in left for call in clock_calls(output)):
                 return None
-    return _exchanged(sql, tree, micros)
+    return _exchanged(sql, tree, micros, left)
 
 
-def _exchanged(sql: str, tree: exp.Expr, micros: int) -> str | None:
+def on_a_day(
+    sql: str, columns: Collection[str], stamps: Callable[[exp.Query], Iterable[exp.Expr]]
+) -> str | None:
+    """A whole text with a mark in place of the clock, but in its stamps; None as `frozen_query`."""
+    return None if str(_MARK) in sql else frozen_query(sql, _MARK, columns, stamps)
+
+
+def dated(sql: str, micros: int) -> str:
+    """An expression with the clock at a moment in place of the mark."""
+    return sql.replace(f"timestamp_micros({_MARK})", f"timestamp_micros({micros})")
+
+
+def _exchanged(
+    sql: str, tree: exp.Expr, micros: int, left: Collection[int] = frozenset()
+) -> str | None:
     edits = []
     for call in clock_calls(tree):
+        if id(call) in left:
+            continue
         name, span = _name(call), span_of(call)
         if span is None or isinstance(call.parent, exp.Dot):
             return None

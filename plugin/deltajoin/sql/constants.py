@@ -58,6 +58,7 @@ def by_clock(select: exp.Query, made: Derived) -> Derived:
     calendar up to today."""
     names, known = list(made.graph.output_names), {"kind", "expressions", "from_"}
     simple = isinstance(select, exp.Select) and clauses_of(select) <= known
+    simple = simple and all(is_constant(table) for table in select.find_all(exp.Table))
     if not simple or made.graph.sources or made.graph.stamps or not reads_clock(select):
         return made
     kinds = [kind for kind, _ in derived_outputs(made, {}).values()]
