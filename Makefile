@@ -26,7 +26,7 @@ help:
 	@echo 'make demo    real flights, day by day, through Airflow and dbt; DEMO=--connect on a Spark Connect server'
 	@echo 'make demo-joins  ten days of real flights joined by ASOF, history and distance'
 	@echo 'make test    all tests'
-	@echo 'make trust   21,000 random cases on DuckDB, 10,000 hostile names, 2,000 epochs, the corpus and S3 (690 MB of jars) on Spark: over two hours'
+	@echo 'make trust   21,000 random cases on DuckDB, 10,000 hostile names, 2,000 epochs, the corpus and S3 (690 MB of jars) on Spark, kills, races: some six hours'
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
 	@echo 'make bench   TPC-H: runs against full rebuilds, rows compared; SF=10, options in BENCH'

@@ -86,6 +86,9 @@ KEPT = {
     f"SELECT f.id {JOIN} AND f.day >= current_timestamp": "instant",
     f"SELECT f.id, now() AS at {JOIN} WHERE f.day < current_date()": "day",
     "SELECT f.id, w.y FROM f LEFT JOIN w ON f.k = w.k AND w.y > day(current_date())": "day",
+    f"SELECT f.id {JOIN} WHERE datediff(now(), f.day) < 7 AND f.x < year((now()))": "day",
+    f"SELECT f.id {JOIN} WHERE date_add(f.day, unix_timestamp()) < f.x": "instant",
+    f"SELECT f.id {JOIN} WHERE datediff(HOUR, f.day, now()) < 7": "instant",
     "SELECT f.id FROM f WHERE NOT EXISTS (SELECT 1 FROM w WHERE w.k = f.k AND w.y > now())": (
         "instant"
     ),
@@ -163,15 +166,15 @@ def test_a_condition_above_an_outer_join_stays_above_what_is_said_below() -> Non
 
 
 DECIDING = {
-    f"SELECT f.id, datediff(now(), f.day) AS age {JOIN}": "instant",
+    f"SELECT f.id, datediff(DAY, f.day, now()) AS age {JOIN}": "instant",
     f"SELECT f.id, datediff(current_date, f.day) {JOIN}": "day",
     "SELECT f.id FROM f FULL JOIN w ON f.k = w.k AND f.day > now()": "instant",
     "SELECT f.id FROM f LEFT JOIN w ON f.k = w.k AND f.day > now()": "instant",
     "SELECT f.id FROM f LEFT JOIN w ON f.k = w.k AND f.day > now() - w.y": "instant",
     "SELECT f.id FROM f LEFT ANTI JOIN w ON f.k = w.k AND f.day > now() - w.y": "instant",
-    f"SELECT f.k, max(datediff(now(), f.day)) AS age {JOIN} GROUP BY f.k": "instant",
+    f"SELECT f.k, max(months_between(now(), f.day)) AS age {JOIN} GROUP BY f.k": "instant",
     "SELECT f.k, z.at FROM f LEFT JOIN (SELECT k, now() AS at FROM w) z ON f.k = z.k": "instant",
-    "SELECT k, current_date AS at FROM f UNION ALL SELECT k, date_sub(now(), 1) FROM w": "instant",
+    "SELECT k, current_date AS at FROM f UNION ALL SELECT k, date_sub(now(), 1) FROM w": "day",
     "SELECT id, now() AS at, CASE WHEN at > f.day THEN 1 END AS late FROM f LIMIT 3": "instant",
     "WITH a AS (SELECT k, now() AS at FROM f LIMIT 3) SELECT a.k FROM a JOIN f ON f.day < at": (
         "instant"

@@ -25,6 +25,12 @@ _SECONDS = ("unix_timestamp",)
 _CLOCK = functions.CLOCK | {*_SECONDS}
 _LONG = ("day", "dd", "week", "month", "mm", "mon", "quarter", "year", "yy", "yyyy")
 _DAYS = ("curdate", "current_date")
+#: Functions whose moments are dates to them, with so many arguments.
+_OF_DATES = {
+    **dict.fromkeys("date to_date day dayofmonth dayofweek dayofyear last_day month".split(), 1),
+    **dict.fromkeys("quarter weekday weekofyear year".split(), 1),
+    **dict.fromkeys("add_months date_add date_diff date_sub datediff next_day trunc".split(), 2),
+}
 #: A moment, in microseconds, that stands for the clock where only its date decides (`on_a_day`).
 _MARK = 148_000_000_000_000_007
 
@@ -87,10 +93,11 @@ def _is_daily(node: exp.Expr) -> bool:
     around = node.parent
     if isinstance(around, (exp.Cast, exp.TryCast)) and around.to.is_type("date"):
         return True
-    if isinstance(around, exp.Anonymous) and name not in _DAYS:
+    if isinstance(around, exp.Anonymous) and name not in (*_DAYS, *_SECONDS):
         first, outer = around.expressions[0], function_name(around)
         units = outer == "date_trunc" and isinstance(first, exp.Literal)
-        return outer in ("date", "to_date") or (units and first.name.lower() in _LONG)
+        of_dates = _OF_DATES.get(outer) == len(around.expressions)
+        return of_dates or (units and first.name.lower() in _LONG)
     return name in _DAYS
 
 
