@@ -250,6 +250,9 @@ DAILY = {
     f"AS s, count(*) AS n {FROM} GROUP BY c.name",
     "window": "SELECT order_id, amount > day(curdate()) AS b, sum(day(current_date()) * amount) "
     "OVER (PARTITION BY customer_id) AS s FROM orders",
+    "columns without a name": f"SELECT o.order_id, day(current_date()) AS d {FROM} WHERE "
+    "o.order_id % 40 NOT IN (SELECT customer_id + day(current_date()) FROM customers) UNION ALL "
+    "SELECT customer_id, day(current_date()) + 1 FROM customers",
     "calendar from a table": "WITH b AS (SELECT min(order_id) AS low, current_date() AS high FROM "
     "orders), d AS (SELECT explode(sequence(date_sub(high, CAST(3 + low AS INT)), high)) AS day "
     "FROM b) SELECT d.day, c.customer_id, count(o.order_id) AS n FROM d CROSS JOIN customers c "

@@ -300,6 +300,22 @@ def test_what_the_date_decides_is_bound_for_a_day() -> None:
     assert [stamp.sql for stamp in found.graph.stamps] == ["now()"]
 
 
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT k FROM f UNION ALL SELECT day(now()) FROM w", True),
+        ("SELECT day(now()) FROM f UNION ALL SELECT k FROM w", False),
+        ("(SELECT k FROM f) EXCEPT (SELECT day(now()) FROM w UNION SELECT y FROM w)", True),
+        ("SELECT k FROM f WHERE k NOT IN (SELECT y + day(now()) FROM w)", True),
+        ("SELECT k FROM f WHERE EXISTS (SELECT y + day(now()) FROM w WHERE w.k = f.k)", True),
+        ("SELECT k FROM f JOIN (SELECT day(now()) FROM w)", False),
+        ("WITH w2 AS (SELECT day(now()) FROM w) SELECT * FROM w2", False),
+    ],
+)
+def test_a_call_of_the_clock_is_exchanged_where_nobody_sees_its_name(sql: str, told: bool) -> None:
+    assert (frozen_query(sql, 5, ("k", "y")) is not None) == told
+
+
 def test_a_plan_for_a_day_has_its_date_and_a_fingerprint_without(tmp_path: Path) -> None:
     sql = "SELECT order_id, datediff(current_date(), DATE '2020-01-01') * amount AS x FROM orders"
     model = open_shop(tmp_path).model(sql=sql)

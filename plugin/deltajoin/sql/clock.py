@@ -133,11 +133,22 @@ def frozen_query(
         if isinstance(call, exp.Column) and call.name.lower() in names:
             return None
     for select in tree.find_all(exp.Select):
-        for output in select.expressions:
+        for output in select.expressions if _gives_names(select) else ():
             named = isinstance(output, exp.Alias)
             if not named and any(id(call) not in left for call in clock_calls(output)):
                 return None
     return _exchanged(sql, tree, micros, left)
+
+
+def _gives_names(query: exp.Expr) -> bool:
+    """False for a later arm of a set operation, and for what IN and EXISTS look into: nobody sees
+    the names of their columns."""
+    parent = query.parent
+    if isinstance(parent, exp.SetOperation):
+        return parent.expression is not query and _gives_names(parent)
+    if isinstance(parent, (exp.Paren, exp.Subquery)):
+        return _gives_names(parent)
+    return not isinstance(parent, (exp.Exists, exp.In))
 
 
 def on_a_day(
