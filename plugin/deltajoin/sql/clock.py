@@ -160,7 +160,9 @@ def on_a_day(
 
 def dated(sql: str, micros: int) -> str:
     """An expression with the clock at a moment in place of the mark."""
-    return sql.replace(f"timestamp_micros({_MARK})", f"timestamp_micros({micros})")
+    found = sql.replace(f"timestamp_micros({_MARK})", f"timestamp_micros({micros})")
+    assert str(_MARK) not in found, "the mark was written in another way"  # noqa: S101
+    return found
 
 
 def _exchanged(
