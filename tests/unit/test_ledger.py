@@ -118,3 +118,10 @@ def test_a_file_that_cannot_be_read_is_not_folded(target: Path) -> None:
     grow(target, 4 * FOLD)
     assert broken.exists()
     assert codes(target) == [f"AUDIT_MISSING epoch {2 * FOLD + 3}"]
+
+
+@pytest.mark.parametrize(("folder", "file"), [(0o700, 0o600), (0o750, 0o640), (0o755, 0o644)])
+def test_files_are_as_private_as_the_targets_folder(tmp_path: Path, folder: int, file: int) -> None:
+    tmp_path.chmod(folder)
+    LocalFiles(str(tmp_path)).write("_deltajoin/a.json", b"{}")
+    assert (tmp_path / "_deltajoin" / "a.json").stat().st_mode & 0o777 == file

@@ -126,7 +126,7 @@ class LocalFiles(Files):
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
-                os.chmod(draft, 0o644)
+                os.chmod(draft, self._root.stat().st_mode & 0o666)  # as private as the table
                 os.replace(draft, path)
             except BaseException:
                 os.unlink(draft)
