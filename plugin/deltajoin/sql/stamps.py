@@ -24,7 +24,7 @@ from deltajoin.graph import Core, Derived, Grouping, JoinGraph, Projection, Stam
 from deltajoin.layers import INPUT, Generation, Windowing
 from deltajoin.sql import functions
 from deltajoin.sql.clock import clock_calls, clock_read, moves, reads_clock
-from deltajoin.sql.clocked import judging, text_at
+from deltajoin.sql.clocked import text_at
 from deltajoin.sql.dialect import (
     clauses_of,
     edited,
@@ -342,19 +342,17 @@ def _texts(graph: JoinGraph) -> Iterator[str]:
         found |= dict.fromkeys(p.sql for p in graph.outputs(core))
     found |= dict.fromkeys(p.sql for p in graph.predicates)
     found |= dict.fromkeys(sql for layer in graph.layers for sql in layer.texts)
-    found |= dict.fromkeys(
-        sql
-        for below in graph.derived
-        if below.text and not _is_at_any_moment(below)
-        for sql in judging(below)
-    )
+    texts = (below.text for below in graph.derived if below.text and not _is_at_any_moment(below))
+    found |= dict.fromkeys(f"({sql})" for sql in texts)
     yield from (sql for sql in found if "(" in sql)
 
 
 def _is_at_any_moment(derived: Derived) -> bool:
     """True for a text that moves with the clock alone, for which any moment can be put."""
+    if not derived.clocked:
+        return False
     fixed = parse_expression(f"({text_at(derived.text, 0)})")
-    return derived.clocked and not (moves(fixed) or reads_clock(fixed))
+    return not (moves(fixed) or reads_clock(fixed))
 
 
 def _line(query: exp.Query) -> exp.Expr | None:
