@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltajoin.catalog import TableState, TargetState, load_source, load_target, normalise
-from deltajoin.catalog.files import open_files, real
-from deltajoin.catalog.log import commit_digest
-from deltajoin.catalog.table import open_table
+from deltajoin.catalog.files import real
+from deltajoin.catalog.table import Opened, open_version
 from deltajoin.contract import BACKING_SUFFIX
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
@@ -120,7 +119,7 @@ class Logs:
         self.model = model
         self._locate = locate
         self._places: dict[str, str] = {}
-        self._opened: dict[str, Any] = {}
+        self._opened: dict[str, Opened] = {}
 
     @cached_property
     def target(self) -> tuple[str | None, bool]:
@@ -142,9 +141,8 @@ class Logs:
     def newest(self, name: str) -> tuple[str, int, str | None]:
         """The id of a source's table, its newest version, and what tells its commit."""
         location = normalise(self.place(name))
-        table = self._opened[name] = open_table(location)
-        commit = commit_digest(open_files(location), table.version())
-        return str(table.metadata().id), table.version(), commit
+        opened = self._opened[name] = open_version(location)
+        return str(opened.table.metadata().id), opened.table.version(), opened.commit
 
     def source(self, name: str) -> TableState:
         """A source as it was when it was opened, by default now."""

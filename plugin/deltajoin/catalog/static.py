@@ -15,17 +15,14 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deltajoin.catalog.files import normalise
 from deltajoin.catalog.plain import is_pattern
 from deltajoin.catalog.schema import Column, columns_of, zoned
-from deltajoin.catalog.table import StaticFiles, TableState, in_one_line, load_table
+from deltajoin.catalog.table import Opened, StaticFiles, TableState, in_one_line, load_table
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 FORMATS = ("parquet", "csv")
 #: What the table id of static files ends with.
@@ -33,8 +30,8 @@ STATIC = " files"
 HASHED_BYTES = 64 * 1024 * 1024
 
 
-def load_source(name: str, place: str, opened: DeltaTable | None = None) -> TableState:
-    """A source at its newest version: a Delta table, which may be `opened`, or static files.
+def load_source(name: str, place: str, opened: Opened | None = None) -> TableState:
+    """A source at its newest version: a Delta table, which may be open, or static files.
 
     Raises SOURCE_MISSING, SOURCE_NOT_DELTA, SOURCE_UNREADABLE.
     """

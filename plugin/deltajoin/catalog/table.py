@@ -74,8 +74,16 @@ class Consumed:
     commit: str | None = None
 
 
+@dataclass(frozen=True)
+class Opened:
+    """deltalake's view of a version, and what tells its commit (see `TableState`)."""
+
+    table: DeltaTable
+    commit: str | None
+
+
 def load_table(
-    name: str, location: str, version: int | None = None, opened: DeltaTable | None = None
+    name: str, location: str, version: int | None = None, opened: Opened | None = None
 ) -> TableState:
     """A source table at a version, by default the newest, or as it was `opened`.
 
@@ -86,13 +94,13 @@ def load_table(
     where = f"{name}: {location}"
     _look_before_opening(location, where)
     try:
-        table = open_table(location, version) if opened is None else opened
+        opened = opened or open_version(location, version)
+        table = opened.table
         metadata = table.metadata()
         columns = columns_of(table.schema().to_json())
         actions = table.get_add_actions(flatten=True)
         rows, size, files = table_size(table, location, actions)
         small = small_files_of(table, location, actions)
-        commit = commit_digest(open_files(location), table.version())
     except Exception as failure:
         if version is not None:
             cause = in_one_line(failure)
@@ -113,8 +121,14 @@ def load_table(
         properties=properties,
         log=FileStatistics(actions),
         small=small,
-        commit=commit,
+        commit=opened.commit,
     )
+
+
+def open_version(location: str, version: int | None = None) -> Opened:
+    """A version with its digest."""
+    table = open_table(location, version)
+    return Opened(table, commit_digest(open_files(location), table.version()))
 
 
 def open_table(location: str, version: int | None = None) -> DeltaTable:
