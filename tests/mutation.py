@@ -238,6 +238,14 @@ DEFECTS = (
         "windows",
         ("a table that nothing fixes", "self.fixed.issuperset(shown)", "bool(self.fixed)"),
         ("equal in other types", "kind == self._type_of(edge.right) and ", ""),
+        ("-0.0 beside 0.0 in an order", "(*names, *(f", "(*names, *(f\"0\" or f"),
+        ("any key of the rows", "return bool(identified) or", "return True or"),
+    ),
+    *_of(
+        "sql/windows.py",
+        "windows",
+        ("numbers held against columns", " and not beside.find(exp.Column, exp.Query)", ""),
+        ("numbers beside a neighbour", "if any(text(bare_call(w", "if all(text(bare_call(w"),
     ),
     *_of(
         "model.py",

@@ -80,16 +80,18 @@ def plan(
 def plan_instead(
     model: Model, planned: DeltaPlan, failed: DeltaJoinError, *, locate: Locate | None = None
 ) -> DeltaPlan:
-    """The rebuild over the same versions that takes the place of an incremental run which failed.
+    """The rebuild over the same versions that takes the place of a run which failed.
 
     A lookup path computes values of rows that never stood beside one another, the old row of one
     table and the new row of another, and nets them out later. So `10 / b.v` can fail at a row that
-    the query doesn't have, and would at every later run.
+    the query doesn't have, and would at every later run. Rows that tie in a window's order, which
+    any run may find, leave its result to the query's own text.
 
     Raises:
         DeltaJoinError: `failed` where no rebuild can help, or mode incremental_strict forbids it.
     """
-    if failed.code != "EVALUATION_FAILED" or planned.strategy != "incremental":
+    strategies = {"EVALUATION_FAILED": ("incremental",), "WINDOW_TIES": ("incremental", "full")}
+    if planned.strategy not in strategies.get(failed.code, ()):
         raise failed
     logs = Logs(model, locate)
     return _plan(logs, _pinned(logs, planned.frontier()), planned.clock, failed.refusal)

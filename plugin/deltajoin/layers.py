@@ -48,13 +48,17 @@ class Generation:
 
 @dataclass(frozen=True)
 class Order:
-    """The partition and order of a window whose result depends on the order of ties.
+    """The partition and order of windows whose result depends on the order of ties.
 
-    `columns` are its plain columns, which must identify a row; `peers` counts rows that tie.
+    `columns` are its plain columns, `peers` counts rows that tie. Where no declared key rules ties
+    out, rows that tie must agree in all that is `compared`, but for those that a condition `within`
+    takes out, by their row_number() in this order alone.
     """
 
     columns: tuple[str, ...]
     peers: str
+    within: tuple[str, ...] = ()
+    compared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

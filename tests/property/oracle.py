@@ -33,7 +33,7 @@ from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan, Target
 from deltajoin.delta.state import group_state, hidden_columns
-from deltajoin.delta.ties import ambiguous_order
+from deltajoin.delta.ties import ambiguous_aggregate, with_ties_compared
 from deltajoin.emit.derived_sources import DerivedProgram
 from deltajoin.emit.narrowing import placed
 from deltajoin.emit.sql import Program, build_program
@@ -151,6 +151,8 @@ def check(  # noqa: C901
     state = case.initial()
     target = full_rows(case, sql, state)
     stored = _stored(case, maker, sql, state)
+    if stored is None:
+        return
     if mutant is None:
         _check_backfill(case, maker, state, target)
     for number, (before, state, feeds) in enumerate(history(case, maker.tables)):
@@ -158,7 +160,7 @@ def check(  # noqa: C901
             sql = maker.move(clocks[number + 1])
         wanted = full_rows(case, sql, state)
         changed, old, target = wanted != target, target, wanted
-        before_table, stored = stored, _stored(case, maker, sql, state)
+        before_table, now = stored, _stored(case, maker, sql, state)
         plan = maker.plan_or_none(number, _kinds(feeds))
         if plan is None:
             yield Outcome(number, "rebuilt", changed)
@@ -170,13 +172,21 @@ def check(  # noqa: C901
         _load(case, program, {1: before, 2: state}, feeds)
         _register("target_stored", before_table)
         try:
-            problem = _problem(program, plan.target, old, before_table, wanted, stored)
+            problem = _problem(program, plan.target, old, before_table, wanted, now)
         except Mismatch as error:
             problem = str(error)
         except duckdb.Error as error:
+            if now is None and _tells_ties(error):
+                yield Outcome(number, "tied", changed)
+                return
             if mutant is None:
                 raise
             problem = str(error)
+        if now is None:
+            problem = problem or "rows that differ tie, and the run does not tell"
+            yield Outcome(number, "tied", changed, problem)
+            return
+        stored = now
         whole = any(step.kind == "scan" for path in plan.paths for step in path.steps)
         yield Outcome(number, "whole" if whole else plan.target.kind, changed, problem)
 
@@ -190,12 +200,18 @@ def _kinds(feeds: Feeds) -> dict[str, str]:
 
 
 def _problem(
-    program: Program, target: Target, old: Bag, table: pa.Table, wanted: Bag, stored: pa.Table
+    program: Program,
+    target: Target,
+    old: Bag,
+    table: pa.Table,
+    wanted: Bag,
+    stored: pa.Table | None,
 ) -> str:
     """What is wrong with the target after the run: with what a user sees of it, or with the rest.
 
     Args:
-        table, stored: the target's rows before, and as a rebuild would store them now.
+        table, stored: the target's rows before, and as a rebuild would store them now; None where
+            it stops at ties.
     """
     if target.kind == "bag":
         if target.hidden:
@@ -204,7 +220,7 @@ def _problem(
     found = _applied(program, target, _rows(table))
     if problem := _difference(_seen(found, target), wanted):
         return problem
-    problem = _difference(found, _rows(stored))
+    problem = _difference(found, _rows(stored)) if stored is not None else ""
     return f"hidden: {problem}" if problem else ""
 
 
@@ -233,7 +249,10 @@ def maker_of(case: Case) -> _PlanMaker | None:
     if query.graph is None:
         assert case.query, query.reason
         return None
-    graph = with_neighbours(query.graph, {t: key for t, key in keys.items() if key}, types)
+    known = {t: key for t, key in keys.items() if key}
+    graph = with_neighbours(query.graph, known, types)
+    described = describe(graph, known, types)
+    graph = with_ties_compared(graph, described.keys, described.types)
     maker = _PlanMaker(case, sql, graph)
     return None if maker.is_ambiguous() else maker
 
@@ -268,15 +287,24 @@ def full_rows(case: Case, sql: str, state: State) -> Bag:
     return Counter(con.execute(to_duckdb(sql)).fetchall())
 
 
-def _stored(case: Case, maker: _PlanMaker, sql: str, state: State) -> pa.Table:
-    """The rows that a rebuild stores, with their types."""
+def _tells_ties(error: duckdb.Error) -> bool:
+    return "deltajoin:WINDOW_TIES" in str(error)
+
+
+def _stored(case: Case, maker: _PlanMaker, sql: str, state: State) -> pa.Table | None:
+    """The rows that a rebuild stores, with their types; None where it finds rows that tie."""
     con = connection()
     if maker.graph.grouping is None and maker.graph.windowing is None:
         for table in case.tables:
             _register(table.name, _arrow(table.columns, tuple(state[table.name].values())))
         return con.sql(to_duckdb(sql)).to_arrow_table()
     _load(case, maker.full, {1: state, 2: state}, {})
-    return con.sql(_whole(maker.full)).to_arrow_table()
+    try:
+        return con.sql(_whole(maker.full)).to_arrow_table()
+    except duckdb.Error as error:
+        if _tells_ties(error):
+            return None
+        raise
 
 
 def _check_backfill(case: Case, maker: _PlanMaker, state: State, wanted: Bag) -> None:
@@ -353,9 +381,9 @@ class _PlanMaker:
         return sql
 
     def is_ambiguous(self) -> bool:
-        """True for windows whose result depends on how rows that tie are ordered."""
+        """True for aggregates whose result depends on how rows that tie are ordered."""
         known = self.described
-        return any(ambiguous_order(part, known.keys, known.types) for part in self.graph.parts)
+        return any(ambiguous_aggregate(part, known.keys, known.types) for part in self.graph.parts)
 
     def program(self, plan: DeltaPlan) -> Program:
         """The plan's statements, which depend on nothing but which sources changed."""

@@ -35,6 +35,7 @@ def test_random_layers(request: pytest.FixtureRequest, processes: ProcessPoolExe
         f"\nfrom seed {request.config.getoption('--seed')}: {kept} queries kept, "
         f"{seen['windows'] / kept:.0%} with windows, {seen['views'] / kept:.0%} with generators, "
         f"{epochs} epochs, {incremental:.0%} by keys alone, {changed:.0%} change the target, "
+        f"{seen['tied']} histories end at rows that tie, "
         f"{time.monotonic() - started:.1f} s"
     )
     assert changed >= LEAST_CHANGED
@@ -104,6 +105,13 @@ def _all_partitions_new(program: Program, plan: DeltaPlan) -> Program | None:
     return replace(program, regroup=(*others, replace(last, sql=loose)))
 
 
+def _ties_unseen(plan: DeltaPlan) -> DeltaPlan | None:
+    windowing = plan.graph.windowing if plan.graph else None
+    if windowing is None or not any(order.compared for order in windowing.orders):
+        return None
+    return _graph(plan, windowing=replace(windowing, orders=()))
+
+
 MUTANTS = (
     Mutant("partitions read at the previous epoch", plan=_other_partitions),
     Mutant("filters on windows dropped", plan=_unfiltered),
@@ -111,6 +119,7 @@ MUTANTS = (
     Mutant("rows of untouched partitions added", program=_all_partitions_new, seed=10),
     Mutant("an outer view as an inner one", plan=_not_outer, seed=294),
     Mutant("filters on generated columns dropped", plan=_every_row_generated, seed=41),
+    Mutant("rows that tie unseen", plan=_ties_unseen),
 )
 
 

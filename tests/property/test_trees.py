@@ -82,6 +82,7 @@ def run_chunk(
         try:
             for outcome in check(case):
                 seen += Counter(epochs=1, changed=outcome.changed)
+                seen["tied"] += outcome.kind == "tied"
                 seen["not by keys"] += outcome.kind in ("whole", "rebuilt")
                 if outcome.problem:
                     raise AssertionError(outcome.problem)

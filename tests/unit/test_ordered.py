@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltajoin.delta.ties import ambiguous_order, identifying_relations
+from deltajoin.delta.ties import ambiguous_aggregate, identifying_relations
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.bind import bind
 
@@ -27,7 +27,7 @@ def graph(call: str, join: str = INNER, by: str = "w.k") -> JoinGraph:
 
 
 def is_kept(found: JoinGraph, **keys: tuple[str, ...]) -> bool:
-    return ambiguous_order(found, keys, TYPES) is None
+    return ambiguous_aggregate(found, keys, TYPES) is None
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_values_in_an_order_of_their_own_need_no_key(call: str) -> None:
     ],
 )
 def test_values_that_differ_in_one_place_of_the_order_are_rebuilt(call: str) -> None:
-    stop = ambiguous_order(graph(call), {"w": ("k",)}, TYPES)
+    stop = ambiguous_aggregate(graph(call), {"w": ("k",)}, TYPES)
     assert stop is not None
     assert stop.code == "AGGREGATE_ORDER"
 

@@ -8,8 +8,9 @@ from deltajoin.audit.explain import explanation
 from deltajoin.delta.derived import describe
 from deltajoin.delta.identity import row_key
 from deltajoin.delta.state import hidden_columns
-from deltajoin.delta.ties import ambiguous_order, identifying_relations
+from deltajoin.delta.ties import identifying_relations, open_windows, with_ties_compared
 from deltajoin.emit.ast import column, expression
+from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.bind import bind
 from deltajoin.sql.dialect import text
@@ -33,6 +34,12 @@ def refusal(sql: str) -> tuple[str, str]:
     bound = bind(sql, COLUMNS)
     assert bound.reason is not None
     return bound.reason.code, bound.reason.message
+
+
+def ties(
+    found: JoinGraph, keys: dict[str, tuple[str, ...]], types: dict[tuple[str, str], str]
+) -> Refusal | None:
+    return open_windows(with_ties_compared(found, keys, types), tied=False)
 
 
 def test_a_window_reads_columns_below_and_gives_out_its_partition() -> None:
@@ -143,13 +150,51 @@ def test_a_window_that_nothing_reads_leaves_no_trace() -> None:
     ],
 )
 def test_what_depends_on_ties_needs_an_order_by_the_key(call: str, unique: bool) -> None:
-    found = graph(f"SELECT f.k, {call} AS v {JOIN}")
-    stop = ambiguous_order(found, KEYS, TYPES)
+    found = graph(f"SELECT f.k, f.items, {call} AS v {JOIN}")
+    stop = ties(found, KEYS, TYPES)
     assert (stop is None) == unique
     if stop is not None:
         assert (stop.code, bool(stop.remedy)) == ("WINDOW_TIES", True)
     one_more = found.windowing is not None and bool(found.windowing.orders)
-    assert bool(ambiguous_order(found, {"w": ("k",)}, TYPES)) == one_more
+    assert bool(ties(found, {"w": ("k",)}, TYPES)) == one_more
+
+
+@pytest.mark.parametrize(
+    ("sql", "compared", "within"),
+    [
+        ("SELECT f.k, f.x, {} AS n FROM f", (), ()),
+        ("SELECT f.k, f.day, {} AS n FROM f", ("c0",), ()),
+        ("SELECT f.k, f.day, {} AS n FROM f QUALIFY n = 1", ("c0",), ("((`input`.`w0`) = 1)",)),
+        (
+            "SELECT f.k, f.day, {} AS n FROM f QUALIFY n <= 2 AND day > 3",
+            ("c0",),
+            ("((`input`.`w0`) <= 2)",),
+        ),
+        ("SELECT f.k, f.day, {} AS n FROM f QUALIFY n <= f.day", ("c0",), ()),
+        (
+            "SELECT f.k, f.day, {} AS n, {} + 1 AS m FROM f QUALIFY m = 2",
+            ("c0",),
+            ("((`input`.`w0` + 1) = 2)",),
+        ),
+        ("SELECT f.k, {} AS n, lag(f.day) OVER ({w}) AS b FROM f QUALIFY n = 1", ("c1",), ()),
+    ],
+)
+def test_rows_that_tie_must_agree_where_the_result_could_tell(
+    sql: str, compared: tuple[str, ...], within: tuple[str, ...]
+) -> None:
+    order = "PARTITION BY f.k ORDER BY f.x"
+    found = graph(sql.replace("{}", f"row_number() OVER ({order})").replace("{w}", order))
+    windowing = with_ties_compared(found, {}, TYPES).windowing
+    assert windowing is not None
+    seen = [(order.compared, order.within) for order in windowing.orders]
+    assert seen == ([(tuple(f"`input`.`{name}`" for name in compared), within)] if compared else [])
+
+
+def test_values_that_tie_and_are_not_the_same_are_told_apart() -> None:
+    found = graph("SELECT f.k, row_number() OVER (PARTITION BY f.k ORDER BY f.x) AS n FROM f")
+    windowing = with_ties_compared(found, {}, {**TYPES, ("f", "x"): "double"}).windowing
+    assert windowing is not None
+    assert [order.compared for order in windowing.orders] == [("CAST(`input`.`c0` AS STRING)",)]
 
 
 LAST = "row_number() OVER (PARTITION BY f.id ORDER BY w.at DESC)"
@@ -178,11 +223,11 @@ TIMED = {"f": ("id",), "w": ("k", "at")}
     ],
 )
 def test_an_order_may_fix_a_row_by_keys_and_equalities(rows: str, call: str, fixed: bool) -> None:
-    found = graph(f"SELECT f.id, {call} AS n FROM {rows}")
-    assert (ambiguous_order(found, TIMED, TYPES) is None) == fixed
+    found = graph(f"SELECT f.id, f.items, {call} AS n FROM {rows}")
+    assert (ties(found, TIMED, TYPES) is None) == fixed
     other_types = {**TYPES, ("w", "k"): "string"}
-    assert ambiguous_order(found, TIMED, other_types) is not None
-    assert ambiguous_order(found, {**TIMED, "w": ("k", "at", "y")}, TYPES) is not None
+    assert ties(found, TIMED, other_types) is not None
+    assert ties(found, {**TIMED, "w": ("k", "at", "y")}, TYPES) is not None
 
 
 NEXT = "(SELECT k, at, y, lead(at) OVER (PARTITION BY k ORDER BY at) AS n FROM w) AS w"
@@ -357,7 +402,7 @@ def test_windows_over_groups_read_keys_and_aggregates() -> None:
     assert found.windowing is not None
     assert found.windowing.conditions == ("((`input`.`c0`) > 2)", "(`input`.`w1` = 1)")
     known = describe(found, KEYS, TYPES)
-    assert ambiguous_order(found, known.keys, known.types) is None
+    assert ties(found, known.keys, known.types) is None
     assert row_key(found, known.keys, known.types) == ("p",)
 
 
@@ -417,11 +462,11 @@ def test_groups_over_a_view_enter_by_their_plain_keys() -> None:
 def test_windows_over_a_view_must_not_depend_on_ties() -> None:
     inner = f"SELECT f.id, f.k, i {JOIN} LATERAL VIEW explode(f.items) e AS i"
     ranks = graph(f"SELECT k, i, rank() OVER (PARTITION BY k ORDER BY i) AS r FROM ({inner}) AS q")
-    assert ambiguous_order(ranks, KEYS, TYPES) is None
+    assert ties(ranks, KEYS, TYPES) is None
     numbers = graph(
-        f"SELECT k, row_number() OVER (PARTITION BY k ORDER BY id) AS r FROM ({inner}) AS q"
+        f"SELECT k, i, row_number() OVER (PARTITION BY k ORDER BY id) AS r FROM ({inner}) AS q"
     )
-    stop = ambiguous_order(numbers, KEYS, TYPES)
+    stop = ties(numbers, KEYS, TYPES)
     assert stop is not None
     assert stop.code == "WINDOW_TIES"
 

@@ -47,6 +47,7 @@ _ROWS = "row by row: each changed row gives its generated rows, with its weight"
 _PARTITIONS = (
     "by touched partitions: partitions that a change reaches are computed anew from their rows"
 )
+_UNTIED = "; from the first rows on that differ and tie in its order the query is rebuilt"
 _GROUPS = "by touched groups: groups that a change reaches are computed anew from their rows"
 _STATE = "by state: what a change adds to counts and sums is added to those stored with each group"
 _AGGREGATES = {
@@ -125,7 +126,9 @@ def _operators(graph: JoinGraph, groups: str) -> list[dict[str, Any]]:
         found.append({"operator": "generator", "over": call, "kept": _ROWS})
     if graph.windowing is not None:
         keys = ", ".join(_partition_keys(graph, graph.windowing))
-        found.append({"operator": "window", "over": keys, "kept": _PARTITIONS})
+        open_order = any(order.compared for order in graph.windowing.orders)
+        kept = _PARTITIONS + (_UNTIED if open_order else "")
+        found.append({"operator": "window", "over": keys, "kept": kept})
     if graph.grouping is not None:
         found.append(_grouped(graph, graph.grouping, groups))
     each = {"operator": "rows", "over": ", ".join(graph.root.relations), "kept": _EACH}

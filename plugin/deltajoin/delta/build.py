@@ -29,7 +29,7 @@ from deltajoin.delta.derived import (
     order_dependent,
     plan_derived,
 )
-from deltajoin.delta.evidence import found_to_differ
+from deltajoin.delta.evidence import found_tied, found_to_differ
 from deltajoin.delta.format import RULES, model_hash
 from deltajoin.delta.history import Record, last_epoch, recent_reads
 from deltajoin.delta.identity import Keys, Types, row_key
@@ -61,7 +61,7 @@ from deltajoin.delta.sources import (
 )
 from deltajoin.delta.state import GroupState, group_state, hidden_columns
 from deltajoin.delta.strategy import Situation, decide
-from deltajoin.delta.ties import ambiguous_order
+from deltajoin.delta.ties import ambiguous_aggregate, open_windows, with_ties_compared
 from deltajoin.errors import DeltaJoinError, Refusal
 from deltajoin.graph import JoinGraph
 from deltajoin.model import Model, is_path
@@ -119,9 +119,11 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     last = before.record
     meaning = understood = _meaning(model, inputs, query, keys, types, last)
     mark = meaning.mark
-    differs = found_to_differ(last, mark)
-    if differs:
-        meaning = meaning.as_written(differs)
+    differs, failed = found_to_differ(last, mark), inputs.failed
+    tied = found_tied(last, mark) or (failed is not None and failed.code == "WINDOW_TIES")
+    stop = open_windows(meaning.graph, tied=True) if tied and meaning.graph else None
+    if obstacle := differs or stop:
+        meaning = meaning.as_written(obstacle, as_bag=not differs)
     if query.daily:
         meaning = meaning.on_day(inputs.clock)
     graph, described, target = meaning.graph, meaning.described, meaning.target
@@ -169,7 +171,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
             predicted=predicted,
             lost=before.lost,
             clock=None if graph else moved,
-            failed=inputs.failed,
+            failed=failed,
         )
     )
 
@@ -237,6 +239,7 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         clock=clock,
         daily=query.daily.message if query.daily and graph else "",
         differs=differs.message if differs else "",
+        tied=str(stop.where) if stop else "",
         predicted=predicted.to_dict() if predicted and graph and not unkept else {},
         replanned=tuple(n for n in (routes.note, *(d.replanned for d in derived)) if n and live),
         rebuild=rebuild and replace(rebuild, order=key_order(graph, target.key, layout, tables)),
@@ -259,19 +262,26 @@ class _Meaning:
         """The same with a moment in place of the mark that stands for the clock."""
         return replace(self, graph=on_day(self.graph, clock), state=on_day(self.state, clock))
 
-    def as_written(self, obstacle: Refusal) -> _Meaning:
-        """The same for a query that is only run as its own text."""
-        plain = replace(self.target, kind="plain", key=(), hidden=(), exactly=(), columns=())
-        return replace(self, graph=None, obstacle=obstacle, state=None, target=plain)
+    def as_written(self, obstacle: Refusal, *, as_bag: bool = False) -> _Meaning:
+        """The same for a query that is only run as its own text; `as_bag`: a bag stays one."""
+        target = self.target
+        if not as_bag or target.kind != "bag" or target.hidden:
+            target = replace(target, kind="plain", key=(), hidden=(), exactly=(), columns=())
+        return replace(self, graph=None, obstacle=obstacle, state=None, target=target)
 
     def is_like(self, other: _Meaning, tables: Collection[str]) -> bool:
         """True where the rows and the form of the target are the same, as are the keys of what is
-        derived of the tables."""
+        derived of the tables, and the windows whose order may leave rows tied."""
         one, two = (
-            {name: key for name, key in meaning.described.keys.items() if name not in tables}
+            (
+                meaning.mark,
+                meaning.obstacle,
+                meaning.graph and open_windows(meaning.graph, tied=False),
+                {name: key for name, key in meaning.described.keys.items() if name not in tables},
+            )
             for meaning in (self, other)
         )
-        return (self.mark, self.obstacle, one) == (other.mark, other.obstacle, two)
+        return one == two
 
 
 def _large(tables: Mapping[str, TableState], keys: Keys) -> list[str]:
@@ -291,12 +301,18 @@ def _meaning(
     graph = with_neighbours(graph, keys, types) if graph else None
     described = describe(graph, keys, types)
     for part in graph.parts if graph else ():
-        ties = ambiguous_order(part, described.keys, described.types)
+        ties = ambiguous_aggregate(part, described.keys, described.types)
         if stop := ties or missing_of_unknown_type(part, described.types):
             graph, obstacle = None, stop
             break
+    if graph is not None:
+        graph = with_ties_compared(graph, described.keys, described.types)
     state = group_state(graph, described.types, described.inexact) if graph else None
     target = _target(model, inputs, graph, described, state, last)
+    hides = target.name_parts and target.hidden
+    if graph is not None and hides and (stop := open_windows(graph, tied=False)):
+        graph, obstacle, state = None, stop, None
+        target = _target(model, inputs, graph, described, state, last)
     if graph is not None and target.kind == "bag":
         graph = with_one_extreme(graph, described.types)
         described = describe(graph, keys, types)

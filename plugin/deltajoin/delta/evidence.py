@@ -23,16 +23,25 @@ def compares_rows(plan: DeltaPlan) -> bool:
     return plan.reason in _UNPROVEN and plan.rebuilt_because is None
 
 
+def found_tied(last: Record | None, mark: str) -> bool:
+    """Whether rows were found to tie in the order of a window of the query."""
+    return bool(_found(last, mark, "tied"))
+
+
 def found_to_differ(last: Record | None, mark: str) -> Refusal | None:
     """What stands against keeping a query whose form of ours was found to differ from its text."""
-    if last is None or last["fingerprint"] != mark or last.get("rules") != RULES:
-        return None
-    found = (last.get("evidence") or {}).get("differs")
-    if not found:
+    found = _found(last, mark, "differs")
+    if last is None or not found:
         return None
     return Refusal(
         "MEANING_DIFFERS",
-        str(found),
+        found,
         str(last["model"]),
         "Report the query: it is rebuilt from its own text until it or deltajoin's rules change.",
     )
+
+
+def _found(last: Record | None, mark: str, what: str) -> str:
+    if last is None or last["fingerprint"] != mark or last.get("rules") != RULES:
+        return ""
+    return str((last.get("evidence") or {}).get(what) or "")

@@ -129,8 +129,9 @@ class DeltaPlan:
     `find_full_query` makes the order of the whole query when it is first asked for; a run that has
     nothing to do never asks, so that it is no part of such a plan's hash. `replanned` are notes on
     earlier orders that were given up. `differs` says how our form of the query was found to differ
-    from its text, by which it is run therefore. `clock` is the moment that the query's clock shows,
-    None for a query without; `daily` says why it is kept for a day alone. `predicted` are seconds
+    from its text, by which it is run therefore, `tied` in the order of which columns rows were
+    found to tie. `clock` is the moment that the query's clock shows, None for a query without;
+    `daily` says why it is kept for a day alone. `predicted` are seconds
     by strategy, by past runs. `unchecked` are large sources on whose declared keys nothing rests,
     so that a rebuild doesn't check them.
     `statistics`, `rebuilt_because` (what stands against keeping the query incrementally) and
@@ -167,6 +168,7 @@ class DeltaPlan:
     clock: datetime | None = field(default=None, metadata=SELDOM)
     daily: str = field(default="", metadata=SELDOM)
     differs: str = field(default="", metadata=SELDOM)
+    tied: str = field(default="", metadata=SELDOM)
     predicted: Mapping[str, float] = field(default_factory=dict, metadata=SELDOM)
     unchecked: tuple[str, ...] = field(default=(), metadata=SELDOM)
     replanned: tuple[str, ...] = field(default=(), metadata=SELDOM)
@@ -255,9 +257,11 @@ _SELDOM = (
     "given",
     "name",
     "outputs",
+    "compared",
     "projections",
     "stamps",
     "windowing",
+    "within",
 )
 
 
@@ -293,7 +297,7 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
         meaning["cores"] = [_core(core) for core in graph.cores]
     for name in ("grouping", "generation", "windowing"):
         if made := getattr(graph, name):
-            meaning[name] = _spelled(asdict(made))
+            meaning[name] = _spelled(asdict(made, dict_factory=_lasting))
     if graph.stamps:
         meaning["stamps"] = [(s.name, s.position, spelled(masked(s.sql))) for s in graph.stamps]
     if graph.derived:
@@ -302,6 +306,11 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
             for derived in graph.derived
         ]
     return meaning
+
+
+def _lasting(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A layer without how its ties are found, which says nothing of its rows."""
+    return {name: value for name, value in fields if name not in ("compared", "within")}
 
 
 def _core(core: Core) -> dict[str, Any]:

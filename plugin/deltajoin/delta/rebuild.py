@@ -5,6 +5,7 @@ that differ: the target's change feed tells others no more than what changed. Th
 applies wins:
 
     another definition, no epoch, mode full                      overwrite
+    rows of the query's own text over stored ones with a count   overwrite
     a column whose values can't be compared (map, variant, ...)  overwrite
     a key of floating-point numbers                              overwrite
     chosen as cheaper than following the change, and no stamps   overwrite
@@ -33,7 +34,7 @@ from deltajoin.delta.signed_zeros import holds_floats
 from deltajoin.delta.sources import share
 from deltajoin.delta.strategy import FEW_ROWS, Decision
 from deltajoin.graph import Stamp
-from deltajoin.names import COUNT, ROW_HASH
+from deltajoin.names import COUNT, RESERVED_PREFIX, ROW_HASH
 
 LARGEST_SHARE, LONGEST = 0.5, 3.0
 #: Rebuilds that go by what the last difference found; then it is measured again.
@@ -80,6 +81,8 @@ def plan_rebuild(
     if state is None or decision.reason in _BY_DEFINITION:
         return Rebuild("overwrite")
     columns = tuple(c for c in state.columns if c.name not in (COUNT, ROW_HASH))
+    if target.kind == "plain" and any(c.name.startswith(RESERVED_PREFIX) for c in state.columns):
+        return Rebuild("overwrite", "its rows are those of the query's own text")
     stamped = bool(target.stamps or stamps)
     for_less = decision.reason in _BY_COST and not stamped
     if because := (

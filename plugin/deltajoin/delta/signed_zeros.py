@@ -61,7 +61,7 @@ def joined_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
 
 def told_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
     """Columns of what the query gives out and the target stores, told apart by their text."""
-    below = _rows_apart(graph, types)
+    below = rows_apart(graph, types)
     grouping, windowing = graph.grouping, graph.windowing
     if grouping is not None:
         return _names(grouping.outputs, below, besides=grouping.key_outputs)
@@ -74,7 +74,7 @@ def told_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
 def with_one_extreme(graph: JoinGraph, types: Types) -> JoinGraph:
     """The graph whose least and greatest values are one and the same in any order of rows: of those
     that are equal, the one whose text is."""
-    below = frozenset(_rows_apart(graph, types))
+    below = frozenset(rows_apart(graph, types))
     derived = tuple(replace(d, graph=with_one_extreme(d.graph, types)) for d in graph.derived)
     grouping, windowing = graph.grouping, graph.windowing
     if grouping is not None:
@@ -106,7 +106,7 @@ def _is_extreme(node: exp.Expr, below: frozenset[str]) -> bool:
     )
 
 
-def _rows_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
+def rows_apart(graph: JoinGraph, types: Types) -> tuple[str, ...]:
     """The same of the rows that groups and windows read."""
     joined = joined_apart(graph, types)
     if graph.generation is None:

@@ -1,11 +1,14 @@
-"""Whether rows that tie in an order leave values open: such windows and aggregates are not kept.
+"""Whether rows that tie in an order leave values open.
 
 A window function such as `row_number`, and a sum over ROWS, gives rows that tie whatever Spark
-happens to give them. Its partition and order columns must hold a key of the joined rows
-(`delta.identity`), or fix a row of each relation: then no rows tie, which the statements check at
-each run. So the last quote before each trade is kept, as (l.id, r.ts) fix l, and with it r.k:
+happens to give them. Where its partition and order columns hold a key of the joined rows
+(`delta.identity`), or fix a row of each relation, no rows tie, which the statements check at each
+run. So it is of the last quote before each trade, as (l.id, r.ts) fix l, and with it r.k:
 
     row_number() OVER (PARTITION BY l.id ORDER BY r.ts DESC)  of  l LEFT JOIN r ON l.k = r.k AND ...
+
+Elsewhere the statements look for rows that differ and tie. As long as there are none, the window
+has one result, and is kept; from the first ones on the query is run as its own text.
 
 In an aggregate over ordered rows, those of a group that tie must agree in what the value is made
 of. They do where that
@@ -31,10 +34,13 @@ from deltajoin.delta.identity import (
     joined_columns,
     target_key,
 )
+from deltajoin.delta.signed_zeros import rows_apart
 from deltajoin.errors import Refusal
 from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
+from deltajoin.layers import INPUT, Order
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.kinds import PLAIN, exact_type
+from deltajoin.sql.nodes import column
 from deltajoin.sql.ordered import Ordered, ordered_calls
 
 _TEXTS = frozenset(
@@ -43,30 +49,79 @@ _TEXTS = frozenset(
     right rpad rtrim sha1 sha2 substr substring to_json upper
     """.split()
 )
+_MAY_TIE = (
+    "a window function depends on the order of rows that tie, and is not kept where the target "
+    "stores its partition in a hidden column, under a view"
+)
+_TIED = "rows that differ tie in the order of a window function, which leaves its result open"
 _REMEDY = (
     "Sort what is collected (sort_array, WITHIN GROUP (ORDER BY ...)) by the value itself or by a "
     "declared key; cast floats to decimals."
 )
 
 
-def ambiguous_order(graph: JoinGraph, keys: Keys, types: Types) -> Refusal | None:
-    """What stands against keeping windows or aggregates whose order may leave rows tied."""
-    below = {p.name: p for p in graph.projections}
-    for order in graph.windowing.orders if graph.windowing else ():
-        shown = tuple(below[name] for name in order.columns if name in below)
-        ordered = replace(graph, projections=shown)
-        if graph.generation is None:
-            given = {p.column for p in shown if p.column is not None}
-            if target_key(ordered, keys, types) or Fixed(graph, keys, types, given).is_row:
-                continue
-        named = (below[n].sql.replace("`", "") if n in below else n for n in order.columns)
-        return Refusal(
+def with_ties_compared(graph: JoinGraph, keys: Keys, types: Types) -> JoinGraph:
+    """The graph whose windows, at any depth, compare rows that tie where no key rules ties out."""
+    derived = tuple(
+        replace(d, graph=with_ties_compared(d.graph, keys, types)) for d in graph.derived
+    )
+    windowing = graph.windowing
+    if windowing is not None:
+        orders = []
+        for order in windowing.orders:
+            if _is_total(graph, order, keys, types):
+                orders.append(order)
+            elif compared := _beside(graph, order, types):
+                orders.append(replace(order, compared=compared))
+        windowing = replace(windowing, orders=tuple(orders))
+    return replace(graph, derived=derived, windowing=windowing)
+
+
+def _beside(graph: JoinGraph, order: Order, types: Types) -> tuple[str, ...]:
+    """In what rows that tie in an order may differ."""
+    names = [text(column(name, INPUT)) for name in graph.row_names if name not in order.columns]
+    apart = (text(column(name, INPUT)) for name in rows_apart(graph, types))
+    return (*names, *(f"CAST({name} AS STRING)" for name in apart))
+
+
+def _is_total(graph: JoinGraph, order: Order, keys: Keys, types: Types) -> bool:
+    """Whether keys rule out that rows tie in an order."""
+    if graph.generation is not None:
+        return False
+    shown = tuple(p for p in graph.projections if p.name in order.columns)
+    given = {p.column for p in shown if p.column is not None}
+    identified = target_key(replace(graph, projections=shown), keys, types)
+    return bool(identified) or Fixed(graph, keys, types, given).is_row
+
+
+def open_windows(graph: JoinGraph, *, tied: bool) -> Refusal | None:
+    """What stands against windows, at any depth, in whose order rows may tie, or are `tied`."""
+    found = [
+        _named(part, order)
+        for part in graph.parts
+        for order in (part.windowing.orders if part.windowing else ())
+        if order.compared
+    ]
+    return (
+        Refusal(
             "WINDOW_TIES",
-            "a window function depends on the order of rows that tie, and is not kept "
-            "incrementally",
-            ", ".join(named) or "the window",
+            _TIED if tied else _MAY_TIE,
+            "; ".join(dict.fromkeys(found)),
             "Declare keys of the tables, and add the columns of the row's key to ORDER BY.",
         )
+        if found
+        else None
+    )
+
+
+def _named(graph: JoinGraph, order: Order) -> str:
+    """The columns of a window's partition and order, as the query has them."""
+    below = {p.name: p.sql.replace("`", "") for p in graph.projections}
+    return ", ".join(below.get(name, name) for name in order.columns) or "the window"
+
+
+def ambiguous_aggregate(graph: JoinGraph, keys: Keys, types: Types) -> Refusal | None:
+    """What stands against keeping aggregates whose order may leave rows tied."""
     for call in _calls(graph):
         if not _Rows(graph, keys, types, call).is_fixed:
             name = str(call.call.this).lower()
@@ -87,8 +142,10 @@ def identifying_relations(
     if graph.grouping is not None:
         found = {name for call in _calls(graph) for name in _Rows(graph, keys, types, call).fixed}
         return tuple(sorted(found))
-    ordered = graph.windowing is not None and bool(graph.windowing.orders)
-    return independent_relations(graph, keys, types) if keyed or ordered else ()
+    if graph.windowing is not None:
+        ordered = any(not order.compared for order in graph.windowing.orders)
+        keyed = ordered or (keyed and not graph.windowing.first_of)
+    return independent_relations(graph, keys, types) if keyed else ()
 
 
 def _calls(graph: JoinGraph) -> Iterator[Ordered]:

@@ -13,7 +13,7 @@ cancels, and the rest is folded as any weighted rows are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
@@ -24,6 +24,7 @@ from deltajoin.delta.signed_zeros import joined_apart
 from deltajoin.delta.state import GroupState
 from deltajoin.emit.ast import (
     aliased,
+    call,
     column,
     expression,
     fail,
@@ -42,7 +43,7 @@ from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
 from deltajoin.emit.stream import Statement
 from deltajoin.emit.write import PATH_ROWS, net
 from deltajoin.graph import JoinGraph
-from deltajoin.layers import INPUT, Generation, Windowing
+from deltajoin.layers import INPUT, Generation, Order, Windowing
 from deltajoin.names import COUNT, WEIGHT
 
 REGROUPED, PART_ROWS = "regrouped", "partition_rows"
@@ -82,21 +83,40 @@ def net_change(graph: JoinGraph, types: Types, path_rows: str = PATH_ROWS) -> ex
 
 def windowed(rows: exp.Expr, windowing: Windowing) -> exp.Select:
     """The stored rows of all rows of some partitions, which stand under the alias INPUT."""
-    peers = {f"{_PEERS}_{i}": order.peers for i, order in enumerate(windowing.orders)}
-    calls = [*windowing.windows, *peers.items()]
-    inner = exp.select(star(INPUT)).select(*(named(expression(sql), name) for name, sql in calls))
+    peers = {f"{_PEERS}_{i}": order for i, order in enumerate(windowing.orders)}
+    calls = [(name, expression(sql)) for name, sql in windowing.windows]
+    calls += [(name, _peers(order)) for name, order in peers.items()]
+    inner = exp.select(star(INPUT)).select(*(named(call, name) for name, call in calls))
     outputs = (*windowing.outputs, *windowing.hidden)
     select = exp.select(*(named(expression(o.sql), o.name) for o in outputs))
     select = select.from_(aliased(inner.from_(rows), INPUT))
-    conditions = [_no_ties(peers)] if peers else []
+    conditions = [_no_ties(name, order) for name, order in peers.items()]
     conditions += [expression(sql) for sql in windowing.conditions]
     return select.where(*conditions) if conditions else select
 
 
-def _no_ties(peers: Iterable[str]) -> exp.Expr:
-    """Stops the statement where rows tie, which a declared key rules out."""
-    tied = exp.or_(*(column(name, INPUT) > 1 for name in peers))
-    return exp.case().when(tied, fail("KEY_VIOLATED")).else_(exp.true())
+def _peers(order: Order) -> exp.Expr:
+    """How many rows tie with each; where no key rules ties out, whether these differ."""
+    if not order.compared:
+        return expression(order.peers)
+
+    def of_peers(aggregate: str) -> exp.Expr:
+        window = expression(order.peers)
+        window.set("this", call(aggregate, call("struct", *map(expression, order.compared))))
+        return window
+
+    return exp.not_(exp.paren(same(of_peers("min"), of_peers("max"))))
+
+
+def _no_ties(name: str, order: Order) -> exp.Expr:
+    """Stops the statement where rows tie, which a declared key rules out, or differ although they
+    tie."""
+    tied: exp.Expr = column(name, INPUT)
+    if order.compared:
+        tied, code = exp.and_(*map(expression, order.within), tied), "WINDOW_TIES"
+    else:
+        tied, code = tied > 1, "KEY_VIOLATED"
+    return exp.case().when(tied, fail(code)).else_(exp.true())
 
 
 def touched_sql(graph: JoinGraph, rows: exp.Select) -> str:

@@ -135,7 +135,13 @@ def full_sql(
     """The whole query over this epoch's versions, by its clock; derived sources stand before it by
     name. Without `stamps`: its rows alone; `apart` gets statements to be opened before, if any."""
     if plan.graph is None or plan.full_query is None:
-        return own_text(plan, views)
+        written = own_text(plan, views)
+        if apart is None or plan.target.kind != "bag":
+            return written
+        view = views.beside("as_written")
+        apart.append(Statement(view, written))
+        counted = count_select(exp.select("*").from_(table(view)), plan.target)
+        return pretty(stamped(counted, plan.target))
     versions = {s.source: s.version for s in plan.all_sources}
     rows = query_rows(plan.graph, plan.full_query, views, versions, plan.state, apart)
     if plan.target.kind == "bag":

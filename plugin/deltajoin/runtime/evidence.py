@@ -150,9 +150,9 @@ def _compare_rows(sides: tuple[DataFrame, ...], columns: list[tuple[str, str]]) 
 
 
 def _failure_of_ours(error: Exception, written: DataFrame, final: bool) -> str:
-    """What failed, if it is not the user's own text that fails, and no want of memory."""
+    """What failed, if it is not the user's own text that fails, no want of memory, and no tie."""
     failure = translate(error, "")
-    if not final or failure.code in ("BROADCAST_TOO_LARGE", "SPARK_LOST"):
+    if not final or failure.code in ("BROADCAST_TOO_LARGE", "SPARK_LOST", "WINDOW_TIES"):
         raise error
     written.collect()
     return f"our form of it fails: {failure.message}"

@@ -369,7 +369,7 @@ class _Run:
         record = record_of(plan, self.target, reports, self.derived)
         warnings = [*plan["warnings"], *self.warnings, *surprises(record["paths"])]
         warnings += drift(self.caller, settings)
-        evidence = {"differs": plan["differs"]} if plan.get("differs") else None
+        evidence = {name: plan[name] for name in ("differs", "tied") if plan.get(name)}
         if self.proof is not None:
             evidence = self.proof.report
             warnings += self.proof.warnings

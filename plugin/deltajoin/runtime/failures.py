@@ -44,6 +44,12 @@ _BY_TEXT = (
         "Find the duplicates in the changed sources, correct the key, or declare no keys.",
     ),
     (
+        re.compile("deltajoin:WINDOW_TIES"),
+        "WINDOW_TIES",
+        "rows that differ tie in the order of a window function, which leaves its result open",
+        "Add the columns of the row's key to ORDER BY, or use a mode that rebuilds.",
+    ),
+    (
         re.compile("deltajoin:TARGET_DRIFT"),
         "TARGET_DRIFT",
         "the target does not hold the rows that the last epoch left",

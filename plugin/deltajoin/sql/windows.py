@@ -8,7 +8,8 @@ of ties is noted with that order, which must identify a row (`delta.ties`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -106,7 +107,7 @@ def make_windowing(
         keys=names,
         key_outputs=tuple(stored[name] for name in names),
         windows=tuple((f"w{i}", text(over(w))) for i, w in enumerate(calls.values())),
-        orders=_orders(calls.values(), over),
+        orders=_orders(calls, dict(zip(conditions, after, strict=True)), over),
         outputs=made,
         conditions=conditions,
         first_of=_first_of(after, over, stored),
@@ -140,10 +141,13 @@ def _partition(window: exp.Window) -> list[exp.Expr]:
     return list(window.args.get("partition_by") or [])
 
 
-def _orders(windows: Iterable[exp.Window], over: Over) -> tuple[Order, ...]:
-    """The orders that must identify a row, each once."""
+def _orders(
+    calls: Mapping[str, exp.Window], after: Mapping[str, exp.Expr], over: Over
+) -> tuple[Order, ...]:
+    """The orders whose ties matter, each once."""
     found: dict[str, Order] = {}
-    for window in windows:
+    ordered: dict[str, dict[str, exp.Window]] = {}
+    for call_text, window in calls.items():
         if not _depends_on_ties(window):
             continue
         order = window.args.get("order")
@@ -156,7 +160,24 @@ def _orders(windows: Iterable[exp.Window], over: Over) -> tuple[Order, ...]:
         sql = text(over(peers))
         columns = (e.name for e in made if isinstance(e, exp.Column))
         found[sql] = Order(tuple(dict.fromkeys(columns)), sql)
-    return tuple(found.values())
+        ordered.setdefault(sql, {})[call_text] = window
+    return tuple(
+        replace(order, within=tuple(_by_number(ordered[sql], after)))
+        for sql, order in found.items()
+    )
+
+
+def _by_number(ordered: Mapping[str, exp.Window], after: Mapping[str, exp.Expr]) -> Iterator[str]:
+    """The conditions that read nothing but row_number() in one order, where no other call of it
+    depends on ties: of the rows that they leave, one that ties with none has its number in any
+    order of ties, so that it matters no more what ties among those that they take out."""
+    if any(text(bare_call(window.this)).lower() != "row_number()" for window in ordered.values()):
+        return
+    for sql, condition in after.items():
+        read = {text(window) for window in windows_of(condition)}
+        beside = exchanged(condition, lambda e: number(1) if isinstance(e, exp.Window) else None)
+        if read and read <= ordered.keys() and not beside.find(exp.Column, exp.Query):
+            yield sql
 
 
 def _depends_on_ties(window: exp.Window) -> bool:
