@@ -125,6 +125,42 @@ def test_keys_of_large_tables_are_checked_where_the_result_rests_on_them(of: str
     assert ("nothing rests on it" in deltajoin.explain(plan)) is bool(unchecked)
 
 
+def test_a_key_that_rules_ties_out_is_another_meaning() -> None:
+    """A target that was rebuilt for rows that tie must not be taken for one without such rows."""
+    declared, not_declared = (
+        flights.first_plan(flights.model(LATEST, keys=keys)) for keys in (flights.KEYS, {})
+    )
+    assert declared.target == not_declared.target
+    assert declared.fingerprint != not_declared.fingerprint
+
+
+NUMBERED = LATEST.replace("SELECT carrier,", "SELECT n, carrier,").replace("WHERE n = 1", "")
+
+
+@pytest.mark.parametrize(("sql", "kind"), [(LATEST, "plain"), (NUMBERED, "bag")])
+def test_a_query_whose_rows_were_found_to_tie_is_run_as_its_own_text(sql: str, kind: str) -> None:
+    model, tables = (
+        flights.model(sql, keys={}),
+        {name: flights.table(name) for name in flights.ROWS},
+    )
+    kept = build_plan(model, Inputs(tables, "/data/out", None, False))
+    failed = Refusal("WINDOW_TIES", "rows tie", "a query", "")
+    plan = build_plan(model, Inputs(tables, "/data/out", None, False, failed=failed))
+    assert (kept.graph is None, plan.graph is None) == (False, True)
+    assert plan.rebuilt_because is not None
+    assert plan.rebuilt_because.code == "WINDOW_TIES"
+    assert plan.tied == plan.rebuilt_because.where == "f.carrier, f.time_hour, f.flight"
+    assert (plan.target.kind, plan.fingerprint) == (kind, kept.fingerprint)
+    program = build_program(plan)
+    written = {one.view: one.sql for one in program.apart} or {"": program.full}
+    (text,) = written.values()
+    assert text is not None
+    assert "ORDER BY f.time_hour, f.flight) AS n" in text
+    strict = replace(model, mode="incremental_strict")
+    with pytest.raises(DeltaJoinError, match="WINDOW_TIES"):
+        build_plan(strict, Inputs(tables, "/data/out", None, False, failed=failed))
+
+
 def job_values(source: str) -> dict[str, object]:
     """PLAN and PROGRAM of a job, evaluated without running it."""
     tree = ast.parse(source)

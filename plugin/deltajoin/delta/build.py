@@ -271,17 +271,12 @@ class _Meaning:
 
     def is_like(self, other: _Meaning, tables: Collection[str]) -> bool:
         """True where the rows and the form of the target are the same, as are the keys of what is
-        derived of the tables, and the windows whose order may leave rows tied."""
+        derived of the tables."""
         one, two = (
-            (
-                meaning.mark,
-                meaning.obstacle,
-                meaning.graph and open_windows(meaning.graph, tied=False),
-                {name: key for name, key in meaning.described.keys.items() if name not in tables},
-            )
+            {name: key for name, key in meaning.described.keys.items() if name not in tables}
             for meaning in (self, other)
         )
-        return one == two
+        return (self.mark, self.obstacle, one) == (other.mark, other.obstacle, two)
 
 
 def _large(tables: Mapping[str, TableState], keys: Keys) -> list[str]:

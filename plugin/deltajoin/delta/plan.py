@@ -309,8 +309,9 @@ def _meaning(graph: JoinGraph) -> dict[str, Any]:
 
 
 def _lasting(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A layer without how its ties are found, which says nothing of its rows."""
-    return {name: value for name, value in fields if name not in ("compared", "within")}
+    """A layer without how rows that tie are found, but with whether any may."""
+    kept = {name: value for name, value in fields if name not in ("compared", "within")}
+    return kept | ({"open": "true"} if dict(fields).get("compared") else {})
 
 
 def _core(core: Core) -> dict[str, Any]:
