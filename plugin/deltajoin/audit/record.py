@@ -31,7 +31,7 @@ class AuditRecord:
     written           how a rebuild was written: by difference or overwrite, and why overwritten
                       where the reason doesn't say (written_because)
     evidence          in what a rebuild was compared with the user's own text, or how it `differs`,
-                      so that the text itself was run
+                      or in the order of which columns rows `tied`, so that the text itself was run
     shadow            what mode shadow compared: rows, rows that differ (none), tolerances of floats
     clock, stamps     the moment that the query's clock showed; what the rows written got
     narrowed          reads within ranges of what changed: table -> column -> how many ranges, and

@@ -251,13 +251,13 @@ class DeltaPlan:
 #: Fields of a graph that say something of few queries; left out where they are empty.
 _SELDOM = (
     "clocked",
+    "compared",
     "copies",
     "derived",
     "generation",
     "given",
     "name",
     "outputs",
-    "compared",
     "projections",
     "stamps",
     "windowing",

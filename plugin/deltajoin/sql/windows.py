@@ -3,7 +3,8 @@
 All windows of a query are computed together, for the values of the partition expressions that they
 have in common. By those that are given out the target's rows of a partition can be found; where
 none is, all are stored beside what is given out, hidden. A call whose result depends on the order
-of ties is noted with that order, which must identify a row (`delta.ties`).
+of ties is noted with that order, which must identify a row, or is searched for rows
+that tie (`delta.ties`).
 """
 
 from __future__ import annotations
