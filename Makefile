@@ -25,7 +25,7 @@ help:
 	@echo 'make env     build .venv: Python packages, Delta jars, a Java runtime where there is none'
 	@echo 'make demo    real flights, day by day, through Airflow and dbt; DEMO=--connect on a Spark Connect server'
 	@echo 'make demo-joins  ten days of real flights joined by ASOF, history and distance'
-	@echo 'make test    all tests'
+	@echo 'make test    the tests, without those that take hours'
 	@echo 'make trust   21,000 random cases on DuckDB, 10,000 hostile names, 2,000 epochs, the corpus and S3 (690 MB of jars) on Spark, kills, races: some six hours'
 	@echo 'make check   lint, types, import order, pure tests (within a minute)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
@@ -75,7 +75,8 @@ trust: env
 	@$(PY) -m pytest -q -rP tests/spark/test_oracle.py --models 12 --session connect
 	@$(PY) -m pytest -q -rP tests/spark/test_oracle.py --models 4 --session cluster
 	@$(PY) -m pytest -q -s tests/spark/test_corpus_epochs.py --corpus-epochs 0 --timeout 7200
-	@$(PY) -m pytest -q -n 2 $(LONG) --thorough --timeout 7200
+	@$(PY) -m pytest -q -n 2 $(LONG) --thorough -m 'not thorough' --timeout 7200
+	@$(PY) -m pytest -q -n 2 --thorough -m thorough --timeout 7200
 	@$(PY) -m tests.mutation
 	@$(PY) -m pytest -q tests/spark/test_object_store.py --s3
 	@$(PY) examples/flights/demo.py --connect

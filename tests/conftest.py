@@ -29,7 +29,7 @@ GIVEN = os.environ.setdefault("DELTAJOIN_JAVA_OPTIONS", SHORT_SESSION)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="rewrite the golden files")
-    parser.addoption("--cases", type=int, default=180, help="random cases of the oracle")
+    parser.addoption("--cases", type=int, default=120, help="random cases of the oracle")
     parser.addoption("--seed", type=int, default=1, help="seed of the first random case")
     parser.addoption("--corpus-epochs", type=int, default=12, help="queries over an epoch; 0: all")
     parser.addoption("--s3", action="store_true", help="Spark on S3: 690 MB of jars, fetched once")
@@ -44,10 +44,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if own and not config.getoption("--s3") else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    if not config.getoption("--thorough"):
+        later = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if item not in later]
 
 
 @pytest.fixture(scope="session")

@@ -151,6 +151,7 @@ def test_all_joins_of_a_run_read_one_frontier(played: Played) -> None:
     assert rows(played.home / "orders") == 9  # one landed in each run, one by itself
 
 
+@pytest.mark.thorough
 def test_run_after_a_kill_ends_in_one_commit(played: Played) -> None:
     """And before it, in a new process, a run that finds nothing to do and loads no Spark."""
     target = played.home / "killed"
@@ -189,6 +190,7 @@ def kill_when(file: Path, env: dict[str, str]) -> None:
     process.wait()
 
 
+@pytest.mark.thorough
 def test_runs_on_a_connect_server(play: Play, airflow_env: dict[str, str], tmp_path: Path) -> None:
     """Which the connection names; the task starts no Spark of its own."""
     with connect_server(tmp_path / "server") as url:
@@ -201,18 +203,28 @@ def test_runs_on_a_connect_server(play: Play, airflow_env: dict[str, str], tmp_p
     assert (epochs(tmp_path / "connected"), rows(tmp_path / "connected")) == ([2, 1], 7)
 
 
-def test_submitted_jobs_and_their_failures(
-    play: Play, airflow_env: dict[str, str], tmp_path: Path
-) -> None:
-    """On a cluster of two workers, which the connection names; one runs the first driver."""
-    steps = [
-        {"dag": "driven_by_a_worker"},
-        NEW_ORDER,
-        {"dag": "answer_lost"},
-        {"dag": "submitted"},
-        {"dag": "wrong_key"},
-        {"dag": "no_connection"},
-    ]
+def test_submitted_jobs_and_their_failures(play: Play, tmp_path: Path) -> None:
+    jobs = [{"dag": name} for name in ("answer_lost", "submitted", "wrong_key", "no_connection")]
+    first, second, wrong, lost = play(*TABLES, *jobs)[2:]
+
+    assert [o["state"] for o in (first, second)] == ["success"] * 2, first["log"][-4000:]
+    assert [o["audit"]["strategy"] for o in (first, second)] == ["full", "noop"]
+    assert "spark-submit" in first["log"]
+    assert "spark-submit" not in second["log"]
+    assert not second["spark"]
+    assert (epochs(tmp_path / "submitted"), rows(tmp_path / "submitted")) == ([1], 6)
+
+    assert (wrong["state"], wrong["tries"]) == ("failed", 1)
+    assert "deltajoin KEY_VIOLATED" in wrong["log"]
+    assert lost["state"] == "failed"
+    assert "nowhere" in lost["log"]
+    assert not (tmp_path / "no_connection" / "_delta_log").exists()
+
+
+@pytest.mark.thorough
+def test_jobs_on_a_cluster(play: Play, airflow_env: dict[str, str], tmp_path: Path) -> None:
+    """Of two workers, which the connection names; one runs the first driver."""
+    steps = [{"dag": "driven_by_a_worker"}, NEW_ORDER, {"dag": "answer_lost"}, {"dag": "submitted"}]
     with standalone_cluster(tmp_path / "cluster") as url:
         host, _, port = url.rpartition(":")
         connection = json.loads(airflow_env["AIRFLOW_CONN_SPARK_DEFAULT"])
@@ -220,9 +232,9 @@ def test_submitted_jobs_and_their_failures(
         airflow_env["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps(connection)
         outcomes: list[dict[str, Any]] = play(*TABLES, *steps)
     jobs = list(tmp_path.glob("cluster/work*/app-*"))
-    assert len({job.name for job in jobs}) == 3
+    assert len({job.name for job in jobs}) == 2
     assert len(list(tmp_path.glob("cluster/work*/driver-*"))) == 1
-    first, _, second, third, wrong, lost = outcomes[2:]
+    first, _, second, third = outcomes[2:]
 
     assert [o["state"] for o in (first, second, third)] == ["success"] * 3, first["log"][-4000:]
     strategies = [o["audit"]["strategy"] for o in (first, second, third)]
@@ -233,9 +245,3 @@ def test_submitted_jobs_and_their_failures(
     assert "spark-submit" in second["log"]
     assert "spark-submit" not in third["log"]
     assert (epochs(tmp_path / "submitted"), rows(tmp_path / "submitted")) == ([2, 1], 7)
-
-    assert (wrong["state"], wrong["tries"]) == ("failed", 1)
-    assert "deltajoin KEY_VIOLATED" in wrong["log"]
-    assert lost["state"] == "failed"
-    assert "nowhere" in lost["log"]
-    assert not (tmp_path / "no_connection" / "_delta_log").exists()

@@ -14,7 +14,7 @@ from tests.crash.kinds import start
 from tests.spark import shop as shops
 from tests.spark.shop import Shop, assert_right, open_shop, written
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.thorough]
 
 ROOM = 100_000
 
@@ -32,11 +32,7 @@ def many(shop: Shop) -> None:
     shop.append("orders", *((n, n % 7, pick(2**60)) for n in range(1_000, 41_000)))
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "epoch" in metafunc.fixturenames:
-        metafunc.parametrize("epoch", (1, 2) if metafunc.config.getoption("--thorough") else (2,))
-
-
+@pytest.mark.parametrize("epoch", [1, 2])
 def test_a_full_disk(
     epoch: int, spark: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -42,13 +42,9 @@ TWICE = ("before_merge", "after_merge")
 #: The named steps at which `make test` kills a first run and a later one.
 STEPS = {"first": FIRST, "later": LATER}
 QUICK_STEPS = {
-    "first": ("target_created", "before_merge", "audit_written"),
-    "later": ("changes_materialised", "before_merge", "after_merge", "verified"),
+    "first": ("before_merge",),
+    "later": ("before_merge", "after_merge"),
 }
-#: Kind -> the numbers of the steps at which it does.
-QUICK: Mapping[str, Any] = {"chain": ((), (11,))}
-#: Kind -> the numbers of the steps at which a run and the one that heals it die.
-QUICK_TWICE: Mapping[str, Any] = {"groups": ((4, 3),)}
 EVERY_TWICE = tuple((one, two) for one in LATER if one not in COMMITTED for two in LATER)
 
 
@@ -125,45 +121,42 @@ def test_killed_again_while_it_heals(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    every = metafunc.config.getoption("--thorough")
-    for name, quick in (("kind", QUICK), ("kind_twice", QUICK_TWICE)):
-        if name in metafunc.fixturenames:
-            metafunc.parametrize(name, [k for k in KINDS if k != "large"] if every else quick)
+    if "kind" in metafunc.fixturenames:
+        metafunc.parametrize("kind", [kind for kind in KINDS if kind != "large"])
     for run, steps in steps_of(metafunc.config).items():
         if run in metafunc.fixturenames:
             metafunc.parametrize(run, steps)
 
 
-def test_killed_at_its_kth_step(kind: str, spark: Any, tmp_path: Path, thorough: bool) -> None:
+@pytest.mark.thorough
+def test_killed_at_its_kth_step(kind: str, spark: Any, tmp_path: Path) -> None:
     """k = 1, 2, ... until a run lives: first runs, each in a folder of its own; then later runs of
     one target, each of them healed before the next."""
-    first, later = (count(1), count(1)) if thorough else QUICK[kind]
-    for k in first:
+    for k in count(1):
         if not any(killed_and_healed(kind, open_shop(tmp_path / f"first-{k}"), (k,), 1, spark)):
             break
     shop = open_shop(tmp_path / "later")
     heal(kind, shop, 1, spark)
-    for epoch, k in enumerate(later, 2):
+    for epoch, k in enumerate(count(1), 2):
         change(shop, 100 + epoch)
         if not any(killed_and_healed(kind, shop, (k,), epoch, spark)):
             print(f"{kind}: {k - 1} kills of later runs")  # noqa: T201
             break
 
 
-def test_killed_at_its_kth_step_and_again(
-    kind_twice: str, spark: Any, tmp_path: Path, thorough: bool
-) -> None:
+@pytest.mark.thorough
+def test_killed_at_its_kth_step_and_again(kind: str, spark: Any, tmp_path: Path) -> None:
     """Later runs of one target, each killed, and the one after it, which heals it, killed too: at
     the same step, at the one after it and at the one as far from the end."""
-    last = 21 if kind_twice == "chain" else 7
+    last = 21 if kind == "chain" else 7
     every = ((k, j) for k in range(1, last + 1) for j in sorted({k, k + 1, last + 1 - k}))
     shop = open_shop(tmp_path)
-    heal(kind_twice, shop, 1, spark)
+    heal(kind, shop, 1, spark)
     twice = Counter[bool]()
-    for epoch, steps in enumerate(every if thorough else QUICK_TWICE[kind_twice], 2):
+    for epoch, steps in enumerate(every, 2):
         change(shop, 100 + epoch)
-        twice[all(killed_and_healed(kind_twice, shop, steps, epoch, spark))] += 1
-    print(f"{kind_twice}: {twice[True]} times killed twice, {twice[False]} times once")  # noqa: T201
+        twice[all(killed_and_healed(kind, shop, steps, epoch, spark))] += 1
+    print(f"{kind}: {twice[True]} times killed twice, {twice[False]} times once")  # noqa: T201
 
 
 def killed_and_healed(

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.crash
 TOO_LARGE = 1_000_000_000
 
 
+@pytest.mark.thorough
 def test_a_driver_without_memory(spark: Any, tmp_path: Path) -> None:
     kind, shop = KINDS["large"], open_shop(tmp_path)
     kind.run(tmp_path, spark)

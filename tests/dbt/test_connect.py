@@ -9,6 +9,7 @@ from tests.dbt.conftest import make_project, play_in
 from tests.dbt.test_location import FILES
 
 
+@pytest.mark.thorough
 def test_models_on_a_connect_server(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("connected")
     with connect_server(folder / "server") as url:

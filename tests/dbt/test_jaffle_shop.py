@@ -15,6 +15,8 @@ import pytest
 from tests.conftest import GIVEN, LONG_SESSION, SHORT_SESSION
 from tests.dbt.conftest import REPOSITORY, environment
 
+pytestmark = pytest.mark.thorough
+
 DEMO = REPOSITORY / "examples" / "jaffle_shop" / "demo.py"
 MARTS = {file.stem for file in (DEMO.parent / "models" / "marts").glob("*.sql")}
 

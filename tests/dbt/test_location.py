@@ -12,6 +12,8 @@ import pytest
 
 from tests.dbt.conftest import make_project, play_in
 
+pytestmark = pytest.mark.thorough
+
 JOIN = """
 select o.id, c.name from {{ source('raw', 'orders') }} o
 join {{ source('raw', 'customers') }} c on o.customer = c.id

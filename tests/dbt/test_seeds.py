@@ -81,6 +81,7 @@ def test_a_seed_with_other_columns_is_created_anew(story: dict[str, Any]) -> Non
     assert story["columns"]["rows"] == [["2.5"]]
 
 
+@pytest.mark.thorough
 def test_a_seed_that_is_dropped_and_created_rebuilds_with_a_reason(tmp_path: Any) -> None:
     story = seeded([], tmp_path)
     record = audit(story["again"])

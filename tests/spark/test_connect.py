@@ -213,6 +213,7 @@ def test_a_target_named_without_its_schema_and_a_refusal(remote: Any, tmp_path: 
         remote.sql("DROP DATABASE connected CASCADE")
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_killed(
     remote: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +244,7 @@ def test_a_server_that_is_killed(
     assert_right(remote, shop, [shop.model()])
 
 
+@pytest.mark.thorough
 def test_a_chain_of_models(remote: Any, tmp_path: Path) -> None:
     shop, chain = open_shop(tmp_path), KINDS["chain"]
     for epoch in (1, 2):

@@ -152,7 +152,7 @@ def test_every_epoch(spark: Any, tmp_path: Path, name: str, thorough: bool) -> N
     )
     assert deltajoin.run(upstream, spark).written == "overwrite"
     assert deltajoin.run(downstream, spark).strategy == "full"
-    last = 7 if thorough else 4
+    last = 7 if thorough else 3
     for epoch in range(2, last + 1):
         change(shop, chance, epoch)
         before = stored(spark, shop)
