@@ -75,8 +75,8 @@ trust: env
 	@$(PY) -m pytest -q -rP tests/spark/test_oracle.py --models 12 --session connect
 	@$(PY) -m pytest -q -rP tests/spark/test_oracle.py --models 4 --session cluster
 	@$(PY) -m pytest -q -s tests/spark/test_corpus_epochs.py --corpus-epochs 0 --timeout 7200
-	@$(PY) -m pytest -q -n 2 $(LONG) --thorough -m 'not thorough' --timeout 7200
-	@$(PY) -m pytest -q -n 2 --thorough -m thorough --timeout 7200
+	@$(PY) -m pytest -q -n 2 $(LONG) --thorough -m 'not thorough and not halved' --timeout 7200
+	@$(PY) -m pytest -q -n 2 --thorough -m 'thorough or halved' --timeout 7200
 	@$(PY) -m tests.mutation
 	@$(PY) -m pytest -q tests/spark/test_object_store.py --s3
 	@$(PY) examples/flights/demo.py --connect

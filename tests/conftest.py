@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,8 +50,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
     if not config.getoption("--thorough"):
-        later = [item for item in items if item.get_closest_marker("thorough")]
-        config.hook.pytest_deselected(items=later)
+        later = {item for item in items if item.get_closest_marker("thorough")}
+        halved = defaultdict[Any, list[pytest.Item]](list)
+        for item in items:
+            if item.get_closest_marker("halved"):
+                halved[item.nodeid.partition("[")[0]].append(item)
+        later.update(item for cases in halved.values() for item in cases[1::2])
+        config.hook.pytest_deselected(items=list(later))
         items[:] = [item for item in items if item not in later]
 
 

@@ -18,12 +18,12 @@ from tests.property.accelerated import generate_ranges
 from tests.property.oracle import check, draw
 from tests.property.shrink import failure
 
-CHUNK = 4
+CHUNK, FEWEST = 3, 6
 LEAST_CHANGED, LEAST_SERVED = 0.6, 2.0
 
 
 def test_random_ranges(request: pytest.FixtureRequest, processes: ProcessPoolExecutor) -> None:
-    count = max(CHUNK, request.config.getoption("--cases") // 30)
+    count = max(FEWEST, request.config.getoption("--cases") // 30)
     first = request.config.getoption("--seed")
     chunks = [range(s, min(s + CHUNK, first + count)) for s in range(first, first + count, CHUNK)]
     seen: Counter[str] = Counter()

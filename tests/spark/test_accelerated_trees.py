@@ -50,6 +50,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("text", QUERIES)
 def test_the_rows_are_those_of_the_text(spark: SparkSession, tables: Path, text: str) -> None:
     names = [name for name in "abc" if f"{name}." in text]

@@ -152,6 +152,7 @@ READ_OTHERWISE: dict[str, tuple[str, dict[str, tuple[pa.Schema, Rows, Rows]], di
 }
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("name", READ_OTHERWISE)
 def test_a_later_change_is_read_as_it_is_written(spark: Any, tmp_path: Path, name: str) -> None:
     sql, tables, settings = READ_OTHERWISE[name]

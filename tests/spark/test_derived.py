@@ -56,6 +56,7 @@ EXPLODED = "customers LATERAL VIEW explode(split(name, '')) l AS letter"
 UNNESTED = "customers, unnest(string_split(name, '')) AS l(letter)"
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("sql", MODELS.values(), ids=MODELS)
 def test_groups_below_joins_follow_every_change(sql: str, spark: Any, tmp_path: Path) -> None:
     shop, spark = open_shop(tmp_path), quick(spark)
