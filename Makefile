@@ -27,7 +27,7 @@ help:
 	@echo 'make demo-joins  ten days of real flights joined by ASOF, history and distance'
 	@echo 'make test    the tests, without those that take hours'
 	@echo 'make trust   21,000 random cases on DuckDB, 10,000 hostile names, 2,000 epochs, the corpus and S3 (690 MB of jars) on Spark, kills, races: some six hours'
-	@echo 'make check   lint, types, import order, pure tests (within a minute)'
+	@echo 'make check   lint, types, import order, pure tests (some minutes)'
 	@echo 'make accept  rewrite the golden files under tests/fixtures; review them as a diff'
 	@echo 'make bench   TPC-H: runs against full rebuilds, rows compared; SF=10, options in BENCH'
 	@echo 'make bench-flights  a day of flights against a full rebuild'
@@ -88,7 +88,7 @@ lint: env
 	@$(VENV)/bin/lint-imports
 
 check: lint
-	@$(PY) -m pytest -q -m 'not spark' --cases 100 tests/unit $(wildcard tests/property)
+	@$(PY) -m pytest -q -m 'not spark' tests/unit $(wildcard tests/property)
 	@$(PY) -m pytest -q --doctest-modules $(PURE)
 
 accept: env
