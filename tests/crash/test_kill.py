@@ -137,9 +137,9 @@ def test_killed_at_its_kth_step(kind: str, spark: Any, tmp_path: Path) -> None:
             break
     shop = open_shop(tmp_path / "later")
     heal(kind, shop, 1, spark)
-    for epoch, k in enumerate(count(1), 2):
-        change(shop, 100 + epoch)
-        if not any(killed_and_healed(kind, shop, (k,), epoch, spark)):
+    for k in count(1):
+        change(shop, 101 + k)
+        if not any(killed_and_healed(kind, shop, (k,), k + 1, spark)):
             print(f"{kind}: {k - 1} kills of later runs")  # noqa: T201
             break
 

@@ -64,10 +64,8 @@ def test_the_rows_are_those_of_the_text(spark: SparkSession, tables: Path, text:
     assert ours == own, f"{ours - own}\n{own - ours}"
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["timestamp", *(pytest.param(k, marks=pytest.mark.thorough) for k in ("date", "double"))],
-)
+@pytest.mark.halved
+@pytest.mark.parametrize("kind", ["timestamp", "date", "double"])
 def test_rows_by_their_time(
     spark: SparkSession, tmp_path: Path, macros: SimpleNamespace, kind: str
 ) -> None:
