@@ -16,7 +16,6 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/share/deltajoin/env.stamp
 SF := 1
 PURE := plugin/deltajoin --ignore=plugin/deltajoin/runtime --ignore=plugin/deltajoin/adapters
-LONG := $(addprefix tests/spark/test_,stamps.py difference.py rewritten.py accelerated.py races.py maintenance.py configurations.py long_run.py small_driver.py connect.py surfaces.py) tests/unit/test_object_store.py tests/crash/test_kill.py
 RANDOM := $(addprefix tests/property/test_,oracle.py trees.py layers.py written.py clock.py accelerated.py)
 
 .PHONY: help env demo demo-joins test trust lint check accept bench bench-flights bench-planner bench-orders bench-accelerators clean
@@ -75,8 +74,7 @@ trust: env
 	@$(PY) -m pytest -q -rP tests/spark/test_oracle.py --models 12 --session connect
 	@$(PY) -m pytest -q -rP tests/spark/test_oracle.py --models 4 --session cluster
 	@$(PY) -m pytest -q -s tests/spark/test_corpus_epochs.py --corpus-epochs 0 --timeout 7200
-	@$(PY) -m pytest -q -n 2 $(LONG) --thorough -m 'not thorough and not halved' --timeout 7200
-	@$(PY) -m pytest -q -n 2 --thorough -m 'thorough or halved' --timeout 7200
+	@$(PY) -m pytest -q -n 2 --dist loadfile --thorough --timeout 9000
 	@$(PY) -m tests.mutation
 	@$(PY) -m pytest -q tests/spark/test_object_store.py --s3
 	@$(PY) examples/flights/demo.py --connect

@@ -41,10 +41,7 @@ COMMITTED = ("after_merge", "verified", "audit_written")
 TWICE = ("before_merge", "after_merge")
 #: The named steps at which `make test` kills a first run and a later one.
 STEPS = {"first": FIRST, "later": LATER}
-QUICK_STEPS = {
-    "first": ("before_merge",),
-    "later": ("before_merge", "after_merge"),
-}
+QUICK_STEPS = {"first": ("before_merge",), "later": ("after_merge",)}
 EVERY_TWICE = tuple((one, two) for one in LATER if one not in COMMITTED for two in LATER)
 
 

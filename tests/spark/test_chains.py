@@ -245,6 +245,7 @@ OF_BAG = {
 }
 
 
+@pytest.mark.thorough
 def test_rows_of_a_bag_count_as_often_as_it_holds_them(spark: Any, diamond: Diamond) -> None:
     """Upstream rows without a key: joined, counted, joined with themselves; told by the feed
     and by changed files."""

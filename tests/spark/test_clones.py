@@ -73,6 +73,7 @@ def test_a_source_that_is_a_clone(built: Shop, spark: Any) -> None:
     assert_equal(model, spark)
 
 
+@pytest.mark.thorough
 def test_deep_clones(built: Shop, spark: Any) -> None:
     """Of a source and of the target: both go on without the files of their originals."""
     orders, cloned = built.path("deep_orders"), built.path("deep")
@@ -128,6 +129,7 @@ def test_the_clone_of_a_target(built: Shop, spark: Any) -> None:
     assert_equal(built.model(target=again), spark)
 
 
+@pytest.mark.thorough
 def test_the_clone_of_a_named_target(built: Shop, spark: Any) -> None:
     """Its original is known by a name in a catalog, which the log doesn't locate."""
     spark.sql("DROP TABLE IF EXISTS cloned_original")

@@ -125,10 +125,7 @@ def test_epochs_of_a_keyed_table_a_bag_and_groups(remote: Any, tmp_path: Path) -
 def test_a_client_that_is_killed(server: str, remote: Any, tmp_path: Path, thorough: bool) -> None:
     """At its k-th step, also the one that heals it; or in the midst of its MERGE, which the server
     may finish, and once."""
-    kills: list[tuple[str, tuple[int, ...], str]] = [
-        ("bag", (5,), ""),
-        ("keyed", (4,), "after=0.3"),
-    ]
+    kills: list[tuple[str, tuple[int, ...], str]] = [("keyed", (4,), "after=0.3")]
     if thorough:
         steps = {kind: 21 if kind == "chain" else 7 for kind in CLIENTS}
         kills = [(kind, (k,), "") for kind in CLIENTS for k in range(1, steps[kind] + 1)]

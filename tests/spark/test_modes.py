@@ -312,6 +312,7 @@ def test_catalog_names(spark: Any, tmp_path: Path) -> None:
         spark.sql("DROP DATABASE modes CASCADE")
 
 
+@pytest.mark.thorough
 def test_an_emitted_job_submitted_by_hand(built: Shop, tmp_path: Path) -> None:
     """By a spark-submit that knows only the job and its zip; the next run completes the ledger."""
     built.append("orders", (100, 1, 5))

@@ -81,6 +81,7 @@ FROM orders o JOIN customers c ON o.customer_id = c.customer_id
 """
 
 
+@pytest.mark.thorough
 def test_windows_are_compared_too(spark: Any, built: Shop) -> None:
     """By a key and without one, where a partition's rows are alike."""
     models = [
@@ -155,6 +156,7 @@ def test_a_wrong_path(spark: Any, built: Shop, sql: str, monkeypatch: pytest.Mon
     assert deltajoin.run(model, spark).shadow is not None
 
 
+@pytest.mark.thorough
 def test_floats_agree_within_the_tolerance(spark: Any, tmp_path: Path) -> None:
     """Relative above 1, absolute below; NaN, NULL and the infinities only with themselves."""
     values = [0.5, 1e12, float("nan"), float("inf"), None, -3.0, 0.0]

@@ -69,8 +69,6 @@ MODELS = {
 
 #: These are compared with the whole query before each write.
 SHADOW = ("bag", "groups with a state", "window")
-#: Of these ten days are loaded, of the others three.
-LONG = ("groups with a state", "through a CTE with groups")
 
 
 def text(plain: str, stamp: str) -> str:
@@ -135,7 +133,7 @@ def test_daily_loads(spark: Any, tmp_path: Path, name: str, thorough: bool) -> N
     model = shop.model(sql=sql, keys=KEYS if keyed else {}, mode="incremental")
     model = replace(model, mode="shadow") if name in SHADOW else model
     before: dict[Row, tuple[int, str]] = {}
-    days = 10 if thorough or name in LONG else 3
+    days = 10 if thorough else 3
     for day in range(days):
         clock = START + timedelta(days=day, seconds=day)
         if day:
