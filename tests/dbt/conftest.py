@@ -59,12 +59,12 @@ def environment(**more: str) -> dict[str, str]:
     }
 
 
-def play_in(project: Path, steps: list[dict[str, Any]], **env: str) -> list[Outcome]:
+def play_in(project: Path, steps: list[dict[str, Any]]) -> list[Outcome]:
     """Play the steps in one new process."""
     process = subprocess.run(
         [sys.executable, str(DRIVE), str(project)],
         input=json.dumps(steps),
-        env=environment(**env),
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=600,

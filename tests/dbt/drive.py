@@ -77,9 +77,14 @@ def _difference(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _session() -> Any:
+    """dbt's own: the project's profile names its Spark Connect server, where there is one."""
+    import yaml
     from pyspark.sql import SparkSession
 
-    return SparkSession.builder.getOrCreate()
+    (profile,) = yaml.safe_load(Path("profiles.yml").read_text())["shop"]["outputs"].values()
+    remote = profile["server_side_parameters"].get("spark.remote")
+    builder = SparkSession.builder
+    return (builder.remote(remote) if remote else builder).getOrCreate()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""A project whose models run on a Spark Connect server: built, and kept over a change."""
+"""A project whose models run on a Spark Connect server: built, and kept over a change.
+
+The profile alone says so, by `spark.remote`; no variable of the environment does.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def test_models_on_a_connect_server(tmp_path_factory: pytest.TempPathFactory) ->
             "keyed": {"compare": "keyed"},
             "bag": {"compare": "bag"},
         }
-        played = play_in(project, list(steps.values()), SPARK_REMOTE=url)
+        played = play_in(project, list(steps.values()))
         outcomes = dict(zip(steps, played, strict=True))
     for step, strategy in (("first", "full"), ("second", "incremental")):
         for name in ("keyed", "bag"):
