@@ -199,6 +199,8 @@ def test_a_condition_is_recognised(conditions: list[str], kind: str) -> None:
         # texts
         ["a.s LIKE b.t"],
         ["a.s LIKE '%' || b.t"],
+        ["a.s LIKE '%' || b.t || '%'"],
+        ["a.s LIKE concat('%', b.t) || '%'"],
         ["a.s LIKE b.t || '%x'"],
         ["a.s LIKE b.t || '_'"],
         ["a.s LIKE concat(b.t, '%', b.s)"],

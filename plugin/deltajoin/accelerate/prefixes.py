@@ -69,7 +69,20 @@ def _begins(node: exp.Expr) -> tuple[exp.Expr, exp.Expr, bool] | None:
     parts: list[exp.Expr] = []
     if isinstance(pattern, exp.DPipe):
         parts = [pattern.this, pattern.expression]
-    elif isinstance(pattern, exp.Anonymous) and str(pattern.this).lower() == "concat":
+    elif _is_concat(pattern):
         parts = list(pattern.expressions)
     ends = len(parts) == 2 and isinstance(parts[1], exp.Literal) and parts[1].this == "%"
+    # A pattern that begins with a wildcard has no beginning.
+    ends = ends and not _first_text(parts[0]).startswith(("%", "_"))
     return (node.this, parts[0], True) if ends else None
+
+
+def _is_concat(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() == "concat"
+
+
+def _first_text(node: exp.Expr) -> str:
+    """The literal that a concatenation begins with; empty for another beginning."""
+    while isinstance(node, (exp.DPipe, exp.Paren)) or _is_concat(node):
+        node = node.expressions[0] if _is_concat(node) else node.this
+    return str(node.this) if isinstance(node, exp.Literal) else ""

@@ -15,12 +15,20 @@ from deltajoin.errors import Refusal
 
 #: Reasons of a rebuild that nothing has vouched for yet.
 _UNPROVEN = ("FIRST_RUN", "HISTORY_LOST", "MODEL_CHANGED", "RULES_CHANGED")
+#: Pairs of rows that Spark may compare for the text: about a minute.
+MOST_PAIRS = 1e9
 
 
 def compares_rows(plan: DeltaPlan) -> bool:
     """True where a rebuild's rows are compared too. Those that may depend on the order in which
     floats are added can't be: such a query is never kept."""
     return plan.reason in _UNPROVEN and plan.rebuilt_because is None
+
+
+def compares_too_many(plan: DeltaPlan) -> bool:
+    """Whether Spark, which knows no accelerators, would compare very many pairs of rows."""
+    queries = (plan.full_query, *(derived.full_query for derived in plan.derived))
+    return any(arm.compared > MOST_PAIRS for query in queries if query for arm in query.arms)
 
 
 def found_tied(last: Record | None, mark: str) -> bool:

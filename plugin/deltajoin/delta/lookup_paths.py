@@ -145,7 +145,7 @@ class PathMaker:
         }
         inner = {driver: maker for driver, maker in makers.items() if driver in core.inner}
         ends = {
-            d: (*map(maker._attach, core.attachments), *_filters(core))
+            d: (*maker._attached(core.attachments, maker._change), *_filters(core))
             for d, maker in inner.items()
         }
 
@@ -224,17 +224,19 @@ class PathMaker:
             at_hand = self.driver in attachment.core.relations and needed <= {self.driver}
             steps = [] if at_hand else self._through(attachment.core, rows)
             steps.append(self._enter(restricted, entry, keys))
+            if not any(key.operator in ("=", "<=>") for key in keys):
+                rows = self._rows(entry)
         else:
             entry = min(left.relations)
-            steps = [self._start(left, entry)]
-        after = self._attach(attachment, changed=True)
-        before = replace(self, before=True)._attach(attachment, changed=True)
+            steps, rows = [self._start(left, entry)], self._rows(entry)
+        after = self._attach(attachment, rows, changed=True)
+        before = replace(self, before=True)._attach(attachment, rows, changed=True)
         return [
             *steps,
             *self._complete(restricted, entry, rows),
             *_filters(restricted),
             replace(after, previous=before.inside),
-            *map(self._attach, core.attachments[number + 1 :]),
+            *self._attached(core.attachments[number + 1 :], rows),
         ]
 
     # one stream ----------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ class PathMaker:
         if len(core.relations) > 1:
             part = self.graph.inner_part(core)
             steps = self._inner(part, self._orders(part).alone(start, max(1.0, rows), self.last))
-        return [*steps, *map(self._attach, core.attachments)]
+        return [*steps, *self._attached(core.attachments, max(rows, self._change))]
 
     def _orders(self, part: JoinGraph) -> LookupOrders:
         as_written = self.strategy == COST and not self.statistics.known(self.graph)
@@ -262,8 +264,11 @@ class PathMaker:
             steps.append(self._accelerated(step, max(1.0, order.rows[position - 1])))
         return steps
 
-    def _attach(self, attachment: Attachment, *, changed: bool = False) -> LookupStep:
-        """A left, semi or anti join of the stream with an attachment."""
+    def _attached(self, attachments: Iterable[Attachment], rows: float) -> list[LookupStep]:
+        return [self._attach(attachment, rows) for attachment in attachments]
+
+    def _attach(self, attachment: Attachment, rows: float, *, changed: bool = False) -> LookupStep:
+        """A left, semi or anti join of the stream, about so many rows, with an attachment."""
         core = attachment.core
         on = _as_written(attachment.on)
         label = ", ".join(core.everything)
@@ -276,13 +281,13 @@ class PathMaker:
         large = large or self.statistics.table_rows(source) >= LARGE_TABLE_ROWS
         if alone and not changed and not (large and keys):
             on = _as_written((*core.predicates, *attachment.on))
-            return self._accelerated(self._step(first, attachment.kind, on, 0), self._change)
+            return self._accelerated(self._step(first, attachment.kind, on, 0), rows)
         if keys and (large or not alone):
             inside = self._all_from(entered, self._enter(entered, keys[0].relation, keys))
         else:
             inside = self._all_from(core, self._start(core, min(core.relations)))
         step = self._step(keys[0].relation if keys else first, attachment.kind, on, 0)
-        step = self._accelerated(step, self._change, core.everything)
+        step = self._accelerated(step, rows, core.everything)
         return replace(step, relation=label, inside=inside)
 
     def _all_from(self, core: Core, first: LookupStep) -> tuple[LookupStep, ...]:

@@ -14,7 +14,8 @@ about as many as pairs. Those of two lines are a half, of three all of it: a row
 each bin of all lines, nine or eight times instead of 125. Their mean is the quadratic, the cubic
 one: by Hoelder's inequality the rows then stand no more often, however few of them are how long.
 Widths, levels and the part of each line where both sides have rows (the hull) are measured by a
-query of one row for all lines: what is outside is left out.
+query of one row for all lines: what is outside is left out. Bins lie in a part of the hull, and
+what is beyond it is in the last bin: an interval without an end would stretch the line.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from deltajoin.sql.dialect import closed, parse, parse_expression, text, with_co
 
 #: Bins in the part of the line that is looked at, at most; how much wider each level's bins are.
 _MOST_BINS, _WIDER = "1e6D", "4D"
+#: How many short intervals are far.
+_FAR = "1000D"
 #: Lines -> bins in the mean length of the intervals; for more lines, one.
 _PARTS = {1: 4, 2: 2}
 _VALUES, _TOKEN = f"{RESERVED_PREFIX}values", f"{RESERVED_PREFIX}token"
@@ -123,13 +126,14 @@ class _Line:
         n, parts = self.number, _PARTS.get(lines, 1)
         at = [side for side in ("left", "right") if self.is_measured(side, left, right)]
         widths = [f"`{side}`.mean_{n} / {parts}D" for side in at]
-        if not at or (lines > 1 and "right" not in at and self.right[0] != self.right[1]):
+        part = f"(h.to_{n} - h.from_{n})"
+        if "right" not in at and (not at or self.right[0] != self.right[1]):
             # As many bins of all lines as rows would be points.
             bins = f"(4D * h.n_{n})" if lines == 1 else f"pow(4D * h.n_{n}, 1D / {lines}D)"
-            widths.append(f"(h.hi_{n} - h.lo_{n}) / {bins}")
+            widths.append(f"{part} / {bins}")
         return (
-            f"greatest({', '.join(widths)}, (h.hi_{n} - h.lo_{n}) / {_MOST_BINS}, "
-            f"greatest(abs(h.lo_{n}), abs(h.hi_{n})) / 1e9D, 1e-290D)"
+            f"greatest({', '.join(widths)}, {part} / {_MOST_BINS}, "
+            f"greatest(abs(h.from_{n}), abs(h.to_{n})) / 1e9D, 1e-290D)"
         )
 
 
@@ -153,21 +157,42 @@ def _hull(lines: Sequence[_Line], left: Side, right: Side) -> str:
     """Where both sides have rows, or those of them that are small."""
     sides = {"left": left, "right": right}
     small = [name for name, side in sides.items() if side.small] or list(sides)
-    figures = ", ".join(
-        f"min(e.low_{n}) AS a_{n}, max(e.high_{n}) AS b_{n}, count(e.low_{n}) AS n_{n}"
-        for n in range(len(lines))
-    )
     hulls = []
     for name in small:
+        figures = [
+            f"min(e.low_{n}) AS a_{n}, max(e.high_{n}) AS b_{n}, count(e.low_{n}) AS n_{n}"
+            for n in range(len(lines))
+        ]
+        if name == "left":
+            figures += [_usual(line.number) for line in lines if not line.is_of_points]
         ends = f"(SELECT {_ends(lines, name)} FROM {sides[name].source}) e"
-        hulls.append(f"(SELECT {figures} FROM {ends}) `{name}`")
+        hulls.append(f"(SELECT {', '.join(figures)} FROM {ends}) `{name}`")
     shown = []
-    for n in range(len(lines)):
+    for line in lines:
+        n = line.number
         low, high = (", ".join(f"`{name}`.{end}_{n}" for name in small) for end in "ab")
         if len(small) > 1:
             low, high = f"greatest({low})", f"least({high})"
-        shown.append(f"{low} AS lo_{n}, {high} AS hi_{n}, `{small[0]}`.n_{n} AS n_{n}")
+        first, last = low, high
+        if "left" in small and not line.is_of_points:
+            first = f"least(greatest({low}, `left`.from_{n}), {high})"
+            last = f"greatest(least({high}, `left`.to_{n}), {low})"
+        shown.append(
+            f"{low} AS lo_{n}, {high} AS hi_{n}, {first} AS from_{n}, {last} AS to_{n}, "
+            f"`{small[0]}`.n_{n} AS n_{n}"
+        )
     return f"SELECT {', '.join(shown)} FROM {' CROSS JOIN '.join(hulls)}"
+
+
+def _usual(n: int) -> str:
+    """Between which points intervals end that have an end, and begin that have a beginning: no
+    farther from all others' than these from each other, or a thousand times a short length."""
+    short = f"{_FAR} * percentile_approx(e.high_{n} - e.low_{n}, 0.25)"
+    far = f"greatest(max(e.%s_{n}) - min(e.%s_{n}), {short})"
+    return (
+        f"min(e.high_{n}) - {far % ('high', 'high')} AS from_{n}, "
+        f"max(e.low_{n}) + {far % ('low', 'low')} AS to_{n}"
+    )
 
 
 def _measured(lines: Sequence[_Line], left: Side, right: Side) -> str:
@@ -180,7 +205,7 @@ def _measured(lines: Sequence[_Line], left: Side, right: Side) -> str:
             ends = f"(SELECT {_ends(measured, name)} FROM {side.source}) e"
             inside.append(f"(SELECT {figures} FROM {ends} CROSS JOIN hull h) `{name}`")
     shown = ", ".join(
-        f"h.lo_{line.number} AS lo_{line.number}, h.hi_{line.number} AS hi_{line.number}, "
+        f"{', '.join(f'h.{end}_{line.number}' for end in ('lo', 'hi', 'from', 'to'))}, "
         f"{line.width(len(lines), left, right)} AS width_{line.number}, "
         f"{_longest(line)} AS longest_{line.number}"
         for line in lines
@@ -194,10 +219,16 @@ def _measured(lines: Sequence[_Line], left: Side, right: Side) -> str:
 
 def _lengths(n: int, lines: int) -> str:
     """The mean and the greatest length of the intervals that meet the hull, as far as they do."""
-    length = f"(least(e.high_{n}, h.hi_{n}) - greatest(e.low_{n}, h.lo_{n}))"
+    low, high = (_within(f"e.{end}_{n}", f"h.from_{n}", f"h.to_{n}") for end in ("low", "high"))
+    length = f"({high} - {low})"
     inside = f"CASE WHEN e.high_{n} >= h.lo_{n} AND e.low_{n} <= h.hi_{n} THEN {length} END"
     mean = f"avg({inside})" if lines == 1 else f"pow(avg(pow({inside}, {lines}D)), 1D / {lines}D)"
     return f"{mean} AS mean_{n}, max({inside}) AS longest_{n}"
+
+
+def _within(point: str, first: str, last: str) -> str:
+    """The point of the bins' part of the line that is nearest."""
+    return f"least(greatest({point}, {first}), {last})"
 
 
 def _longest(line: _Line) -> str:
@@ -218,14 +249,16 @@ def _binned(
     views, shown, own, levels, equal = "", [], [], [], []
     for line in lines:
         n = line.number
-        lo, hi, width, longest, top = (
-            f"{quote(measured)}.{name}_{n}" for name in ("lo", "hi", "width", "longest", "top")
+        lo, hi, start, end, width, longest, top = (
+            f"{quote(measured)}.{name}_{n}"
+            for name in ("lo", "hi", "from", "to", "width", "longest", "top")
         )
         bins, on_level = f"{RESERVED_PREFIX}bin_{n}", f"{RESERVED_PREFIX}level_{n}"
         bin_width, level, before = width, "0", ""
         shown.append(f"{bins}.{bins}")
         if not line.is_of_points:
-            level = _level(f"(least(e.high_{n}, {hi}) - greatest(e.low_{n}, {lo}))", width)
+            low, high = (_within(f"e.{at}_{n}", start, end) for at in ("low", "high"))
+            level = _level(f"({high} - {low})", width)
             bin_width = f"({width} * pow({_WIDER}, {on_level}.{on_level}))"
             views += (
                 f" LATERAL VIEW explode(sequence(0, CAST({top} AS INT))) {on_level} AS {on_level}"
@@ -234,8 +267,9 @@ def _binned(
             equal.append(f"CAST({place}.level_{n} AS INT) = {alias}.{on_level}")
             # A left interval begins in its own bin and may end in the next.
             before = f" - CASE WHEN {longest} > 0D THEN 1 ELSE 0 END"
-        first = f"CAST(floor(greatest({place}.low_{n}, {lo}) / {bin_width}) AS BIGINT){before}"
-        last = f"CAST(floor(least({place}.high_{n}, {hi}) / {bin_width}) AS BIGINT)"
+        low, high = (_within(f"{place}.{at}_{n}", start, end) for at in ("low", "high"))
+        first = f"CAST(floor({low} / {bin_width}) AS BIGINT){before}"
+        last = f"CAST(floor({high} / {bin_width}) AS BIGINT)"
         touched = (
             f"CASE WHEN {place}.high_{n} >= {lo} AND {place}.low_{n} <= {hi} "
             f"THEN sequence({first}, greatest({first}, {last})) END"
@@ -244,8 +278,8 @@ def _binned(
         levels.append(f"{level} AS level_{n}")
         own.append(
             f"p.level_{n}, CASE WHEN p.high_{n} >= {lo} AND p.low_{n} <= {hi} THEN CAST(floor("
-            f"greatest(p.low_{n}, {lo}) / ({width} * pow({_WIDER}, p.level_{n}))) AS BIGINT) END "
-            f"AS bin_{n}"
+            f"{_within(f'p.low_{n}', start, end)} / ({width} * pow({_WIDER}, p.level_{n}))) "
+            f"AS BIGINT) END AS bin_{n}"
         )
         equal.append(f"{place}.bin_{n} = {alias}.{bins}")
     ends = f"LATERAL (SELECT {_ends(lines, 'right')}) AS {place}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from deltajoin.delta.clock import micros
-from deltajoin.delta.evidence import compares_rows
+from deltajoin.delta.evidence import MOST_PAIRS, compares_rows, compares_too_many
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.state import GroupState
@@ -90,13 +90,14 @@ def _before(rows: exp.Query, queries: Mapping[str, exp.Query]) -> exp.Query:
 class Evidence:
     """What the rows of a rebuild are held against: the query as it was written.
 
-    `rows`: compare them too, not only the columns. `rounded`: floats may depend on the order of
-    rows, so that they are compared by sums.
+    `rows`: compare them too, not only the columns; `because` why not, where it costs too much.
+    `rounded`: floats may depend on the order of rows, so that they are compared by sums.
     """
 
     text: str
     rows: bool
     rounded: bool
+    because: str = ""
 
 
 def evidence_of(plan: DeltaPlan, views: Views) -> Evidence | None:
@@ -106,7 +107,10 @@ def evidence_of(plan: DeltaPlan, views: Views) -> Evidence | None:
     graph = plan.graph
     rounded = bool(graph.grouping or graph.windowing or graph.derived)
     rows = compares_rows(plan) and at_clock(plan) is not None
-    return Evidence(own_text(plan, views), rows, rounded)
+    because = ""
+    if rows and compares_too_many(plan):
+        rows, because = False, f"its text compares more than {MOST_PAIRS:,.0f} pairs of rows"
+    return Evidence(own_text(plan, views), rows, rounded, because)
 
 
 def own_text(plan: DeltaPlan, views: Views) -> str:

@@ -62,7 +62,9 @@ def hold_against(
     except Exception as error:
         differs = f"our form of it fails: {translate(error, '').message}"
     report: dict[str, Any] = {"compared": "columns"}
-    if not differs and evidence["rows"] and not few:
+    if not differs and evidence.get("because"):
+        report["because"] = evidence["because"]
+    elif not differs and evidence["rows"] and not few:
         report["because"] = "the sources have more rows than spark.deltajoin.compareRows"
     elif not differs and evidence["rows"]:
         from pyspark import StorageLevel
