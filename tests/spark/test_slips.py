@@ -329,7 +329,6 @@ def _forget() -> None:
 
 
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.halved
 @pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: slip.name)
 def test_a_slip_is_caught(slip: Slip, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = next(f"{sql};" for sql in corpus().values() if slip.shown_by in f"{sql};").removesuffix(

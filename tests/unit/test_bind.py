@@ -126,6 +126,8 @@ def test_an_alias_of_the_select_list_can_be_used_after_it() -> None:
         "overlay(a PLACING 'x' FROM 2)",
         "extract(YEAR FROM d)",
         "d + INTERVAL '30 days'",
+        "a * .5",
+        "-.25e1 + a",
         "d - interval '1' month",
         "d + INTERVAL '1 02:03:04' DAY TO SECOND",
     ],
@@ -143,6 +145,17 @@ def test_a_scalar_subquery_that_makes_something_else_of_a_map_is_kept() -> None:
     for value in ("map_keys(map('a', y))", "map('a', y)['a']", "from_json(y, 'a INT').a"):
         found = bind(f"SELECT id, (SELECT {value} FROM w WHERE k = 1) AS v FROM f", COLUMNS)
         assert found.graph is not None, found.reason
+
+
+def test_remarks_behind_the_end_are_no_statement() -> None:
+    for end in (";", "; -- done", ";\n/* done */ ;", " -- done"):
+        assert bind(f"SELECT a FROM t{end}", {"t": ("a",)}).graph is not None
+    for sql in ("SELECT a FROM t; SELECT a FROM t", "SELECT a FROM t; -- done\nSELECT 1"):
+        with pytest.raises(DeltaJoinError, match="NOT_A_QUERY"):
+            bind(sql, {"t": ("a",)})
+    table = bind("(TABLE t)", {"t": ("a",)})
+    assert table.reason is not None
+    assert table.reason.code == "SQL_PARSE_ERROR"
 
 
 def test_units_of_date_functions_are_keywords() -> None:
@@ -172,6 +185,8 @@ def test_units_of_date_functions_are_keywords() -> None:
         ("SELECT explode(s) AS e, rank() OVER (PARTITION BY id ORDER BY x) FROM f", "GENERATOR"),
         ("SELECT id, e FROM f LATERAL VIEW explode(s) v", "GENERATOR"),
         ("SELECT id FROM range(5)", "NO_FROM"),
+        ("SELECT f.k, 1 AS n FROM f JOIN w USING (s) GROUP BY f.k HAVING k > 1", "AGGREGATE"),
+        ("SELECT k, grouping__id AS g FROM f GROUP BY k WITH ROLLUP", "UNKNOWN_COLUMN"),
         ("SELECT f.id, e.x FROM f JOIN explode(array(1)) AS e ON f.id = 1", "TABLE_FUNCTION"),
     ],
 )

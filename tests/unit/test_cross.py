@@ -201,6 +201,35 @@ def test_values_are_a_source_of_their_own_text() -> None:
     assert graph.sources == ("a",)
 
 
+SPINE = (
+    "WITH p AS (SELECT 0 AS n UNION ALL SELECT 1), numbers AS (SELECT p0.n + p1.n * 2 + p2.n * 4 + "
+    "p3.n * 8 + p4.n * 16 AS n FROM p p0, p p1, p p2, p p3, p p4), days AS (SELECT {} AS day FROM "
+    "(SELECT * FROM numbers WHERE n <= 6 ORDER BY n)) SELECT d.day, b.v FROM days d LEFT JOIN b ON "
+    "b.k = d.day"
+)
+
+
+@pytest.mark.parametrize(
+    "day",
+    [
+        "row_number() OVER (ORDER BY n)",
+        "date_add(DATE '2026-01-01', row_number() OVER (ORDER BY 1) - 1)",
+        "rank() OVER (ORDER BY n) + n",
+    ],
+)
+def test_a_date_spine_is_a_source_of_its_own_text(day: str) -> None:
+    graph = graph_of(SPINE.format(day), typed=True)
+    assert graph.sources == ("b",)
+    assert any("OVER" in derived.text.upper() for derived in graph.derived)
+
+
+@pytest.mark.parametrize("day", ["n, row_number() OVER (ORDER BY n)", "sum(n) OVER (ORDER BY n)"])
+def test_rows_that_an_order_may_decide_are_no_spine(day: str) -> None:
+    query = bind(SPINE.format(day), COLUMNS, TYPES)
+    assert query.reason is not None
+    assert query.reason.code == "WINDOW"
+
+
 def test_other_literals_are_another_model() -> None:
     sql = "SELECT f.flight, t.n FROM flights f JOIN VALUES ('AA', {}) AS t(c, n) ON f.carrier = t.c"
     one, other = (flights.first_plan(flights.model(sql.format(n))) for n in (1, 2))

@@ -339,6 +339,24 @@ def test_the_fingerprint_holds_the_stamps_name_and_not_its_value(tmp_path: Path)
     assert len(found) == 1
 
 
+TIED = (
+    "SELECT o.customer_id, max_by(o.order_id, o.amount) AS last, {} AS loaded_at FROM orders o "
+    "GROUP BY o.customer_id"
+)
+
+
+def test_a_query_that_is_rebuilt_for_its_keys_or_types_has_its_stamps_too(tmp_path: Path) -> None:
+    """What stands against keeping it is found after it is bound."""
+    shop = open_shop(tmp_path)
+    literals = [TIED.format(f"'2026-03-0{day}'") for day in (1, 2)]
+    plans = [deltajoin.plan(shop.model(sql=s, stamps=("loaded_at",))) for s in literals]
+    assert plans[0].rebuilt_because is not None
+    assert plans[0].rebuilt_because.code == "AGGREGATE_ORDER"
+    assert plans[0].fingerprint == plans[1].fingerprint
+    clocked = deltajoin.plan(shop.model(sql=TIED.format("now()")), clock=NOON)
+    assert clocked.to_dict()["clock"] == "2026-03-01T12:00:00+00:00"
+
+
 def test_a_day_that_is_over_is_rebuilt() -> None:
     why = Refusal("CLOCK", "the clock", "line 1", "Leave it.")
     assert day_gone(why, None, "auto") == ()

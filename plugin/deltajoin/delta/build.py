@@ -113,12 +113,11 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         with at_origin(model.lines):
             return bind(model.sql, columns, types, model.functions, model.stamps, keys)
 
-    query = bound(keys)
     _check_apart(model, inputs)
     before = last_epoch(state, model)
     last = before.record
-    meaning = understood = _meaning(model, inputs, query, keys, types, last)
-    mark = meaning.mark
+    meaning = understood = _meaning(model, inputs, bound(keys), keys, types, last)
+    query, mark = meaning.query, meaning.mark
     differs, failed = found_to_differ(last, mark), inputs.failed
     tied = found_tied(last, mark) or (failed is not None and failed.code == "WINDOW_TIES")
     stop = open_windows(meaning.graph, tied=True) if tied and meaning.graph else None
@@ -251,6 +250,7 @@ class _Meaning:
     """What the query means, whatever its tables hold: its graph, or the obstacle to keeping it;
     the target, and the fingerprint (`mark`) of all that."""
 
+    query: BoundQuery
     graph: JoinGraph | None
     obstacle: Refusal | None
     described: Described
@@ -311,8 +311,10 @@ def _meaning(
     if graph is not None and target.kind == "bag":
         graph = with_one_extreme(graph, described.types)
         described = describe(graph, keys, types)
+    if graph is None and query.graph is not None:
+        query = query.as_text(model.stamps)
     mark = fingerprint(graph, query.canonical, target.key, target.kind, state)
-    return _Meaning(graph, obstacle, described, state, target, mark)
+    return _Meaning(query, graph, obstacle, described, state, target, mark)
 
 
 def _to_count(graph: JoinGraph) -> Sketches:

@@ -67,6 +67,14 @@ class BoundQuery:
     reads_clock: bool = False
     daily: Refusal | None = None
 
+    def as_text(self, stamps: Collection[str]) -> BoundQuery:
+        """The same as a query that is run as its own text: its stamps are told from the text."""
+        declared = frozenset(map(str.lower, stamps))
+        canonical = spelled_without(self.sql, declared)
+        clock, reads_clock = clock_of_rows(self.sql, declared)
+        found = replace(self, graph=None, daily=None, canonical=canonical)
+        return replace(found, clock=clock, reads_clock=reads_clock)
+
 
 _NESTED = Refusal(
     "SQL_PARSE_ERROR", "an expression that is nested too deeply", "the SQL", "Divide it."
@@ -126,7 +134,7 @@ def _bind(
         return BoundQuery(sql, tuple(sorted(columns)), None, unread, spelled(sql), clock)
     canonical = spelled(sql)
     tables = resolve_tables(query, columns)
-    declared = frozenset(name.lower() for name in stamps)
+    declared = frozenset(map(str.lower, stamps))
     lambdas = query.find_all(exp.Lambda)
     taken = frozenset(p.name.lower() for each in lambdas for p in each.expressions)
     sources = Sources(UniqueNames(tuple(columns)), declared, taken, keys or {})
@@ -141,11 +149,9 @@ def _bind(
         if isinstance(stop, UnknownColumn) and not stop.is_known(query):
             raise
         refusal = _NESTED if isinstance(stop, RecursionError) else stop.refusal
-        clock, reads_clock = clock_of_rows(sql, declared)
-        canonical = spelled_without(sql, declared)
         # What changes by itself is told before anything else.
         found = next((bare.refusal for bare in bare_functions(query)), refusal)
         why = replace(found, message=f"{found.message} is not kept incrementally")
-        return BoundQuery(sql, tables, None, why, canonical, clock, reads_clock)
+        return BoundQuery(sql, tables, None, why, canonical).as_text(stamps)
     check_declared(graph, stamps)
     return BoundQuery(sql, tables, graph, None, canonical, clock_of_sources(graph))

@@ -48,12 +48,14 @@ Columns = Mapping[str, tuple[str, ...]]
 class Sources:
     """The derived sources of a whole query, each by the part that it comes from; their names, the
     declared keys of the tables, the stamps that are declared; `taken` are the names that no
-    relation may have, for a lambda's parameter stands before it: `x -> x + x.k`."""
+    relation may have, for a lambda's parameter stands before it: `x -> x + x.k`; `tried` the parts
+    of which it is known whether they can be bound by themselves."""
 
     names: UniqueNames
     stamps: frozenset[str] = frozenset()
     taken: frozenset[str] = frozenset()
     keys: Columns = field(default_factory=dict)
+    tried: dict[int, bool] = field(default_factory=dict)
     _derived: dict[int, tuple[object, Derived]] = field(default_factory=dict)
 
     def once(self, part: object, make: Callable[[], Derived]) -> Derived:
@@ -98,8 +100,20 @@ class Binder:
 
     def alone(self) -> Binder:
         """A binder that leaves no trace in this query."""
-        names = UniqueNames(tuple(self.columns))
-        return Binder(self.columns, self.types, Sources(names, taken=self.sources.taken))
+        names, ours = UniqueNames(tuple(self.columns)), self.sources
+        sources = Sources(names, taken=ours.taken, tried=ours.tried)
+        return Binder(self.columns, self.types, sources)
+
+    def can_bind(self, query: exp.Query) -> bool:
+        """Whether a query can be bound by itself."""
+        tried = self.sources.tried
+        if id(query) not in tried:
+            try:
+                self.alone().graph(query)
+                tried[id(query)] = True
+            except (Unsupported, DeltaJoinError):
+                tried[id(query)] = False
+        return tried[id(query)]
 
     def source(self, layers: Layered, name: str) -> Derived:
         """What was bound here, as a source."""

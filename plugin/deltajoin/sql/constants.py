@@ -33,7 +33,7 @@ def is_constant(node: exp.Expr) -> bool:
 
 def constant_source(name: str, node: exp.Expr) -> Derived:
     """The source of such an item; `Unsupported` where it reads a column, or gives no names."""
-    names = _names(node)
+    names = names_of(node)
     rows = node.expressions if isinstance(node, exp.Values) else []
     for value in rows or node.this.expressions:
         check_expression(value)
@@ -43,14 +43,14 @@ def constant_source(name: str, node: exp.Expr) -> Derived:
     tuples = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in rows]
     kinds = [_kind([row[i] for row in tuples if i < len(row)]) for i in range(len(names))]
     sql = " ".join(("SELECT * FROM", text(node)))
-    return _source(name, sql, names, kinds, len(rows) or GUESSED_ROWS)
+    return text_source(name, sql, names, kinds, len(rows) or GUESSED_ROWS)
 
 
 def one_row(name: str, values: list[Named]) -> Derived:
     """A source of one row with these values."""
     shown = ", ".join(f"{text(value)} AS {quote(column)}" for column, value in values)
     names = [column for column, _ in values]
-    return _source(name, f"SELECT {shown}", names, [_kind([v]) for _, v in values], 1)
+    return text_source(name, f"SELECT {shown}", names, [_kind([v]) for _, v in values], 1)
 
 
 def by_clock(select: exp.Query, made: Derived) -> Derived:
@@ -64,17 +64,19 @@ def by_clock(select: exp.Query, made: Derived) -> Derived:
     kinds = [kind for kind, _ in derived_outputs(made, {}).values()]
     columns = ", ".join(map(quote, names))
     sql = " ".join(("SELECT * FROM", f"({text(select)})", f"AS made({columns})"))
-    return _source(made.name, sql, names, kinds, GUESSED_ROWS)
+    return text_source(made.name, sql, names, kinds, GUESSED_ROWS)
 
 
-def _source(name: str, sql: str, names: list[str], kinds: list[str], rows: int) -> Derived:
+def text_source(name: str, sql: str, names: list[str], kinds: list[str], rows: int) -> Derived:
+    """A source that is a text over no table."""
     projections = tuple(Projection(column, "NULL", ()) for column in names)
     types = tuple(zip(names, kinds, strict=True))
     clocked = reads_clock(parse(sql))
     return Derived(name, JoinGraph((), (), projections), sql, types, rows, clocked=clocked)
 
 
-def _names(node: exp.Expr) -> list[str]:
+def names_of(node: exp.Expr) -> list[str]:
+    """The columns of an item of FROM that is made of literals; none where it gives no names."""
     if given := node.alias_column_names:
         return given
     if not isinstance(node, exp.Values):

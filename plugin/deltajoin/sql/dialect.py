@@ -101,7 +101,8 @@ def parse(sql: str) -> exp.Query:
         message = "the compiled build of sqlglot (sqlglotc) can't be given a dialect of its own"
         remedy = "Uninstall sqlglotc; sqlglot without it works."
         raise DeltaJoinError("SQLGLOT_COMPILED", message, remedy=remedy) from error
-    if len(statements) == 1 and tokens[0].text.lower() in _BARE:
+    word = next(token.text for token in tokens if token.token_type is not TokenType.L_PAREN)
+    if len(statements) == 1 and word.lower() in _BARE:
         raise Unreadable("a query without SELECT", "line 1")
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         message, remedy = "a model is exactly one SELECT", "Remove other statements."
@@ -128,7 +129,8 @@ def _statements(sql: str, tokens: Sequence[Token]) -> list[exp.Expr]:
         if token.token_type is TokenType.VAR and not token.text.isascii():
             where = f"line {token.line}, column {token.col}"
             raise Unreadable(f"'{token.text}' must stand in backticks", where)
-    found = [s for s in Verbatim().parser().parse(list(tokens), sql) if s is not None]
+    parsed = Verbatim().parser().parse(list(tokens), sql)
+    found = [s for s in parsed if s is not None and not isinstance(s, exp.Semicolon)]
     if len(found) == 1:
         name_words(found[0])
         note_slots(found[0], sql, tokens)

@@ -7,12 +7,14 @@ adds its conditions to the block, any other becomes an `Outer` of two blocks. Ca
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from deltajoin.names import SHOWN
 from deltajoin.sql.columns import conjuncts_of, item_of, mark_missing, renamed
+from deltajoin.sql.constant_queries import reads_no_table, rows_of
 from deltajoin.sql.constants import constant_source, is_constant, one_row
 from deltajoin.sql.dialect import text
 from deltajoin.sql.generators import make_generation
@@ -129,7 +131,13 @@ def _base(binder: Binder, node: exp.Table, block: Block) -> Item:
 
 
 def _inline(binder: Binder, query: exp.Query, node: exp.Expr, block: Block) -> Item:
-    inner = binder.block(query, name=node.alias_or_name)
+    name = node.alias_or_name
+    if reads_no_table(query) and not binder.can_bind(query) and (rows := rows_of(name, query)):
+        take = binder.sources.names.take
+        source = binder.sources.once(query, lambda: replace(rows, name=take(name)))
+        inner = binder.over(source, name, query)
+    else:
+        inner = binder.block(query, name=name)
     block.add(inner)
     return given_out(inner.columns, node)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Grouping
 from deltajoin.layers import INPUT
 from deltajoin.names import RESERVED_PREFIX, TOTAL
@@ -125,8 +126,15 @@ def bound_groups(
     having = select.args.get("having")
     if having is not None:
         check_grouped(having.this)
-        written_out = unaliased(having.this, outputs, scope, is_key=is_key)
-        having = _as_condition(over_relations(written_out))
+        try:
+            written_out = unaliased(having.this, outputs, scope, is_key=is_key)
+            having = _as_condition(over_relations(written_out))
+        except DeltaJoinError as error:
+            if error.code != "AMBIGUOUS_COLUMN":
+                raise
+            # Spark takes the output of that name, where there is one.
+            what, remedy = f"in HAVING, {error.message},", str(error.remedy)
+            raise Unsupported("AGGREGATE", what, having, remedy) from error
     groups = Groups(keys, [(name, over_relations(node)) for name, node in outputs], having, sets)
     return groups, lambda node: over_relations(unaliased(node, outputs, scope))
 

@@ -144,4 +144,5 @@ def _words(tokens: Sequence[Token]) -> Iterator[str]:
             continue
         interval = before is TokenType.INTERVAL and kind is TokenType.STRING
         parts = word.split() if interval else []
+        word = f"0.{word}" if before is TokenType.DOT and kind is TokenType.NUMBER else word
         yield parts[0] if len(parts) == 2 and parts[1].isalpha() else word

@@ -29,6 +29,10 @@ _OF_FILES = (
 )
 
 
+#: A column that Spark has beside grouping sets.
+_OF_SETS = "grouping__id"
+
+
 class UnknownColumn(DeltaJoinError):
     """No table of a FROM has a column of this name.
 
@@ -47,7 +51,7 @@ class UnknownColumn(DeltaJoinError):
         names = {own_name(e).lower() for e in entries if not is_word(e)}
         if self.parts > 1 and any(map(_in_expression, selects)):
             names |= {t.alias_or_name.lower() for t in query.find_all(exp.Table, exp.Subquery)}
-        return self.name in names - {""}
+        return self.name in names - {""} or self.name == _OF_SETS
 
 
 def _in_expression(select: exp.Select) -> bool:

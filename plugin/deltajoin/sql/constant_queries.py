@@ -1,0 +1,139 @@
+"""Queries over no table, such as a date spine: a derived source that is the query's own text.
+
+    WITH p AS (SELECT 0 AS n UNION ALL SELECT 1),
+    days AS (SELECT date_add(DATE '2026-01-01', row_number() OVER (ORDER BY p0.n) - 1) AS day
+             FROM p AS p0 CROSS JOIN p AS p1 ...)
+
+They change with the clock at most. Only what can't be bound as other queries are is read like this,
+and only where no order of rows decides the result.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from deltajoin.graph import Derived
+from deltajoin.names import quote
+from deltajoin.sql import functions
+from deltajoin.sql.clock import clock_calls
+from deltajoin.sql.constants import GUESSED_ROWS, is_constant, names_of, text_source
+from deltajoin.sql.dialect import text, unwrapped
+from deltajoin.sql.kinds import kind_of
+from deltajoin.sql.nodes import function_name, own_name
+from deltajoin.sql.tables import find_cte
+
+#: What a column is called, and its type, empty where it is not certain.
+Outputs = list[tuple[str, str]]
+
+
+def reads_no_table(query: exp.Query) -> bool:
+    """True for a query over rows that no table holds, through its CTEs too."""
+    return _around(query) is not None
+
+
+def rows_of(name: str, query: exp.Query) -> Derived | None:
+    """The rows of such a query as a source; None where columns have no name of their own, or an
+    order of rows may decide the result."""
+    around = _around(query) or []
+    outputs = _outputs(query)
+    columns = [column for column, _ in outputs or []]
+    unique = len({column.lower() for column in columns}) == len(columns) > 0
+    if not unique or not all(map(_is_certain, (query, *around))):
+        return None
+    before = ("WITH", ", ".join(map(text, around))) if around else ()
+    made = f"({text(query)}) AS made({', '.join(map(quote, columns))})"
+    kinds = [kind for _, kind in outputs or []]
+    sql = " ".join((*before, "SELECT * FROM", made))
+    return text_source(name, sql, columns, kinds, GUESSED_ROWS)
+
+
+def _around(query: exp.Query) -> list[exp.CTE] | None:
+    """The CTEs outside a query that it reads, in their order; None where any part reads a table."""
+    inside = {id(cte) for cte in query.find_all(exp.CTE)}
+    found: dict[int, exp.CTE] = {}
+    for table in query.find_all(exp.Table):
+        if is_constant(table):
+            continue
+        cte = find_cte(table)
+        if cte is None or cte.parent is None or cte.parent.args.get("recursive"):
+            return None
+        if id(cte) in inside or id(cte) in found:
+            continue
+        before = _around(cte.this)
+        if before is None:
+            return None
+        found |= {id(each): each for each in (*before, cte)}
+    return list(found.values())
+
+
+def _is_certain(tree: exp.Expr) -> bool:
+    """True where no order of rows decides the result, and the clock no column of it."""
+    for node in tree.walk():
+        name = function_name(node)
+        if node.args.get("limit") or node.args.get("offset"):
+            return False
+        if name in functions.AGGREGATES | functions.WINDOW_ONLY:
+            over = node.parent
+            if not isinstance(over, exp.Window):
+                return False
+            if name not in functions.EQUAL_FOR_PEERS and not _numbers_rows(over):
+                return False
+    return all(call.find_ancestor(exp.Where) for call in clock_calls(tree))
+
+
+def _numbers_rows(over: exp.Window) -> bool:
+    """True for row_number() over all rows of a SELECT that gives out nothing else of them: which of
+    equal rows comes first is not seen."""
+    select = over.find_ancestor(exp.Select)
+    if function_name(over.this) != "row_number" or over.args.get("partition_by") or not select:
+        return False
+    listed = any(over is node for entry in select.expressions for node in entry.walk())
+    columns = (c for entry in select.expressions for c in entry.find_all(exp.Column, exp.Star))
+    return listed and all(c.find_ancestor(exp.Window, exp.Select) is not select for c in columns)
+
+
+def _outputs(query: exp.Expr) -> Outputs | None:
+    """What a query gives out; None where a name is not certain."""
+    query = unwrapped(query) if isinstance(query, exp.Query) else query
+    if isinstance(query, exp.SetOperation):
+        left, right = _outputs(query.this), _outputs(query.expression)
+        if left is None or right is None or len(left) != len(right):
+            return None
+        pairs = zip(left, right, strict=True)
+        return [(name, kind if kind == other else "") for (name, kind), (_, other) in pairs]
+    if not isinstance(query, exp.Select):
+        return None
+    found: Outputs = []
+    for entry in query.expressions:
+        if isinstance(entry, exp.Star) and not any(entry.args.values()):
+            below = _listed(query)
+            if below is None:
+                return None
+            found += below
+        elif name := own_name(entry):
+            found.append((name, kind_of(entry.unalias(), lambda _: "")))
+        else:
+            return None
+    return found
+
+
+def _listed(select: exp.Select) -> Outputs | None:
+    """The columns of all items of FROM."""
+    joins = select.args.get("joins") or []
+    source = select.args.get("from_")
+    found: Outputs = []
+    for item in (*([source.this] if source else []), *(join.this for join in joins)):
+        cte = find_cte(item) if isinstance(item, exp.Table) else None
+        if is_constant(item):
+            below: Outputs | None = [(name, "") for name in names_of(item)]
+        else:
+            below = _outputs(cte.this if cte is not None else item.this)
+        names = item.alias_column_names or (cte.alias_column_names if cte is not None else [])
+        if not below or (names and len(names) != len(below)):
+            return None
+        found += zip(names, (kind for _, kind in below), strict=True) if names else below
+    plain = all(not join.args.get("using") and join.args.get("kind") not in _HALF for join in joins)
+    return found if plain else None
+
+
+_HALF = ("SEMI", "ANTI")
