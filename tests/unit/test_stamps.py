@@ -352,6 +352,7 @@ def test_a_query_that_is_rebuilt_for_its_keys_or_types_has_its_stamps_too(tmp_pa
     plans = [deltajoin.plan(shop.model(sql=s, stamps=("loaded_at",))) for s in literals]
     assert plans[0].rebuilt_because is not None
     assert plans[0].rebuilt_because.code == "AGGREGATE_ORDER"
+    assert plans[0].rebuilt_because.where == "max_by(o.order_id, o.amount)"
     assert plans[0].fingerprint == plans[1].fingerprint
     clocked = deltajoin.plan(shop.model(sql=TIED.format("now()")), clock=NOON)
     assert clocked.to_dict()["clock"] == "2026-03-01T12:00:00+00:00"

@@ -38,7 +38,7 @@ from deltajoin.delta.signed_zeros import rows_apart
 from deltajoin.errors import Refusal
 from deltajoin.graph import ColumnRef, Core, JoinGraph, Predicate
 from deltajoin.layers import INPUT, Order
-from deltajoin.sql.dialect import parse_expression, text
+from deltajoin.sql.dialect import parse_expression, text, with_columns
 from deltajoin.sql.kinds import PLAIN, exact_type
 from deltajoin.sql.nodes import column
 from deltajoin.sql.ordered import Ordered, ordered_calls
@@ -120,6 +120,12 @@ def _named(graph: JoinGraph, order: Order) -> str:
     return ", ".join(below.get(name, name) for name in order.columns) or "the window"
 
 
+def _as_written(graph: JoinGraph, node: exp.Expr) -> exp.Expr:
+    """An expression above the joined rows, over the tables' columns."""
+    rows = {p.name: parse_expression(p.sql) for p in graph.projections}
+    return with_columns(node, lambda c: rows[c.name].copy() if c.table == INPUT else None)
+
+
 def ambiguous_aggregate(graph: JoinGraph, keys: Keys, types: Types) -> Refusal | None:
     """What stands against keeping aggregates whose order may leave rows tied."""
     for call in _calls(graph):
@@ -128,7 +134,7 @@ def ambiguous_aggregate(graph: JoinGraph, keys: Keys, types: Types) -> Refusal |
             return Refusal(
                 "AGGREGATE_ORDER",
                 f"{name}() depends on the order of rows that tie, and is not kept incrementally",
-                text(call.call).replace("`", ""),
+                text(_as_written(graph, call.call)).replace("`", ""),
                 _REMEDY,
             )
     return None
