@@ -96,7 +96,7 @@ def play_in(env: dict[str, str], steps: Sequence[dict[str, Any]]) -> list[Any]:
         env=env,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=800,
     )
     assert process.returncode == 0, process.stderr[-8000:]
     lineage = Path(env["ORDERS_HOME"], "lineage.jsonl")
