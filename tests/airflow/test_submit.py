@@ -33,7 +33,6 @@ error = dict(code=code, message="two rows", where=target, remedy="None.")
 submission = re.search(f"^{{SUBMISSION}}=(.+)$", text, re.MULTILINE)[1]
 with storage(json.loads(os.environ.get("LAKE", "{{}}"))):
     folder, name = failure_file(target, "://" in target)
-    os.path.isabs(folder) and os.makedirs(folder, exist_ok=True)
     open_files(folder).write_text(name, json.dumps(dict(submission=submission, error=error)))
 sys.exit("spark.own" in text)
 """

@@ -171,6 +171,7 @@ class SparkSubmit:
             self._hook.submit(words[0])
         except AirflowException as error:
             printed = failure(str(error))
+        # A standalone cluster's spark-submit ends with 0 whatever became of the driver.
         failed = left_behind(plan, submission) or printed
         if failed is None or failed.code in ("SPARK_FAILED", "SPARK_LOST"):
             try:  # the answer may be lost, and the epoch be committed
