@@ -16,6 +16,11 @@ FORMAT = 1
 UNDER_A_VIEW = ("bag", "grouped")
 BACKING_SUFFIX = "__deltajoin"
 _KEY = "deltajoin"
+#: The ledger's folder in that of the target. Reads, DataFrame writes and VACUUM of Spark and of
+#: delta-rs pass it by for its underscore; only where Spark makes a table, nothing may be there.
+LEDGER = "_deltajoin"
+#: The setting that names a submission to its job, if the submitter reads what the job leaves.
+SUBMISSION = "spark.deltajoin.submission"
 
 
 def metadata_of(record: dict[str, Any]) -> str:
@@ -37,3 +42,17 @@ def committed_record(metadata: str | None) -> dict[str, Any] | None:
     except (ValueError, AttributeError):
         return None
     return record if isinstance(record, dict) and "epoch" in record else None
+
+
+def failure_file(location: str, exists: bool) -> tuple[str, str]:
+    """Folder and name of the file in which a job leaves its error, for a submitter that can't read
+    the driver's log: in the ledger's folder, which a target that is not there yet can't have.
+
+    Example:
+        >>> failure_file("/lake/joined", True), failure_file("/lake/joined", False)
+        (('/lake/joined/_deltajoin', 'failed.json'), ('/lake/_deltajoin', 'joined.json'))
+    """
+    if exists:
+        return f"{location}/{LEDGER}", "failed.json"
+    parent, _, name = location.rpartition("/")
+    return f"{parent}/{LEDGER}", f"{name}.json"

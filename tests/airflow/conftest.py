@@ -14,7 +14,7 @@ import pytest
 
 import deltajoin
 from deltajoin.runtime.session import java_home
-from tests.secrets import PLANTED, found_in
+from tests.secrets import PLANTED, SETTINGS, found_in
 
 DAGS = Path(__file__).with_name("dags")
 DRIVE = Path(__file__).with_name("drive.py")
@@ -23,6 +23,8 @@ Play = Callable[..., list[Any]]
 
 ORDERS = [{"id": n, "customer": n % 3, "amount": 10 * n} for n in range(6)]
 CUSTOMERS = [{"id": n, "name": name} for n, name in enumerate(("Ada", "Bo", "Cy"))]
+#: Settings of the submitted jobs.
+SECRETS = {f"spark.hadoop.{name}": PLANTED[name] for name in SETTINGS}
 TABLES = [{"append": ["orders", ORDERS]}, {"append": ["customers", CUSTOMERS]}]
 
 
@@ -71,6 +73,7 @@ def environment(home: Path, tables: Path) -> dict[str, str]:
             }
         ),
         "SOME_SECRET": PLANTED["environment"],
+        "SECRET_CONF": json.dumps(SECRETS),
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
             {"type": "file", "log_file_path": str(tables / "lineage.jsonl"), "append": True}
         ),
@@ -93,7 +96,7 @@ def play_in(env: dict[str, str], steps: Sequence[dict[str, Any]]) -> list[Any]:
         env=env,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=800,
     )
     assert process.returncode == 0, process.stderr[-8000:]
     lineage = Path(env["ORDERS_HOME"], "lineage.jsonl")

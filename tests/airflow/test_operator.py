@@ -223,8 +223,10 @@ def test_submitted_jobs_and_their_failures(play: Play, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_jobs_on_a_cluster(play: Play, airflow_env: dict[str, str], tmp_path: Path) -> None:
-    """Of two workers, which the connection names; one runs the first driver."""
-    steps = [{"dag": "driven_by_a_worker"}, NEW_ORDER, {"dag": "answer_lost"}, {"dag": "submitted"}]
+    """Of two workers, which the connection names; they run the first driver, and the last, whose
+    log nobody reads here."""
+    dags = ("answer_lost", "submitted", "fails_on_a_worker")
+    steps = [{"dag": "driven_by_a_worker"}, NEW_ORDER, *({"dag": name} for name in dags)]
     with standalone_cluster(tmp_path / "cluster") as url:
         host, _, port = url.rpartition(":")
         connection = json.loads(airflow_env["AIRFLOW_CONN_SPARK_DEFAULT"])
@@ -232,9 +234,9 @@ def test_jobs_on_a_cluster(play: Play, airflow_env: dict[str, str], tmp_path: Pa
         airflow_env["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps(connection)
         outcomes: list[dict[str, Any]] = play(*TABLES, *steps)
     jobs = list(tmp_path.glob("cluster/work*/app-*"))
-    assert len({job.name for job in jobs}) == 2
-    assert len(list(tmp_path.glob("cluster/work*/driver-*"))) == 1
-    first, _, second, third = outcomes[2:]
+    assert len({job.name for job in jobs}) == 3
+    assert len(list(tmp_path.glob("cluster/work*/driver-*"))) == 2
+    first, _, second, third, last = outcomes[2:]
 
     assert [o["state"] for o in (first, second, third)] == ["success"] * 3, first["log"][-4000:]
     strategies = [o["audit"]["strategy"] for o in (first, second, third)]
@@ -245,3 +247,7 @@ def test_jobs_on_a_cluster(play: Play, airflow_env: dict[str, str], tmp_path: Pa
     assert "spark-submit" in second["log"]
     assert "spark-submit" not in third["log"]
     assert (epochs(tmp_path / "submitted"), rows(tmp_path / "submitted")) == ([2, 1], 7)
+
+    assert (last["state"], last["tries"]) == ("failed", 1), last["log"][-4000:]
+    assert "deltajoin KEY_VIOLATED" in last["log"]
+    assert not (tmp_path / "fails_on_a_worker").exists()

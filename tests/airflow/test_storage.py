@@ -6,8 +6,20 @@ import json
 from pathlib import Path
 
 from tests.airflow.conftest import Play
-from tests.unit.s3 import ACCESS_KEY, SECRET_KEY, s3_server
+from tests.unit.s3 import ACCESS_KEY, S3, SECRET_KEY, s3_server
 from tests.unit.test_object_store import lake
+
+
+def connection(s3: S3) -> str:
+    """The Airflow connection to a server."""
+    return json.dumps(
+        {
+            "conn_type": "aws",
+            "login": ACCESS_KEY,
+            "password": SECRET_KEY,
+            "extra": {"region_name": "us-east-1", "endpoint_url": s3.endpoint},
+        }
+    )
 
 
 def test_a_connection_reaches_the_tables(
@@ -15,14 +27,7 @@ def test_a_connection_reaches_the_tables(
 ) -> None:
     with s3_server() as s3:
         lake(s3, "stored", tmp_path)
-        airflow_env["AIRFLOW_CONN_LAKE"] = json.dumps(
-            {
-                "conn_type": "aws",
-                "login": ACCESS_KEY,
-                "password": SECRET_KEY,
-                "extra": {"region_name": "us-east-1", "endpoint_url": s3.endpoint},
-            }
-        )
+        airflow_env["AIRFLOW_CONN_LAKE"] = connection(s3)
         (outcome,) = play({"dag": "stored"})
     assert outcome["state"] == "success", outcome["log"][-4000:]
     assert outcome["audit"]["reason"] == "NO_CHANGE"

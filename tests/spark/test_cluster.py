@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 import deltajoin
-from deltajoin.adapters.airflow.submit import PYTHON_RUNNER
+from deltajoin.adapters.airflow.submit import PYTHON_RUNNER, left_behind
 from deltajoin.api import finish, freeze
+from deltajoin.contract import SUBMISSION
 from deltajoin.emit.job import write_job
 from deltajoin.runtime.session import java_options, submit_conf, submit_environment
 from tests.spark.cluster import CONF, WORKERS, standalone_cluster
-from tests.spark.shop import assert_right, never, open_shop
+from tests.spark.shop import assert_right, assert_whole, never, open_shop
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,7 @@ def submit(url: str, plan: Any, folder: Path, mode: str) -> subprocess.Completed
         "spark.sql.shuffle.partitions": "2",
         "spark.standalone.submit.waitAppCompletion": "true",
         "spark.ui.enabled": "false",
+        SUBMISSION: folder.name,
     }
     home = environment["SPARK_HOME"]
     command = [f"{home}/bin/spark-submit", "--master", url, "--deploy-mode", mode]
@@ -56,7 +58,7 @@ def submit(url: str, plan: Any, folder: Path, mode: str) -> subprocess.Completed
 
 def test_a_job_on_two_workers(cluster: str, tmp_path: Path, thorough: bool) -> None:
     """A first build, whose driver runs here, and with `--thorough` a change of both tables, by one
-    on a worker; each is one commit and the query's rows."""
+    on a worker; each is one commit and the query's rows. A key that is violated is told by both."""
     modes = ("client", "cluster") if thorough else ("client",)
     shop = open_shop(tmp_path)
     for epoch, mode in enumerate(modes, 1):
@@ -70,7 +72,19 @@ def test_a_job_on_two_workers(cluster: str, tmp_path: Path, thorough: bool) -> N
         assert (record.epoch, record.plan_hash) == (epoch, plan.hash)
         assert deltajoin.run(shop.model(), never).strategy == "noop"
         assert_right(shop, epoch)
+        assert left_behind(plan, f"job{epoch}") is None
+    wrong = {"customers": ["name"], "orders": ["order_id"]}
+    shop.append("customers", (200, "twice"), (201, "twice"))
+    for number, mode in enumerate(modes, 1):
+        plan = freeze(deltajoin.plan(shop.model(keys=wrong)))
+        failed = submit(cluster, plan, tmp_path / f"failed{number}", mode)
+        assert ("KEY_VIOLATED" in failed.stdout) == (mode == "client"), failed.stderr[-3000:]
+        assert left_behind(plan, "job1") is None
+        left = left_behind(plan, f"failed{number}")
+        assert left is not None, failed.stderr[-3000:]
+        assert left.code == "KEY_VIOLATED"
+        assert_whole(shop.path("target"), len(modes))
     executors = list(tmp_path.parent.glob("cluster*/work*/app-*/*"))
     assert len({path.parent.parent.name for path in executors}) == WORKERS
     drivers = list(tmp_path.parent.glob("cluster[0-9]*/work*/driver-*"))
-    assert len(drivers) == modes.count("cluster")
+    assert len(drivers) == 2 * modes.count("cluster")

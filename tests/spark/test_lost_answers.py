@@ -1,4 +1,5 @@
-"""A commit that lands although its statement fails, and a ledger that can't be written."""
+"""A commit that lands although its statement fails, a ledger that can't be written, and the error
+that a job leaves for its submitter."""
 
 from __future__ import annotations
 
@@ -7,13 +8,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import deltajoin
+from deltajoin.adapters.airflow.submit import left_behind
 from deltajoin.catalog import files
+from deltajoin.contract import SUBMISSION, failure_file
 from deltajoin.runtime import execute
+from deltajoin.runtime.job import leaving_errors
 from tests.spark import shop as shops
 from tests.spark.shop import Shop, assert_right, at, never, open_shop, written
 
@@ -108,3 +113,32 @@ def test_no_room_for_the_record(built: Shop, spark: Any) -> None:
     assert "the next run writes its record" in record.warnings[-1]
     assert deltajoin.run(built.model(), never).strategy == "noop"
     assert_right(built, 2)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_job_leaves_its_error(exists: bool, spark: Any, tmp_path: Path) -> None:
+    """To a submitter that has named the submission, and unless Spark is lost; the newest counts."""
+    session, target = spark.newSession(), {"location": str(tmp_path / "50% é/t"), "exists": exists}
+    folder = Path(failure_file(target["location"], exists)[0])
+    plan: Any = SimpleNamespace(target=SimpleNamespace(**target))
+
+    def fail(code: str) -> None:
+        with pytest.raises(deltajoin.DeltaJoinError, match=code), leaving_errors(session, target):
+            raise deltajoin.DeltaJoinError(code, "two rows; é", where="t", remedy="None.")
+
+    fail("KEY_VIOLATED")
+    session.conf.set(SUBMISSION, "first")
+    fail("SPARK_LOST")
+    assert not folder.exists()
+    fail("WINDOW_TIES")
+    session.conf.set(SUBMISSION, "second")
+    fail("KEY_VIOLATED")
+    assert len(list(folder.iterdir())) == 1
+    assert left_behind(plan, "first") is None
+    left = left_behind(plan, "second")
+    assert left is not None
+    assert (left.code, left.message, left.where) == ("KEY_VIOLATED", "two rows; é", "t")
+    assert list(folder.iterdir()) == []
+    with leaving_errors(session, target):
+        pass
+    assert list(folder.iterdir()) == []

@@ -16,8 +16,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import deltajoin
-from deltajoin.catalog import LEDGER, load_target
+from deltajoin.catalog import load_target
 from deltajoin.catalog.files import LocalFiles, RemoteFiles, open_files
+from deltajoin.contract import LEDGER
 
 NAME = "plans/00000001.json"
 

@@ -3,6 +3,7 @@
     <target>/_deltajoin/plans/00000207.json         written before any work of epoch 207
     <target>/_deltajoin/audit/00000207.json         written after its commit
     <target>/_deltajoin/folded/00000065.json.gz     plans and records of epochs 65 to 128
+    <target>/_deltajoin/failed.json                 a submitted job's error, until it is read
 
 The target's commit is the truth; the ledger explains it. A frozen plan without a commit is a run
 that died: the next run plans anew and replaces it, because the commit's transaction id decides who
@@ -23,7 +24,8 @@ from itertools import groupby
 from typing import Any
 
 from deltajoin.audit.record import AuditRecord, from_commit
-from deltajoin.catalog import LEDGER, TargetState, open_files
+from deltajoin.catalog import TargetState, open_files
+from deltajoin.contract import LEDGER
 from deltajoin.delta.format import canonical_json
 from deltajoin.delta.history import epochs_of
 

@@ -14,10 +14,9 @@ from deltajoin.catalog.table import (
     load_table,
     small_files,
 )
-from deltajoin.catalog.target import LEDGER, TargetCommit, TargetState, load_target
+from deltajoin.catalog.target import TargetCommit, TargetState, load_target
 
 __all__ = [
-    "LEDGER",
     "ChangedFiles",
     "Changes",
     "Column",

@@ -23,11 +23,9 @@ from deltajoin.catalog.log import Commit, commit_versions, paths_of, read_commit
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.catalog.table import in_one_line, open_table, properties_of, table_size
+from deltajoin.contract import LEDGER
 from deltajoin.errors import DeltaJoinError
 
-#: The ledger's folder in that of the target. Reads, DataFrame writes and VACUUM of Spark and of
-#: delta-rs pass it by for its underscore; only Spark's plain CREATE TABLE refuses such a folder.
-LEDGER = "_deltajoin"
 _BY_PATH = re.compile(r"delta\.`(.*)`")
 
 

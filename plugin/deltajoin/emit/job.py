@@ -75,11 +75,16 @@ def write_job(plan: DeltaPlan, folder: Path) -> JobFiles:
     """Write `job.py` and `deltajoin.zip` into a folder, readable by the owner only."""
     folder.mkdir(parents=True, exist_ok=True)
     files = JobFiles(folder / "job.py", folder / "deltajoin.zip")
-    files.job.unlink(missing_ok=True)
-    files.job.touch(mode=0o600)
-    files.job.write_text(job_source(plan), encoding="utf-8")
+    write_private(files.job, job_source(plan))
     _write_zip(files.py_files)
     return files
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its owner alone may read, from its creation on."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
 
 
 def _write_zip(path: Path) -> None:

@@ -19,6 +19,10 @@ from deltajoin.errors import DeltaJoinError
 
 _JAVA = "An error occurred while calling"
 _KIND = re.compile(r"^(?:Caused by)?: ([\w.$]+)(?:: (.*))?$", re.MULTILINE)
+_RAISED = re.compile(
+    r'^(?:Exception in thread "[^"]*" |(?:Caused by)?: )?([\w.$]+(?:Exception|Error))(?:: (.*))?$',
+    re.MULTILINE,
+)
 _NAMED = re.compile(r"\[[A-Z][A-Z0-9_.]+\]")
 _FILE = re.compile(r"\S+\.(?:parquet|json|bin|crc)\b")
 _VALUE = re.compile(r"'.*'|(?<=The value )[^'\s]\S*")
@@ -185,6 +189,13 @@ def _cause(error: Exception) -> str:
     if text.startswith(_JAVA) and (kinds := _KIND.findall(text)):
         return _java_error(kinds)
     return _first_line(_without_values(text, _parameters(error))) or type(error).__name__
+
+
+def root_cause(log: str) -> str:
+    """What a log tells of the exceptions at its end, without values of rows or of settings; empty
+    where there are none."""
+    kinds = _RAISED.findall(log)
+    return _java_error(kinds) if kinds else ""
 
 
 def _first_line(text: str) -> str:

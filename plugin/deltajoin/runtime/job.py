@@ -1,12 +1,20 @@
-"""The entry point of an emitted job: one session, one run, one line of result."""
+"""The entry point of an emitted job: one session, one run, one line of result.
+
+The line is in the driver's log, which may be on a cluster. So an error is also left in a file
+beside the target's ledger, with the name that the submitter gave the submission.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.contract import SUBMISSION, failure_file
 from deltajoin.errors import DeltaJoinError
+from deltajoin.runtime.failures import explained, is_lost, undoing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,11 +30,10 @@ def main(plan: dict[str, Any], program: dict[str, Any]) -> None:
     from pyspark.sql import SparkSession
 
     from deltajoin.runtime.execute import execute
-    from deltajoin.runtime.failures import explained, undoing
 
     spark = SparkSession.builder.appName(f"deltajoin {plan['model']}").getOrCreate()
     try:
-        with undoing(spark.stop):
+        with undoing(spark.stop), leaving_errors(spark, plan["target"]):
             with explained("tables of the plan"):
                 check_tables(spark, plan)
             result = execute(spark, {"plan": plan, "program": program})
@@ -35,6 +42,33 @@ def main(plan: dict[str, Any], program: dict[str, Any]) -> None:
         print(error, file=sys.stderr, flush=True)
         sys.exit(1)
     print(RESULT_PREFIX + json.dumps(result), flush=True)
+
+
+@contextmanager
+def leaving_errors(spark: SparkSession, target: dict[str, Any]) -> Iterator[None]:
+    """Leave what fails inside to the submitter that has named this submission, if one has."""
+    try:
+        yield
+    except DeltaJoinError as error:
+        if not is_lost(error):
+            with suppress(Exception):  # the error itself is what counts
+                _leave(spark, target, error)
+        raise
+
+
+def _leave(spark: Any, target: dict[str, Any], error: DeltaJoinError) -> None:
+    """Write the file by Hadoop, which reaches the target wherever it is."""
+    submission = spark.conf.get(SUBMISSION, None)
+    if submission is None or target["location"] is None:
+        return
+    text = json.dumps({"submission": submission, "error": error.to_dict()})
+    path = spark._jvm.org.apache.hadoop.fs.Path(
+        "/".join(failure_file(target["location"], target["exists"]))
+    )
+    files = path.getFileSystem(spark._jsc.hadoopConfiguration())
+    files.setWriteChecksum(False)  # another file, on local disk
+    with closing(files.create(path)) as file:
+        file.write(text.encode())
 
 
 def check_tables(spark: SparkSession, plan: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +24,11 @@ CONF = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
-SUBMITTED = {**CONF, "spark.driver.extraJavaOptions": java_options()}
+SUBMITTED = {
+    **CONF,
+    "spark.driver.extraJavaOptions": java_options(),
+    **json.loads(os.environ["SECRET_CONF"]),
+}
 COMMON: dict[str, Any] = {
     "task_id": "join",
     "sql": "orders.sql",
@@ -49,20 +54,21 @@ class DiesAfterCommit(DeltaJoinOperator):
 
 
 class LosesTheAnswer(DeltaJoinOperator):
-    """The job commits its epoch; then Spark's master can't say what became of it."""
+    """The job commits its epoch; then spark-submit ends as if it had failed."""
 
     def execute(self, context: Context) -> dict[str, dict[str, Any]]:
-        """Run, and let the submission fail after it has succeeded."""
+        """Run, and let the hook take spark-submit's 0 for another number."""
+        from subprocess import Popen
         from unittest.mock import patch
 
-        from airflow.exceptions import AirflowException
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-        submit = SparkSubmitHook.submit
+        submit, wait = SparkSubmitHook.submit, Popen.wait
 
         def submitted(hook: Any, job: str) -> None:
-            submit(hook, job)
-            raise AirflowException("Cannot execute spark-submit: the driver's state is unknown")
+            with patch.object(Popen, "wait", lambda process: wait(process) or 1):
+                submit(hook, job)
+            raise AssertionError("the hook has not failed")
 
         with patch.object(SparkSubmitHook, "submit", submitted):
             return super().execute(context)
@@ -102,13 +108,18 @@ for name, kind in (("submitted", DeltaJoinOperator), ("answer_lost", LosesTheAns
             outlets=[Asset("orders_submitted")],
         )
 
-with DAG("driven_by_a_worker"):
-    DeltaJoinOperator(
-        **{**COMMON, "conf": SUBMITTED},
-        target=str(HOME / "submitted"),
-        submit="spark_submit",
-        submit_options={"deploy_mode": "cluster", "driver_memory": "600m"},
-    )
+WRONG_KEY = {"orders": ["customer"], "customers": ["id"]}
+for name, target, keys in (
+    ("driven_by_a_worker", "submitted", COMMON["keys"]),
+    ("fails_on_a_worker", "fails_on_a_worker", WRONG_KEY),
+):
+    with DAG(name):
+        DeltaJoinOperator(
+            **{**COMMON, "conf": SUBMITTED, "keys": keys},
+            target=str(HOME / target),
+            submit="spark_submit",
+            submit_options={"deploy_mode": "cluster", "driver_memory": "600m"},
+        )
 
 with DAG("connected"):
     DeltaJoinOperator(
@@ -129,13 +140,17 @@ if "RACED_MODEL" in os.environ:
 
 with DAG("wrong_key"):
     DeltaJoinOperator(
-        **{
-            **COMMON,
-            "conf": SUBMITTED,
-            "keys": {"orders": ["customer"], "customers": ["id"]},
-        },
+        **{**COMMON, "conf": SUBMITTED, "keys": WRONG_KEY},
         target=str(HOME / "wrong_key"),
         submit="spark_submit",
+    )
+
+with DAG("own_properties"):
+    DeltaJoinOperator(
+        **{**COMMON, "conf": SUBMITTED},
+        target=str(HOME / "own_properties"),
+        submit="spark_submit",
+        submit_options={"properties_file": str(HOME / "own.properties")},
     )
 
 with DAG("no_connection"):

@@ -8,16 +8,21 @@ leaving it gives back what it has opened.
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import uuid
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 from deltajoin import api
+from deltajoin.catalog import open_files
+from deltajoin.contract import SUBMISSION, failure_file
 from deltajoin.errors import DeltaJoinError
-from deltajoin.runtime.failures import is_lost
+from deltajoin.runtime.failures import is_lost, root_cause
+from deltajoin.runtime.job import RESULT_PREFIX
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -27,6 +32,13 @@ if TYPE_CHECKING:
 
 #: What spark-submit itself runs a Python driver with.
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
+#: Settings that the provider's hook looks at, and so gets as an argument too.
+_OF_THE_HOOK = (
+    "spark.kubernetes.namespace",
+    "spark.kubernetes.submission.waitAppCompletion",
+    "spark.yarn.submit.waitAppCompletion",
+)
+_STATUS = re.compile(r"(?:Error|Kubernetes spark exit) code is: -?\w+")
 
 
 class InProcess:
@@ -120,12 +132,15 @@ class SparkSubmit:
             return self._submit(model, api.plan_instead(model, plan, error))
 
     def _submit(self, model: Model, plan: Plan) -> AuditRecord:
-        """Freeze the plan, submit its job, and read the audit from the target's commit."""
+        """Freeze the plan, submit its job, and read the audit from the target's commit.
+
+        Settings go by a file: a command line is shown by `ps`, and the hook logs it.
+        """
         from airflow.exceptions import AirflowException
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
         from airflow.sdk import BaseHook
 
-        from deltajoin.emit.job import write_job
+        from deltajoin.emit.job import write_job, write_private
 
         # The hook would take a missing one for YARN.
         connection = BaseHook.get_connection(self._conn_id)
@@ -133,24 +148,37 @@ class SparkSubmit:
         folder = Path(self._open.enter_context(TemporaryDirectory(prefix="deltajoin-")))
         files = write_job(plan, folder)
         options = {"name": f"deltajoin {model.name} {plan.epoch}", **self._options}
-        submitted, package = str(files.job), str(files.py_files)
+        words, package = [str(files.job)], str(files.py_files)
         if self._drives_on_a_worker(connection):
-            options |= {"java_class": PYTHON_RUNNER, "application_args": [submitted, package]}
-            submitted = str(shutil.copy(package, folder / "deltajoin.jar"))
+            options["java_class"] = PYTHON_RUNNER
+            words = [str(shutil.copy(package, folder / "deltajoin.jar")), *words, package]
         else:
             options["py_files"] = package
-        self._hook = SparkSubmitHook(conn_id=self._conn_id, conf=self._settings(), **options)
+        submission, given = uuid.uuid4().hex, options.get("properties_file")
+        settings = {**self._settings(), SUBMISSION: submission}
+        text = properties(settings)
+        if given:
+            text = f"{Path(given).read_text(encoding='utf-8')}\n\n{text}"
+        else:  # an option that the hook doesn't know goes before the job
+            words = ["--load-spark-defaults", *words]
+        options["properties_file"] = str(folder / "spark.properties")
+        write_private(folder / "spark.properties", text)
+        options["application_args"] = [*words[1:], *(options.get("application_args") or ())]
+        conf = {name: settings[name] for name in _OF_THE_HOOK if name in settings}
+        self._hook = SparkSubmitHook(conn_id=self._conn_id, conf=conf, **options)
+        printed = None
         try:
-            self._hook.submit(submitted)
+            self._hook.submit(words[0])
         except AirflowException as error:
-            failed = failure(str(error))
-            if failed.code not in ("SPARK_FAILED", "SPARK_LOST"):
-                raise failed from error
+            printed = failure(str(error))
+        # A standalone cluster's spark-submit ends with 0 whatever became of the driver.
+        failed = left_behind(plan, submission) or printed
+        if failed is None or failed.code in ("SPARK_FAILED", "SPARK_LOST"):
             try:  # the answer may be lost, and the epoch be committed
                 return api.finish(plan)
-            except DeltaJoinError:
-                raise failed from error
-        return api.finish(plan)
+            except DeltaJoinError as missing:
+                failed = failed or missing
+        raise failed
 
     def kill(self) -> None:
         """Kill spark-submit and the driver that it has started."""
@@ -185,16 +213,50 @@ def _no_session() -> SparkSession:
     raise AssertionError("a plan without work has asked for a Spark session")
 
 
-def failure(text: str) -> DeltaJoinError:
-    """The error that the job printed, if its line is in the text; else that Spark failed."""
-    from deltajoin.runtime.job import RESULT_PREFIX
+def properties(settings: Mapping[str, str]) -> str:
+    """Settings as a file of Java's properties.
 
+    Example:
+        >>> print(properties({"spark.app.name": "a=b\\n c"}), end="")
+        spark.app.name=a\\=b\\n\\ c
+    """
+
+    def escaped(text: str) -> str:
+        quoted = re.sub(r"[\\ \t\f=:#!]", r"\\\g<0>", text)
+        return quoted.replace("\n", "\\n").replace("\r", "\\r")
+
+    return "".join(f"{escaped(name)}={escaped(str(v))}\n" for name, v in settings.items())
+
+
+def left_behind(plan: Plan, submission: str) -> DeltaJoinError | None:
+    """The error that the job of this submission has left beside its target; the file goes."""
+    if plan.target.location is None:
+        return None
+    folder, name = failure_file(plan.target.location, plan.target.exists)
+    with suppress(Exception):  # no reason to hide what the log says
+        files = open_files(folder)
+        told = json.loads(files.read_text(name) or "{}")
+        if told.get("submission") == submission:
+            error = DeltaJoinError(**told["error"])
+            with suppress(DeltaJoinError, OSError):
+                files.remove(name)
+            return error
+    return None
+
+
+def failure(text: str) -> DeltaJoinError:
+    """The error that the job printed, if its line is in the text; else that Spark failed. Of the
+    text, the command and Spark's log are not told: settings and rows may be in them."""
     for line in text.splitlines():
-        _, found, result = line.partition(RESULT_PREFIX)
-        if found:
-            return DeltaJoinError(**json.loads(result)["error"])
+        with suppress(ValueError, KeyError, TypeError):  # the line of a success, or not whole
+            return DeltaJoinError(**json.loads(line.partition(RESULT_PREFIX)[2])["error"])
+    said, _, log = text.partition("\nLast spark-submit output:\n")
+    if "Cannot execute" in said:
+        said = ". ".join(["spark-submit failed", *_STATUS.findall(said)])
     return DeltaJoinError(
-        "SPARK_FAILED", text, remedy="Read what spark-submit logged above; another attempt is safe."
+        "SPARK_FAILED",
+        ". ".join(filter(None, (said, root_cause(log)))),
+        remedy="Read what spark-submit logged above; another attempt is safe.",
     )
 
 
