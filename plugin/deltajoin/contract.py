@@ -44,15 +44,13 @@ def committed_record(metadata: str | None) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and "epoch" in record else None
 
 
-def failure_file(location: str, exists: bool) -> tuple[str, str]:
-    """Folder and name of the file in which a job leaves its error, for a submitter that can't read
-    the driver's log: in the ledger's folder, which a target that is not there yet can't have.
+def failure_folder(location: str, exists: bool) -> str:
+    """Where a job leaves its error, for a submitter that can't read the driver's log: in the
+    ledger's folder, which a target that is not there yet can't have.
 
     Example:
-        >>> failure_file("/lake/joined", True), failure_file("/lake/joined", False)
-        (('/lake/joined/_deltajoin', 'failed.json'), ('/lake/_deltajoin', 'joined.json'))
+        >>> failure_folder("/lake/joined", True), failure_folder("/lake/joined", False)
+        ('/lake/joined/_deltajoin/failed', '/lake/_deltajoin/joined')
     """
-    if exists:
-        return f"{location}/{LEDGER}", "failed.json"
     parent, _, name = location.rpartition("/")
-    return f"{parent}/{LEDGER}", f"{name}.json"
+    return f"{location}/{LEDGER}/failed" if exists else f"{parent}/{LEDGER}/{name}"

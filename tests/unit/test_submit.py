@@ -12,7 +12,7 @@ import pytest
 from deltajoin.adapters.airflow.submit import failure, left_behind
 from deltajoin.audit.verify import verify
 from deltajoin.catalog import load_target
-from deltajoin.contract import failure_file
+from deltajoin.contract import failure_folder
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime.job import RESULT_PREFIX
 from tests.secrets import PLANTED, found_in
@@ -80,8 +80,8 @@ def test_the_root_is_told_without_settings_and_rows() -> None:
 
 def leave(target: Path, text: str, exists: bool) -> Path:
     """The file as a job leaves it."""
-    file = Path(*failure_file(str(target), exists))
-    file.parent.mkdir(exist_ok=True)
+    file = Path(failure_folder(str(target), exists)) / "part-00000.txt"
+    file.parent.mkdir(exist_ok=True, parents=True)
     file.write_text(text)
     return file
 

@@ -1,7 +1,7 @@
 """The entry point of an emitted job: one session, one run, one line of result.
 
-The line is in the driver's log, which may be on a cluster. So an error is also left in a file
-beside the target's ledger, with the name that the submitter gave the submission.
+The line is in the driver's log, which may be on a cluster. So an error is also left beside the
+target's ledger, with the name that the submitter gave the submission.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.contract import SUBMISSION, failure_file
+from deltajoin.contract import SUBMISSION, failure_folder
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime.failures import explained, is_lost, undoing
 
@@ -56,19 +56,14 @@ def leaving_errors(spark: SparkSession, target: dict[str, Any]) -> Iterator[None
         raise
 
 
-def _leave(spark: Any, target: dict[str, Any], error: DeltaJoinError) -> None:
-    """Write the file by Hadoop, which reaches the target wherever it is."""
+def _leave(spark: SparkSession, target: dict[str, Any], error: DeltaJoinError) -> None:
+    """Write it by Spark, which reaches the target wherever it is."""
     submission = spark.conf.get(SUBMISSION, None)
     if submission is None or target["location"] is None:
         return
     text = json.dumps({"submission": submission, "error": error.to_dict()})
-    path = spark._jvm.org.apache.hadoop.fs.Path(
-        "/".join(failure_file(target["location"], target["exists"]))
-    )
-    files = path.getFileSystem(spark._jsc.hadoopConfiguration())
-    files.setWriteChecksum(False)  # another file, on local disk
-    with closing(files.create(path)) as file:
-        file.write(text.encode())
+    folder = failure_folder(target["location"], target["exists"])
+    spark.sql("SELECT :text", {"text": text}).write.mode("overwrite").text(folder)
 
 
 def check_tables(spark: SparkSession, plan: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from deltajoin import api
 from deltajoin.catalog import open_files
-from deltajoin.contract import SUBMISSION, failure_file
+from deltajoin.contract import SUBMISSION, failure_folder
 from deltajoin.errors import DeltaJoinError
 from deltajoin.runtime.failures import is_lost, root_cause
 from deltajoin.runtime.job import RESULT_PREFIX
@@ -229,17 +229,18 @@ def properties(settings: Mapping[str, str]) -> str:
 
 
 def left_behind(plan: Plan, submission: str) -> DeltaJoinError | None:
-    """The error that the job of this submission has left beside its target; the file goes."""
+    """The error that the job of this submission has left beside its target; it goes."""
     if plan.target.location is None:
         return None
-    folder, name = failure_file(plan.target.location, plan.target.exists)
     with suppress(Exception):  # no reason to hide what the log says
-        files = open_files(folder)
-        told = json.loads(files.read_text(name) or "{}")
+        files = open_files(failure_folder(plan.target.location, plan.target.exists))
+        names = files.list("")
+        told = json.loads("".join(files.read_text(n) or "" for n in names if n[0] != "_"))
         if told.get("submission") == submission:
             error = DeltaJoinError(**told["error"])
             with suppress(DeltaJoinError, OSError):
-                files.remove(name)
+                for name in names:
+                    files.remove(name)
             return error
     return None
 
