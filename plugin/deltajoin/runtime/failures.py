@@ -87,7 +87,7 @@ _OURS = re.compile(
 
 #: What the text of another error has, without its values -> code; the first that is found.
 _BY_TEXT = (
-    (re.compile("DELTA_MULTIPLE_SOURCE_ROW_MATCHING"), "ROWS_COLLIDE"),
+    (re.compile(r"\[DELTA_MULTIPLE_SOURCE_ROW_MATCHING"), "ROWS_COLLIDE"),
     (
         re.compile(
             r"DELTA_CONCURRENT|Concurrent\w+Exception|DELTA_METADATA_CHANGED|"
