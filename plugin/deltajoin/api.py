@@ -251,7 +251,7 @@ def _state(location: str | None) -> TargetState | None:
 
 
 def _show(model: Model, record: AuditRecord, sessions: Sessions) -> None:
-    """Make the view over the target, if a killed run left it out."""
+    """Make the view over the target, if a killed run left it out or something else changed it."""
     if is_path(model.target) or record.kind not in UNDER_A_VIEW:
         return
     from deltajoin.runtime.target import show

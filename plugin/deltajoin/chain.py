@@ -96,7 +96,7 @@ def run_all(
     Returns: the outcome of each model; look at `failed`. A failure of a model raises nothing.
 
     Raises:
-        DeltaJoinError: MODEL_CYCLE, TARGET_TWICE; nothing has run then.
+        DeltaJoinError: MODEL_CYCLE, TARGET_TWICE, SPARK_LOST; nothing has run then.
     """
     listed = sorted(models, key=lambda model: (model.name, model.target))
     sessions, frontier = Sessions(spark), Frontier()

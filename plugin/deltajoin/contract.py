@@ -15,6 +15,10 @@ FORMAT = 1
 #: Kinds of targets whose table lies under a view in a catalog, and the end of that table's name.
 UNDER_A_VIEW = ("bag", "grouped")
 BACKING_SUFFIX = "__deltajoin"
+#: With what each target is made, unless its model declares it otherwise. Models that read a target
+#: need the feed.
+FEED_PROPERTY = "delta.enableChangeDataFeed"
+PROPERTIES = {FEED_PROPERTY: "true", "delta.enableDeletionVectors": "true"}
 _KEY = "deltajoin"
 #: The ledger's folder in that of the target. Reads, DataFrame writes and VACUUM of Spark and of
 #: delta-rs pass it by for its underscore; only where Spark makes a table, nothing may be there.

@@ -18,6 +18,7 @@ from deltajoin.contract import BACKING_SUFFIX
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
+from deltajoin.runtime.failures import explained
 from deltajoin.runtime.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -104,12 +105,20 @@ def known_as(place: str, sessions: Sessions, *, target: bool = False) -> frozens
 
 
 def _full_name(name: str, sessions: Sessions) -> str:
-    parts = [part.lower() for part in split_dotted(name)]
-    if len(parts) == 1:
-        parts.insert(0, sessions.get().catalog.currentDatabase().lower())
-    if len(parts) == 3 and parts[0] == "spark_catalog":
-        parts = parts[1:]
-    return "catalog " + "\x00".join(parts)
+    """The catalog, schema and name that Spark finds a name by: the first of several parts is a
+    catalog where there is one of that name, else they are in the current one."""
+    from deltajoin.runtime.port import place_of
+
+    parts, spark = split_dotted(name), sessions.get()
+    with explained(f"the catalog's table {name}"):
+        here = split_dotted(place_of(spark))
+        if len(parts) == 1:
+            parts = (*here, *parts)
+        elif parts[0].lower() != "spark_catalog" and not spark.conf.get(
+            f"spark.sql.catalog.{parts[0]}", None
+        ):
+            parts = (here[0], *parts)
+    return "catalog " + "\x00".join(parts).lower()
 
 
 class Logs:

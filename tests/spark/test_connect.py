@@ -6,7 +6,9 @@ the environment: it is set while these tests run, so that they can share a proce
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -18,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import deltajoin
+from deltajoin.adapters.cli import main
 from deltajoin.catalog import load_target
 from deltajoin.delta.history import epochs_of
 from deltajoin.runtime.own_session import COMPARE_ROWS_SETTING
@@ -210,16 +214,37 @@ def test_a_target_named_without_its_schema_and_a_refusal(remote: Any, tmp_path: 
         remote.sql("DROP DATABASE connected CASCADE")
 
 
-@pytest.mark.thorough
-def test_a_server_that_is_killed(
-    remote: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the midst of a run, whose client has less patience than the ten minutes that it would."""
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients have less patience than the ten minutes that they would."""
     from pyspark.sql.connect.client import core, retries
 
     class Impatient(retries.DefaultPolicy):
         def __init__(self) -> None:
             super().__init__(max_retries=1)
+
+    monkeypatch.setattr(core, "DefaultPolicy", Impatient)
+
+
+def test_a_catalog_without_its_server(
+    impatient: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command line asks for a table by name."""
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    (tmp_path / "m.sql").write_text("SELECT id FROM o")
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    command = ["run", "--json", "--remote", f"sc://localhost:{port}"]
+    command += ["--sql", str(tmp_path / "m.sql"), "--source", "o=sales.o"]
+    told = CliRunner().invoke(main, [*command, "--target", str(tmp_path / "t")])
+    assert told.exit_code == 1
+    error = json.loads(told.stdout)["error"]
+    assert (error["code"], error["where"]) == ("SPARK_LOST", "the catalog's table `sales`.`o`")
+
+
+@pytest.mark.thorough
+def test_a_server_that_is_killed(impatient: None, remote: Any, tmp_path: Path) -> None:
+    """In the midst of a run."""
 
     def kill(name: str, info: dict[str, Any]) -> None:
         steps.append(name)
@@ -231,7 +256,6 @@ def test_a_server_that_is_killed(
     deltajoin.run(shop.model(), remote)
     shop.append("orders", (100, 1, 5))
     kept, steps = written(shop), list[str]()
-    monkeypatch.setattr(core, "DefaultPolicy", Impatient)
     with connect_server(tmp_path / "server") as url, session_on(url) as lost:
         with pytest.raises(deltajoin.DeltaJoinError) as caught:
             deltajoin.run(shop.model(), lost, on_step=kill)

@@ -11,8 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 import deltajoin
+from deltajoin.contract import FEED_PROPERTY
 from deltajoin.delta import key_order
 from deltajoin.model import Model
+from deltajoin.runtime import target as targets
 
 SQL = "SELECT o.id, o.day, c.name FROM o JOIN c ON o.customer = c.id"
 
@@ -35,7 +37,8 @@ def laid_out(spark: Any, model: Model) -> tuple[list[str], list[str], dict[str, 
     """Partitions, clusters and the properties of the target that are not ours."""
     (found,) = spark.sql(f"DESCRIBE DETAIL delta.`{model.target}`").collect()
     own = {k: v for k, v in found["properties"].items() if k.startswith("my.")}
-    return found["partitionColumns"], found["clusteringColumns"], own
+    clusters = [column.strip("`") for column in found["clusteringColumns"]]
+    return found["partitionColumns"], clusters, own
 
 
 def run(spark: Any, model: Model, change: str = "") -> Any:
@@ -90,9 +93,50 @@ def test_clusters_and_properties(spark: Any, model: Model) -> None:
     assert run(spark, other, INSERT).strategy == "incremental"
     assert laid_out(spark, made) == ([], ["name"], {"my.own": "2"})
     before = deltajoin.run(other, spark).target_version
-    assert run(spark, model, UPDATE).target_version == before + 2
-    assert laid_out(spark, made)[1] == []
     assert run(spark, model, UPDATE).target_version == before + 3
+    assert laid_out(spark, made) == ([], [], {})
+    assert run(spark, model, UPDATE).target_version == before + 4
+
+
+def test_clusters_that_a_run_loses(
+    spark: Any, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends between its overwrite, which takes them away, and CLUSTER BY."""
+    made = replace(
+        model, clustered_by=("day", "a name"), sql=SQL.replace("name", "name AS `a name`")
+    )
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    run(spark, made)
+    with monkeypatch.context() as patch:
+        patch.setattr(targets, "cluster", stop)
+        with pytest.raises(KeyboardInterrupt):
+            deltajoin.run(replace(made, mode="full"), spark)
+    assert laid_out(spark, made)[1] == []
+    before = deltajoin.run(made, spark)
+    assert before.strategy == "noop"
+    assert run(spark, made, UPDATE).target_version == before.target_version + 2
+    assert laid_out(spark, made)[1] == ["day", "a name"]
+    assert run(spark, made, UPDATE).target_version == before.target_version + 3
+
+
+def test_clusters_and_properties_that_others_change(spark: Any, model: Model) -> None:
+    made = replace(model, clustered_by=("day",), tblproperties={"my.own": "1"})
+    run(spark, made)
+    for mode in ("incremental", "full"):
+        table = f"ALTER TABLE delta.`{made.target}`"
+        spark.sql(f"{table} CLUSTER BY (id)")
+        spark.sql(
+            f"{table} SET TBLPROPERTIES "
+            "(delta.enableChangeDataFeed = false, my.own = 2, my.other = 3)"
+        )
+        run(spark, replace(made, mode=mode), UPDATE)
+        assert laid_out(spark, made) == ([], ["day"], {"my.own": "1", "my.other": "3"})
+        assert DeltaTable(made.target).metadata().configuration[FEED_PROPERTY] == "true"
+    before = deltajoin.run(made, spark).target_version
+    assert run(spark, made, UPDATE).target_version == before + 1
 
 
 def test_an_unknown_column_is_refused(model: Model) -> None:

@@ -17,6 +17,7 @@ import deltajoin
 from deltajoin.adapters.cli import main
 from deltajoin.delta.format import RULES
 from deltajoin.runtime.session import submit_conf, submit_environment
+from deltajoin.runtime.target import facts_of
 from tests.spark import shop as shops
 from tests.spark.shop import (
     KEYS,
@@ -293,8 +294,14 @@ def test_catalog_names(spark: Any, tmp_path: Path) -> None:
             spark.sql("DROP VIEW IF EXISTS modes.bag")
             assert deltajoin.run(model, spark).strategy == "noop"
             assert spark.catalog.tableExists(model.target)
+        made = facts_of(spark, "modes.bag")
+        assert deltajoin.run(models[1], spark).strategy == "noop"
+        assert facts_of(spark, "modes.bag") == made
+        spark.sql("ALTER VIEW modes.bag AS SELECT name FROM modes.customers")
+        assert deltajoin.run(models[1], spark).strategy == "noop"
+        assert facts_of(spark, "modes.bag")["View Text"] == made["View Text"]
         shop.append("orders", (100, 1, 5))
-        spark.sql("DROP VIEW modes.bag")
+        spark.sql("ALTER VIEW modes.bag AS SELECT name FROM modes.customers")
         for model in models:
             assert deltajoin.run(model, spark).strategy == "incremental"
             for frame in (spark.table(model.target), deltajoin.read(model, spark)):

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 import deltajoin
+from deltajoin.runtime import execute
+from deltajoin.runtime.commits import LAST_COMMIT
+from deltajoin.runtime.own_session import commit_marks
 from tests.spark import shop as shops
 from tests.spark.shop import Shop, assert_right
 
@@ -93,6 +96,32 @@ def test_two_runs_in_every_order(
         assert deltajoin.run(shop.model(), shops.never).strategy == "noop"
         found[ends] = found.get(ends, 0) + 1
     print(f"{sum(found.values())} orders: {found}")  # noqa: T201
+
+
+def test_an_epoch_is_committed_between_the_last_look_and_the_write(
+    spark: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Delta passes over the write; the caller's last commit, of another table, tells nothing."""
+    shop = shops.built(spark, tmp_path_factory, tmp_path)
+    shop.append("orders", (100, 1, 5))
+    caller = spark.newSession()
+    caller.conf.set(LAST_COMMIT, "57")
+    others: list[str] = []
+
+    def looked(*arguments: Any) -> Any:
+        if not others:
+            others.append("begun")
+            others.append(deltajoin.run(shop.model(), spark).strategy)
+        return commit_marks(*arguments)
+
+    monkeypatch.setattr(execute, "commit_marks", looked)
+    with pytest.raises(deltajoin.DeltaJoinError) as caught:
+        deltajoin.run(shop.model(), caller)
+    assert (caught.value.code, others[1:]) == ("CONCURRENT_RUN", ["incremental"])
+    assert_right(shop, 2)
 
 
 def test_all_orders_of_steps_are_there() -> None:

@@ -87,11 +87,13 @@ class Told(RuntimeError):
         return self.parameters
 
 
-class Failed(RuntimeError):
+class Failed(Told):
     """An error as Spark raises it, with its SQLSTATE."""
 
-    def __init__(self, state: str | None) -> None:
-        super().__init__("[SOME_CONDITION] It failed.")
+    def __init__(
+        self, state: str | None, text: str = "[SOME_CONDITION] It failed.", **parameters: str
+    ) -> None:
+        super().__init__(text, **parameters)
         self.state = state
 
     def getSqlState(self) -> str | None:  # noqa: N802
@@ -149,3 +151,104 @@ def test_names_of_an_analysis_stay() -> None:
     error = translate(RuntimeError("AnalysisException: no column 'a' of the value b"), "m")
     assert error.code == "SPARK_ANALYSIS"
     assert "'a'" in error.message
+
+
+GONE = "this page does not exist"
+DIVISION = (
+    "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return "
+    "NULL instead. SQLSTATE: 22012"
+)
+CONTEXT = "\n== SQL (line 1, position 48) ==\n...n s <> '{}' then 10/z end from a\n         ^^^^\n"
+INVALID = (
+    '[CAST_INVALID_INPUT] The value \'{}\' of the type "STRING" cannot be cast to "INT" because it '
+    "is malformed. SQLSTATE: 22018"
+)
+WRITE = """An error occurred while calling o56.sql.
+: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows to file:/t. \
+SQLSTATE: 58030
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.taskFailedWhileWritingRowsError(Q.scala:843)
+Caused by: org.apache.spark.{}
+\tat org.apache.spark.sql.execution.UnsafeExternalRowSorter.sort(UnsafeExternalRowSorter.java:219)
+\t... 1 more
+"""
+MISSING = """An error occurred while calling o465.collectToPython.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while \
+reading file file:/t/a.parquet. File does not exist. It is possible the underlying files have been \
+updated.
+You can explicitly invalidate the cache. SQLSTATE: KD001
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.fileNotExistError(Q.scala:902)
+Caused by: java.io.FileNotFoundException: File file:/t/a.parquet does not exist
+\t... 1 more
+"""
+GAP = """An error occurred while calling o545.load.
+: org.apache.spark.sql.delta.DeltaIllegalStateException: [DELTA_VERSIONS_NOT_CONTIGUOUS] Versions \
+(0, 2) are not contiguous. 
+A gap in the delta log between versions 0 and 2 was detected while trying to load version -1.
+\tat org.apache.spark.sql.delta.DeltaErrorsBase.deltaVersionsNotContiguousException(D.scala:1370)
+"""  # noqa: W291 - so Delta says it
+
+
+def raised(message: str) -> Failed:
+    text = f"[USER_RAISED_EXCEPTION] {message} SQLSTATE: P0001"
+    return Failed("P0001", text, errorMessage=message)
+
+
+def analysis(text: str, **parameters: str) -> Exception:
+    """The error of a statement that Spark could not analyse."""
+    kind = type("AnalysisException", (Failed,), {})
+    error: Exception = kind("42000", text, **parameters)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Failed("22018", INVALID.format(GONE), expression=f"'{GONE}'"), "EVALUATION_FAILED"),
+        (Failed("22012", DIVISION + CONTEXT.format(GONE)), "EVALUATION_FAILED"),
+        (raised("customer does not exist"), "EVALUATION_FAILED"),
+        (raised("it says deltajoin:TARGET_DRIFT"), "EVALUATION_FAILED"),
+        (raised("deltajoin:NO_SUCH_CODE"), "EVALUATION_FAILED"),
+        (
+            Failed("22018", INVALID.format("[USER_RAISED_EXCEPTION] deltajoin:TARGET_DRIFT")),
+            "EVALUATION_FAILED",
+        ),
+        (Failed("22012", DIVISION + CONTEXT.format("deltajoin:KEY_VIOLATED")), "EVALUATION_FAILED"),
+        (
+            RuntimeError(WRITE.format("SparkNumberFormatException: " + INVALID.format(GONE))),
+            "EVALUATION_FAILED",
+        ),
+        (
+            analysis(f"[UNRESOLVED_COLUMN] No `b`. SQLSTATE: 42703; 'Filter (s = File {GONE})"),
+            "SPARK_ANALYSIS",
+        ),
+        (Told(f"[SOME] Of the file File {GONE}.", file=f"File {GONE}"), "SPARK_FAILED"),
+        (raised("deltajoin:TARGET_DRIFT"), "TARGET_DRIFT"),
+        (RuntimeError("[USER_RAISED_EXCEPTION] deltajoin:ROWS_COLLIDE"), "ROWS_COLLIDE"),
+        (
+            RuntimeError(
+                WRITE.format(
+                    "SparkRuntimeException: [USER_RAISED_EXCEPTION] deltajoin:TARGET_DRIFT "
+                    "SQLSTATE: P0001"
+                )
+            ),
+            "TARGET_DRIFT",
+        ),
+        (
+            Failed("21506", "[DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE] Cannot."),
+            "ROWS_COLLIDE",
+        ),
+        (RuntimeError(MISSING), "SOURCE_FILES_MISSING"),
+        (RuntimeError(GAP), "SOURCE_FILES_MISSING"),
+        (
+            analysis("[PATH_NOT_FOUND] Path does not exist: /x. SQLSTATE: 42K03", path="/x"),
+            "SOURCE_FILES_MISSING",
+        ),
+        (
+            analysis("[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table `t`. SQLSTATE: 42P07"),
+            "CONCURRENT_RUN",
+        ),
+    ],
+)
+def test_values_and_query_texts_are_no_causes(error: Exception, code: str) -> None:
+    """A row's value, or a literal of the query, says nothing of the kind of failure."""
+    assert translate(error, "lookup paths").code == code

@@ -23,7 +23,11 @@ from tests.unit import flights
 
 TOP = "SELECT p.year, p.manufacturer FROM planes p ORDER BY p.year LIMIT 3"
 COLUMNS = (Column("year", "int", True), Column("manufacturer", "string", True))
-PROPERTIES = (("deltajoin.format", "1"), ("deltajoin.model", "flights_enriched"))
+PROPERTIES = (
+    ("delta.enableChangeDataFeed", "true"),
+    ("deltajoin.format", "1"),
+    ("deltajoin.model", "flights_enriched"),
+)
 
 
 def started(seconds: int) -> str:

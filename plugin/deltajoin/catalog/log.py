@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -32,7 +32,8 @@ _EVERY_ROW = ("[]", "true", '["true"]')
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit; actions as plain mappings, in the file's order."""
+    """One commit; actions as plain mappings, in the file's order. `clusters` are the physical names
+    of the columns by which it clusters the table; None where it says nothing of it."""
 
     version: int
     info: Action
@@ -40,6 +41,7 @@ class Commit:
     adds: tuple[Action, ...]
     removes: tuple[Action, ...]
     changes: tuple[Action, ...]
+    clusters: tuple[str, ...] | None = None
 
     @property
     def data_change(self) -> bool:
@@ -95,7 +97,16 @@ def parse_commit(version: int, text: str) -> Commit:
         adds=tuple(found.get("add", ())),
         removes=tuple(found.get("remove", ())),
         changes=tuple(found.get("cdc", ())),
+        clusters=_clusters(found.get("domainMetadata", ())),
     )
+
+
+def _clusters(domains: Iterable[Action]) -> tuple[str, ...] | None:
+    for domain in domains:
+        if domain["domain"] == "delta.clustering":
+            clusters = {} if domain["removed"] else json.loads(domain["configuration"])
+            return tuple(".".join(path) for path in clusters.get("clusteringColumns", ()))
+    return None
 
 
 def commit_versions(files: Files) -> tuple[tuple[int, ...], tuple[int, ...]]:

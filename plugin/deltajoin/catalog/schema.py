@@ -30,12 +30,13 @@ _CHAR_OR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 @dataclass(frozen=True)
 class Column:
     """A column as Spark sees it; `type` is DDL text, `string` also for CHAR(n), which Spark pads
-    (`is_char`)."""
+    (`is_char`). `physical` is its name in the log and the files, "" where it is `name`."""
 
     name: str
     type: str
     nullable: bool
     is_char: bool = field(default=False, compare=False, repr=False)
+    physical: str = field(default="", compare=False, repr=False)
 
 
 def columns_of(schema_json: str) -> tuple[Column, ...]:
@@ -46,7 +47,13 @@ def columns_of(schema_json: str) -> tuple[Column, ...]:
         (Column(name='Id', type='bigint', nullable=True),)
     """
     return tuple(
-        Column(f["name"], _of_field(f, _ddl_field), bool(f.get("nullable", True)), _is_char(f))
+        Column(
+            f["name"],
+            _of_field(f, _ddl_field),
+            bool(f.get("nullable", True)),
+            _is_char(f),
+            (f.get("metadata") or {}).get(_PHYSICAL_NAME, ""),
+        )
         for f in json.loads(schema_json)["fields"]
     )
 

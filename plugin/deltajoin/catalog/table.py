@@ -19,13 +19,12 @@ from deltajoin.catalog.log import commit_digest
 from deltajoin.catalog.plain import mapping, small_files_of
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.statistics import FileStatistics
+from deltajoin.contract import FEED_PROPERTY
 from deltajoin.errors import DeltaJoinError
 from deltajoin.storage import options_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-FEED_PROPERTY = "delta.enableChangeDataFeed"
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ _BY_PATH = re.compile(r"delta\.`(.*)`")
 class TargetCommit:
     """One commit of the target; `metrics` as the writer spelled them (Spark writes strings).
 
-    `original` is the table of whose log it is, where the target is a clone of it.
+    `original` is the table of whose log it is, where the target is a clone of it; `clusters` are
+    those of `Commit`.
     """
 
     version: int
@@ -43,6 +44,7 @@ class TargetCommit:
     user_metadata: str | None
     data_change: bool
     original: str | None = None
+    clusters: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -220,4 +222,5 @@ def _target_commit(commit: Commit, original: str | None) -> TargetCommit:
         user_metadata=None if text is None else str(text),
         data_change=commit.data_change,
         original=original,
+        clusters=commit.clusters,
     )

@@ -1,34 +1,51 @@
 """How the target lies in its files, as the user declares it: partitions, clusters, properties.
 
 A table is made, and overwritten, as declared. One that is there is given other clusters and
-properties before the next write, other partitions by an overwrite alone: else a run warns.
+properties before the next write, whoever changed them: what its log says is compared with what is
+declared. Other partitions are given by an overwrite alone: else a run warns. A property that is no
+longer declared is taken away; what no model declared stays as it is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltajoin.catalog import TargetState
-from deltajoin.delta.format import fields_of
+from deltajoin.contract import FEED_PROPERTY, PROPERTIES, committed_record
+from deltajoin.delta.format import SELDOM, fields_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model
+
+#: Properties that Delta and Spark keep elsewhere than among a table's others, or
+#: that can't be taken away: they are given again where their declaration changes.
+_ELSEWHERE = re.compile(
+    r"delta\.(feature\.|columnmapping\.|min(reader|writer)version$|ignoreprotocoldefaults$)|"
+    r"(comment|collation|location|owner|provider|external|is_managed_location)$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns by which a table is partitioned or clustered (liquid), and its own properties;
-    `altered`: the table that is there was declared otherwise."""
+    """Columns by which a table is partitioned or clustered (liquid), and its own properties; and in
+    what the table that is there has to be altered."""
 
     partition_by: tuple[str, ...] = ()
     clustered_by: tuple[str, ...] = ()
     tblproperties: tuple[tuple[str, str], ...] = ()
-    altered: bool = False
+    recluster: bool = field(default=False, metadata=SELDOM)
+    to_set: tuple[tuple[str, str], ...] = field(default=(), metadata=SELDOM)
+    to_unset: tuple[str, ...] = field(default=(), metadata=SELDOM)
 
     def to_dict(self) -> dict[str, Any]:
         """The layout as plain values."""
-        return {**fields_of(self), "tblproperties": dict(self.tblproperties)}
+        pairs = {"tblproperties": dict(self.tblproperties)}
+        if self.to_set:
+            pairs["to_set"] = dict(self.to_set)
+        return fields_of(self) | pairs
 
 
 def plan_layout(
@@ -45,12 +62,57 @@ def plan_layout(
         _spelled(model, "clustered_by", columns),
         tuple(sorted(model.tblproperties.items())),
     )
-    if state is None or last is None:
+    if state is None:
         return declared
-    before = last.get("layout") or Layout().to_dict()
-    now = declared.to_dict()
-    altered = any(now[name] != before[name] for name in ("clustered_by", "tblproperties"))
-    return replace(declared, altered=altered)
+    before = (last or {}).get("layout") or {}
+    to_set, to_unset = _properties(declared, state, before.get("tblproperties", {}))
+    recluster = last is not None and not state.partition_by and _differ(declared, state, before)
+    return replace(declared, recluster=recluster, to_set=to_set, to_unset=to_unset)
+
+
+def _differ(declared: Layout, state: TargetState, before: Mapping[str, Any]) -> bool:
+    """Whether the table has other clusters: those that the newest commit since the last epoch says,
+    or the epoch itself, which loses them where it overwrites; else those that it was given."""
+    names = {column.name.lower(): column.physical or column.name for column in state.columns}
+
+    def physical(clusters: Sequence[str]) -> list[str]:
+        return [names.get(name.lower(), name) for name in clusters]
+
+    there = physical(before.get("clustered_by", ()))
+    if not there and not declared.clustered_by:
+        return False
+    for commit in state.commits:
+        if commit.clusters is not None:
+            there = list(commit.clusters)
+            break
+        if committed_record(commit.user_metadata) is not None:
+            break
+    return there != physical(declared.clustered_by)
+
+
+def _properties(
+    declared: Layout, state: TargetState, before: Mapping[str, str]
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Properties to set, and to unset, by what was declared before."""
+    earlier = {_key(name): (name, value) for name, value in before.items()}
+    wanted = {_key(name): (name, value) for name, value in declared.tblproperties}
+    for name, value in PROPERTIES.items():
+        if name == FEED_PROPERTY or _key(name) in earlier:
+            wanted.setdefault(_key(name), (name, value))
+    there = {_key(name): value for name, value in state.properties}
+    there |= {key: value for key, (_, value) in earlier.items() if _ELSEWHERE.match(key)}
+    to_set = (pair for key, pair in wanted.items() if there.get(key) != pair[1])
+    gone = (
+        name
+        for key, (name, _) in earlier.items()
+        if key in there and key not in wanted and not _ELSEWHERE.match(key)
+    )
+    return tuple(sorted(to_set)), tuple(sorted(gone))
+
+
+def _key(name: str) -> str:
+    """A property's name as it is compared: Delta spells its own in its own way."""
+    return name.lower() if name.lower().startswith("delta.") else name
 
 
 def layout_warnings(layout: Layout, state: TargetState | None) -> tuple[str, ...]:

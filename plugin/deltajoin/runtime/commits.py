@@ -21,7 +21,8 @@ from deltajoin.errors import DeltaJoinError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LAST = "spark.databricks.delta.lastCommitVersionInSession"
+#: A conf that Delta sets in a session at each commit, to the version, of whichever table.
+LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 _GLOB = re.compile(r"([\\*?{}\[\]])")
 _CHANGES = """
     get_json_object(value, '$.add.dataChange') = 'true'
@@ -41,7 +42,7 @@ class Commit:
 
 def last_commit(spark: SparkSession) -> int | None:
     """The version that this session committed last, to whichever table; None before its first."""
-    version = spark.conf.get(_LAST, None)
+    version = spark.conf.get(LAST_COMMIT, None)
     return int(version) if version else None
 
 

@@ -18,7 +18,10 @@ from contextvars import ContextVar
 from deltajoin.errors import DeltaJoinError
 
 _JAVA = "An error occurred while calling"
-_KIND = re.compile(r"^(?:Caused by)?: ([\w.$]+)(?:: (.*))?$", re.MULTILINE)
+_KIND = re.compile(
+    r"^(?:Caused by)?: ([\w.$]+)(?:: (.*?))?(?=\n\s+at |\n\s+\.{3} |\nCaused by|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 _RAISED = re.compile(
     r'^(?:Exception in thread "[^"]*" |(?:Caused by)?: )?([\w.$]+(?:Exception|Error))(?:: (.*))?$',
     re.MULTILINE,
@@ -37,34 +40,58 @@ _NAME = re.compile(
 #: SQLSTATEs of an expression that fails for a value: a cast, a division by zero, an overflow, a key
 #: that a map has already, `raise_error`, a function of the user's own.
 _OF_VALUES = ("22", "23505", "38", "39", "P0001")
-_CORRECT = "Correct the value or the expression; if the query runs, use a mode that rebuilds."
+_SQL_STATE = re.compile(r"SQLSTATE: (\w{5})")
 
-#: What an exception's text has -> code, message, remedy; the first that is found.
-_BY_TEXT = (
-    (
-        re.compile("deltajoin:KEY_VIOLATED"),
-        "KEY_VIOLATED",
+#: Code -> message, remedy.
+_TOLD = {
+    "KEY_VIOLATED": (
         "a declared key is not unique: two rows of the result have the same key",
         "Find the duplicates in the changed sources, correct the key, or declare no keys.",
     ),
-    (
-        re.compile("deltajoin:WINDOW_TIES"),
-        "WINDOW_TIES",
+    "WINDOW_TIES": (
         "rows that differ tie in the order of a window function, which leaves its result open",
         "Add the columns of the row's key to ORDER BY, or use a mode that rebuilds.",
     ),
-    (
-        re.compile("deltajoin:TARGET_DRIFT"),
-        "TARGET_DRIFT",
+    "TARGET_DRIFT": (
         "the target does not hold the rows that the last epoch left",
         "Something else wrote to it; run once with mode full.",
     ),
-    (
-        re.compile("deltajoin:ROWS_COLLIDE|DELTA_MULTIPLE_SOURCE_ROW_MATCHING"),
-        "ROWS_COLLIDE",
+    "ROWS_COLLIDE": (
         "rows that differ are taken for one row of the target",
         "Run once with mode full, and report it.",
     ),
+    "CONCURRENT_RUN": (
+        "another writer committed to the target during this run; nothing was written",
+        "Run again: the next run starts from what the other one committed.",
+    ),
+    "SOURCE_FILES_MISSING": (
+        "a file that this run needs is gone: {cause}",
+        "Run again; if it stays, run once with mode full.",
+    ),
+    "BROADCAST_TOO_LARGE": (
+        "a side of a join is too large to be broadcast: {cause}",
+        "Give the driver more memory (spark.driver.memory).",
+    ),
+    "SPARK_LOST": (
+        "Spark's process has ended, or can't be reached: {cause}",
+        "See its log; it may lack memory (spark.driver.memory). Then run again.",
+    ),
+    "EVALUATION_FAILED": (
+        "{cause}",
+        "Correct the value or the expression; if the query runs, use a mode that rebuilds.",
+    ),
+    "SPARK_ANALYSIS": ("{cause}", "See Spark's log."),
+    "SPARK_FAILED": ("{cause}", "See Spark's log."),
+}
+
+#: What our statements raise themselves (`emit.ast.fail`), as the whole of an error's message.
+_OURS = re.compile(
+    r"(?:\(?[\w.$]+\)?:? )?\[USER_RAISED_EXCEPTION\] deltajoin:([A-Z_]+)(?: SQLSTATE|\s*\Z)"
+)
+
+#: What the text of another error has, without its values -> code; the first that is found.
+_BY_TEXT = (
+    (re.compile(r"\[DELTA_MULTIPLE_SOURCE_ROW_MATCHING"), "ROWS_COLLIDE"),
     (
         re.compile(
             r"DELTA_CONCURRENT|Concurrent\w+Exception|DELTA_METADATA_CHANGED|"
@@ -72,18 +99,14 @@ _BY_TEXT = (
             r"DELTA_PROTOCOL_CHANGED|FileAlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"
         ),
         "CONCURRENT_RUN",
-        "another writer committed to the target during this run; nothing was written",
-        "Run again: the next run starts from what the other one committed.",
     ),
     (
         re.compile(
-            r"FILE_NOT_EXIST|FileNotFoundException|DELTA_MISSING_CHANGE_DATA|"
-            r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSION_NOT_CONTIGUOUS|"
-            r"DELTA_CANNOT_CREATE_LOG|DELTA_LOG_FILE_NOT_FOUND|does not exist"
+            r"FILE_NOT_EXIST|FileNotFoundException|PATH_NOT_FOUND|DELTA_MISSING_CHANGE_DATA|"
+            r"DELTA_\w*FILE_NOT_FOUND|DELTA_VERSIONS_NOT_CONTIGUOUS|DELTA_CANNOT_CREATE_LOG|"
+            r"(?:File|Path)\b.* does not exist"
         ),
         "SOURCE_FILES_MISSING",
-        "a file that this run needs is gone: {cause}",
-        "Run again; if it stays, run once with mode full.",
     ),
     (
         re.compile(
@@ -91,8 +114,6 @@ _BY_TEXT = (
             r"Could not execute broadcast in|MAX_BROADCAST_TABLE|spark\.driver\.maxResultSize"
         ),
         "BROADCAST_TOO_LARGE",
-        "a side of a join is too large to be broadcast: {cause}",
-        "Give the driver more memory (spark.driver.memory).",
     ),
     (
         re.compile(
@@ -100,8 +121,6 @@ _BY_TEXT = (
             r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|INVALID_HANDLE\.SESSION_"
         ),
         "SPARK_LOST",
-        "Spark's process has ended, or can't be reached: {cause}",
-        "See its log; it may lack memory (spark.driver.memory). Then run again.",
     ),
 )
 
@@ -165,17 +184,41 @@ def translate(error: Exception, where: str) -> DeltaJoinError:
 
 
 def _translated(error: Exception, where: str) -> DeltaJoinError:
-    text = f"{type(error).__name__}: {error}"
-    for pattern, code, message, remedy in _BY_TEXT:
-        if pattern.search(text):
-            message = message.format(cause=_cause(error))
-            return DeltaJoinError(code, message, where=where, remedy=remedy)
-    code, message, remedy = "SPARK_FAILED", _cause(error), "See Spark's log."
-    if "AnalysisException" in text or "ParseException" in text:
-        code, message = "SPARK_ANALYSIS", _first_line(str(error)) or type(error).__name__
-    elif _sql_state(error).startswith(_OF_VALUES):
-        code, remedy = "EVALUATION_FAILED", _CORRECT
-    return DeltaJoinError(code, message, where=where, remedy=remedy)
+    code = _code(error)
+    if code == "SPARK_ANALYSIS":
+        cause = _first_line(str(error)) or type(error).__name__
+    else:
+        cause = _cause(error)
+    message, remedy = _TOLD[code]
+    return DeltaJoinError(code, message.format(cause=cause), where=where, remedy=remedy)
+
+
+def _code(error: Exception) -> str:
+    """What we raised ourselves; else what failed for a value, whatever the value looks like; else
+    what the text without values says."""
+    messages = _messages(error)
+    ours = (found[1] for found in map(_OURS.match, messages) if found)
+    if code := next((code for code in ours if code in _TOLD), None):
+        return code
+    parameters = _parameters(error)
+    text = "\n".join(_without_values(_SQL_STATE.split(each)[0], parameters) for each in messages)
+    text = f"{type(error).__name__}: {text}"
+    analysis = "AnalysisException" in text or "ParseException" in text
+    states = [
+        _sql_state(error),
+        *(state for each in messages for state in _SQL_STATE.findall(each)),
+    ]
+    if not analysis and any(state.startswith(_OF_VALUES) for state in states):
+        return "EVALUATION_FAILED"
+    found = (code for pattern, code in _BY_TEXT if pattern.search(text))
+    return next(found, "SPARK_ANALYSIS" if analysis else "SPARK_FAILED")
+
+
+def _messages(error: Exception) -> list[str]:
+    """The text of an error; of one of Java, each class in the chain of causes with its message."""
+    text = str(error).strip()
+    kinds = _KIND.findall(text) if text.startswith(_JAVA) else []
+    return [f"{kind}: {message}" for kind, message in kinds] or [text]
 
 
 def _sql_state(error: Exception) -> str:

@@ -6,7 +6,7 @@
     release     forget what a fork holds
 
 Rule: only PySpark's public API. A fork takes over the caller's confs, catalog and schema, without
-the confs that mark a commit.
+the confs that mark a commit, or tell of the caller's last one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote
+from deltajoin.runtime.commits import LAST_COMMIT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,6 +27,7 @@ COMMIT_MARKS = (
     "spark.databricks.delta.write.txnVersion",
     "spark.databricks.delta.commitInfo.userMetadata",
 )
+_NOT_CARRIED = (*COMMIT_MARKS, LAST_COMMIT)
 #: Kept rows remember what Spark inferred of them, and Spark 4.2 loses track of it where it renames
 #: their columns: a UNION of such rows ends in "key not found".
 _CONSTRAINTS = "spark.sql.constraintPropagation.enabled"
@@ -51,7 +53,7 @@ def carry(own: SparkSession, key: str, value: str) -> None:
         own.conf.set(key, value)
 
 
-def _place(spark: SparkSession) -> str:
+def place_of(spark: SparkSession) -> str:
     """The catalog and schema in which a session's unqualified names are; Spark quotes the schema
     where it must be."""
     return f"{quote(spark.catalog.currentCatalog())}.{spark.catalog.currentDatabase()}"
@@ -65,10 +67,10 @@ class Classic:
         own = spark.newSession()
         present = own.conf.getAll
         for key, value in spark.conf.getAll.items():
-            if present.get(key) != value and key not in COMMIT_MARKS:
+            if present.get(key) != value and key not in _NOT_CARRIED:
                 carry(own, key, value)
-        if _place(own) != _place(spark):
-            own.sql(f"USE {_place(spark)}")  # `setCurrentCatalog` asks the active session's confs
+        if place_of(own) != place_of(spark):
+            own.sql(f"USE {place_of(spark)}")  # `setCurrentCatalog` asks the active session's confs
         return own
 
     def watch(self, frame: DataFrame, name: str, columns: list[Column]) -> Counted:
@@ -140,7 +142,7 @@ class Connect(Classic):
                 where=f"Spark {version}",
                 remedy="Use a server of Spark 4.2, or a classic session.",
             ) from error
-        for key in COMMIT_MARKS:
+        for key in _NOT_CARRIED:
             own.conf.unset(key)
         return own
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.contract import BACKING_SUFFIX, FORMAT, UNDER_A_VIEW
+from deltajoin.contract import BACKING_SUFFIX, FORMAT, PROPERTIES, UNDER_A_VIEW
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import COUNT, SHOWN, quote
 from deltajoin.runtime.failures import explained
@@ -42,8 +42,7 @@ def create_target(spark: SparkSession, target: dict[str, Any], rows: DataFrame, 
         properties = {
             "deltajoin.model": model,
             "deltajoin.format": str(FORMAT),
-            "delta.enableChangeDataFeed": "true",
-            "delta.enableDeletionVectors": "true",
+            **PROPERTIES,
         }
         if any(_SPECIAL & set(column) for column in rows.columns):
             properties["delta.columnMapping.mode"] = "name"
@@ -86,28 +85,26 @@ def check_views(spark: SparkSession, target: dict[str, Any]) -> None:
 def cluster(spark: SparkSession, name: str, layout: dict[str, Any]) -> None:
     """Give a table its clusters; an overwrite has taken them away."""
     if layout.get("clustered_by"):
-        columns = ", ".join(map(quote, layout["clustered_by"]))
-        spark.sql(f"ALTER TABLE {name} CLUSTER BY ({columns})")
+        spark.sql(f"ALTER TABLE {name} {_clusters(layout)}")
 
 
 def alter(spark: SparkSession, target: dict[str, Any]) -> None:
-    """Give a table the clusters and properties that were declared since its last epoch."""
+    """Give a table the clusters and properties in which it differs from what is declared."""
     layout = target.get("layout", {})
-    if not layout.get("altered"):
-        return
-    name = by_location(target["location"])
+    changes = [_clusters(layout)] if layout.get("recluster") else []
+    if wanted := layout.get("to_set"):
+        pairs = (f"{literal(name)} = {literal(value)}" for name, value in wanted.items())
+        changes.append(f"SET TBLPROPERTIES ({', '.join(pairs)})")
+    if unwanted := layout.get("to_unset"):
+        changes.append(f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, unwanted))})")
     with explained(f"layout of {target['place']}"):
-        (detail,) = spark.sql(f"DESCRIBE DETAIL {name}").collect()
-        if not detail["partitionColumns"] and not layout["clustered_by"]:
-            spark.sql(f"ALTER TABLE {name} CLUSTER BY NONE")
-        elif not detail["partitionColumns"]:
-            cluster(spark, name, layout)
-        if layout["tblproperties"]:
-            pairs = ", ".join(
-                f"{literal(key)} = {literal(value)}"
-                for key, value in layout["tblproperties"].items()
-            )
-            spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs})")
+        for change in changes:
+            spark.sql(f"ALTER TABLE {by_location(target['location'])} {change}")
+
+
+def _clusters(layout: dict[str, Any]) -> str:
+    columns = ", ".join(map(quote, layout["clustered_by"]))
+    return f"CLUSTER BY ({columns})" if columns else "CLUSTER BY NONE"
 
 
 def literal(text: str) -> str:
@@ -161,16 +158,16 @@ def backing_name(target: dict[str, Any]) -> str:
 
 
 def show(spark: SparkSession, target: dict[str, Any], replace: bool = True) -> None:
-    """Put the view over a backing table in a catalog, in the place of one that is there or only
-    where there is none; nothing to do for another target."""
+    """Put the view over a backing table in a catalog, in the place of any that is there, or only of
+    one with another text; nothing to do for another target."""
     if target["kind"] not in UNDER_A_VIEW or not target["name_parts"]:
         return
     name = ".".join(quote(part) for part in target["name_parts"])
-    if not replace and spark.catalog.tableExists(name):
-        return
+    rows = _shown_sql(target, backing_name(target))
     with explained(f"view {target['place']}"):
-        rows = _shown_sql(target, backing_name(target))
-        spark.sql(f"CREATE OR REPLACE VIEW {name} AS " + rows)
+        there = not replace and spark.catalog.tableExists(name)
+        if not there or facts_of(spark, name).get("View Text") != rows:
+            spark.sql(f"CREATE OR REPLACE VIEW {name} AS " + rows)
 
 
 def _shown_sql(target: dict[str, Any], table: str) -> str:
@@ -207,16 +204,17 @@ def locate(spark: SparkSession, name: str) -> str | None:
     """The Delta folder of a catalog table; None when there is no such table.
 
     Raises:
-        DeltaJoinError: NOT_DELTA for a view or a table of another format.
+        DeltaJoinError: NOT_DELTA for a view or a table of another format; SPARK_LOST and the like.
     """
     from pyspark.errors import AnalysisException
 
-    if not spark.catalog.tableExists(name):
-        return None
-    try:  # DESCRIBE DETAIL would count the table's files
-        about = facts_of(spark, name)
-    except AnalysisException as error:
-        raise _not_delta(name) from error
+    with explained(f"the catalog's table {name}"):
+        if not spark.catalog.tableExists(name):
+            return None
+        try:  # DESCRIBE DETAIL would count the table's files
+            about = facts_of(spark, name)
+        except AnalysisException as error:
+            raise _not_delta(name) from error
     if about.get("Provider") != "delta" or "Location" not in about:
         raise _not_delta(name)
     return about["Location"]
