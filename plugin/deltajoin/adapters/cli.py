@@ -376,7 +376,7 @@ def verify(
     """Check the audit files against the target's history; exit 1 on any finding."""
     from deltajoin.api import check_rows
     from deltajoin.audit.ledger import Ledger
-    from deltajoin.audit.verify import Finding, history
+    from deltajoin.audit.verify import WARNINGS, Finding, history
     from deltajoin.audit.verify import verify as check
 
     rebuilt = Ledger(target.location).rebuild(target) if rebuild else ()
@@ -388,6 +388,8 @@ def verify(
                 compared = check_rows(model, session)["rows"]
         except DeltaJoinError as error:
             findings += (Finding(error.code, error.where or "", error.message),)
+    warnings = [finding for finding in findings if finding.code in WARNINGS]
+    findings = tuple(finding for finding in findings if finding.code not in WARNINGS)
     epochs = len(history(target))
     if as_json:
         _print_json(
@@ -397,12 +399,13 @@ def verify(
                 "rebuilt": list(rebuilt),
                 "rows": compared,
                 "verified": not findings,
+                "warnings": [finding.to_dict() for finding in warnings],
             }
         )
     else:
         for number in rebuilt:
             click.echo(f"rebuilt the audit file of epoch {number}")
-        for finding in findings:
+        for finding in (*findings, *warnings):
             click.echo(f"{finding.code}: {finding.message} (at {finding.where})")
         equal = f", {compared:,} rows as the query has them" if compared is not None else ""
         click.echo(f"{epochs} epochs, {len(findings)} findings{equal}")
