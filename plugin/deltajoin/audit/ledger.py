@@ -21,7 +21,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Any
 
 from deltajoin.audit.record import AuditRecord, from_commit
@@ -33,6 +33,7 @@ FOLD = 64
 KINDS = ("plans", "audit")
 
 Entries = dict[str, dict[str, Any]]  # by kind and epoch, such as `audit/00000007`
+Found = tuple[TargetCommit, Mapping[str, Any]]  # a commit with its record
 
 
 class Ledger:
@@ -74,8 +75,17 @@ class Ledger:
 
     def catch_up(self, state: TargetState) -> None:
         """Write the newest audit records, down to the first that is there: of runs that died after
-        their commit, and all that a clone has from its original. A request where none is lost."""
-        self._write_anew(takewhile(lambda found: not self._has(found[1]), epochs_of(state)), state)
+        their commit, and all that a clone has from its original. Asks for one file where none is
+        lost."""
+        lost: list[Found] = []
+        for commit, record in epochs_of(state):
+            epoch = int(record["epoch"])
+            if self._has(epoch):
+                break
+            lost.append((commit, record))
+            if epoch == 1 or self._has(epoch - 1):  # before an older commit is read
+                break
+        self._write_anew(lost, state)
 
     def rebuild(self, state: TargetState) -> tuple[int, ...]:
         """Write every audit record that is missing or cannot be read and that the history still
@@ -83,12 +93,10 @@ class Ledger:
         lost = (found for found in epochs_of(state) if self.audit(int(found[1]["epoch"])) is None)
         return self._write_anew(lost, state)
 
-    def _has(self, record: Mapping[str, Any]) -> bool:
-        return self._files.exists(f"{_name('audit', int(record['epoch']))}.json")
+    def _has(self, epoch: int) -> bool:
+        return self._files.exists(f"{_name('audit', epoch)}.json")
 
-    def _write_anew(
-        self, lost: Iterable[tuple[TargetCommit, Mapping[str, Any]]], state: TargetState
-    ) -> tuple[int, ...]:
+    def _write_anew(self, lost: Iterable[Found], state: TargetState) -> tuple[int, ...]:
         """Write records from their commits; of an epoch that a clone has from its original, the
         plan too. The oldest goes first, so that `catch_up` goes on where it was cut off."""
         originals: dict[str, Ledger] = {}
