@@ -143,8 +143,10 @@ DEFECTS = (
         "audit_chain",
         ("a broken chain", "follows != link(before)", "follows is None"),
         ("a plan's hash", 'digest(content) == plan.get("plan_hash")', 'plan["plan_hash"]'),
-        ("records of the future", "if committed and epoch > max(committed)", "if False"),
-        ("an epoch left out", "if epoch + 1 not in committed", "if False"),
+        ("records of the future", "if 0 < newest < epoch", "if False"),
+        ("the newest epoch by the log alone", "_transaction(state), 0)", "0, 0)"),
+        ("an epoch left out", "if epoch < newest and epoch + 1 not in committed", "if False"),
+        ("any lost plan", ' and record.get("plan_lost"):', ":"),
         ("an epoch twice", "if epoch in committed:", "if False:"),
         ("fields that differ", "    if not differing:\n", "    if True:\n"),
     ),
@@ -156,7 +158,8 @@ DEFECTS = (
     *_of(
         "audit/ledger.py",
         "audit_chain cli_audit",
-        ("lost files stay lost", "if epoch in missing:", "if False:"),
+        ("lost files stay lost", 'if self.audit(int(found[1]["epoch"])) is None)', "if False)"),
+        ("one lost plan of many", "without_plans and self.plan", "self.plan"),
         ("a text that is no JSON", "except ValueError:", "except KeyError:"),
     ),
     *_of(

@@ -161,7 +161,7 @@ def freeze(planned: DeltaPlan, *, storage_options: Mapping[str, str] | None = No
         state = _state(planned.target.location)
         if planned.strategy != "noop" and state is not None:
             ledger = Ledger(state.location)
-            ledger.rebuild(state)
+            ledger.catch_up(state)
             _, last = next(epochs_of(state), (None, None))
             if last is not None and last["epoch"] >= planned.epoch:
                 raise overtaken(planned.epoch, planned.target.place)

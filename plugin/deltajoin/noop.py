@@ -52,7 +52,7 @@ def noop_record(
 ) -> AuditRecord:
     """The finding that nothing changed since an epoch; also heals an audit file that a killed run
     left out."""
-    Ledger(state.location).rebuild(state)
+    Ledger(state.location).catch_up(state)
     version = state.version
     for commit, record in epochs_of(state):
         if record["epoch"] <= epoch:

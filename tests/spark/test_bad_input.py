@@ -135,6 +135,10 @@ def test_a_target_that_lost_its_history(built: Shop, spark: Any) -> None:
     target.create_checkpoint()
     for log in sorted((built.root / "target" / "_delta_log").glob("*.json"))[:-1]:
         log.unlink()
+    audit = built.root / "target" / "_deltajoin" / "audit" / "00000001.json"
+    moved = audit.rename(built.root / "moved.json")
+    assert [finding.code for finding in verify(built.target())] == ["AUDIT_MISSING"]
+    moved.rename(audit)
     assert refused(built, mode="incremental_strict").code == "HISTORY_LOST"
     record = deltajoin.run(built.model(mode="incremental"), spark)
     assert (record.strategy, record.reason, record.epoch) == ("full", "HISTORY_LOST", 2)

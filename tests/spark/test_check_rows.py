@@ -62,16 +62,18 @@ def test_rows_are_held_against_the_text(shop: Shop, spark: Any, name: str) -> No
     assert caught.value.code == "ROWS_DIFFER"
 
 
+@pytest.mark.parametrize("by", ["path", "name"])
 def test_the_command(
-    shop: Shop, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    by: str, shop: Shop, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
     def session(master: str, remote: str | None) -> Any:
         yield lambda: spark
 
     monkeypatch.setattr(cli, "_session", session)
-    model = shop.model(target=shop.path("command"))
-    deltajoin.run(model, spark)
+    spark.sql("DROP TABLE IF EXISTS rows_by_name")
+    model = shop.model(target=shop.path("command") if by == "path" else "rows_by_name")
+    location = str(deltajoin.run(model, spark).location)
     file = tmp_path / "m.yml"
     keys = {name: list(columns) for name, columns in model.keys.items()}
     plain = {"name": "shop", "sql": SQL, "sources": dict(model.sources), "keys": keys}
@@ -82,10 +84,14 @@ def test_the_command(
         0,
         "1 epochs, 0 findings, 41 rows as the query has them\n",
     )
-    disguised(model.target, lambda table: table.delete("order_id = 1"))
+    disguised(location, lambda table: table.delete("order_id = 1"))
     done = CliRunner().invoke(cli.main, [*command, "--json"])
     told = json.loads(done.stdout)
     assert (done.exit_code, told["verified"], told["rows"]) == (1, False, None)
     assert [finding["code"] for finding in told["findings"]] == ["ROWS_DIFFER"]
     done = CliRunner().invoke(cli.main, ["audit", "verify", "--rows", "--target", model.target])
     assert done.exit_code == 2
+    command.remove("--rows")
+    done = CliRunner().invoke(cli.main, command)
+    assert ("CATALOG_NAME" in done.stderr) == (by == "name"), "it starts no Spark"
+    spark.sql("DROP TABLE IF EXISTS rows_by_name")

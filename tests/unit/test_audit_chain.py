@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from deltajoin.audit.ledger import Ledger
 from deltajoin.audit.record import from_commit, link
 from deltajoin.audit.verify import verify
 from deltajoin.catalog import TargetState, load_target
 from deltajoin.delta.format import digest
-from tests.unit.log_files import edit_record
+from tests.unit.log_files import edit_record, give_properties
 from tests.unit.test_cli_audit import RECORD
 
 EPOCHS = 5
@@ -30,7 +30,10 @@ def state_of(target: Path) -> TargetState:
 
 
 def commit(target: Path, record: dict[str, Any]) -> None:
-    noted = CommitProperties(custom_metadata={"userMetadata": json.dumps({"deltajoin": record})})
+    noted = CommitProperties(
+        custom_metadata={"userMetadata": json.dumps({"deltajoin": record})},
+        app_transactions=[Transaction("deltajoin:wide", record["epoch"])],
+    )
     rows = pa.table({"id": [record["epoch"]]})
     write_deltalake(str(target), rows, mode="append", commit_properties=noted)
 
@@ -52,6 +55,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("chain") / "wide"
     for epoch in range(1, EPOCHS + 1):
         commit(target, record_of(target, epoch))
+    give_properties(target, {"deltajoin.model": "wide"})
     Ledger(str(target)).rebuild(state_of(target))
     return target
 
@@ -149,18 +153,113 @@ FILES_ALONE = {
 }
 
 
-@pytest.mark.parametrize(("code", "forge"), FILES_ALONE.values(), ids=list(FILES_ALONE))
-def test_the_chain_vouches_for_epochs_whose_commits_are_gone(
-    code: str | None, forge: Callable[[Path], object], honest: Path, tmp_path: Path
-) -> None:
-    target = tmp_path / "wide"
+def without_commits(honest: Path, target: Path, commits: int) -> Path:
+    """A copy whose log has been cleaned of so many of its commits, behind a checkpoint."""
     shutil.copytree(honest, target)
     DeltaTable(str(target)).create_checkpoint()
-    for version in range(3):
+    for version in range(commits):
         (target / "_delta_log" / f"{version:020d}.json").unlink()
+    return target
+
+
+@pytest.mark.parametrize("commits", [3, EPOCHS])
+@pytest.mark.parametrize(("code", "forge"), FILES_ALONE.values(), ids=list(FILES_ALONE))
+def test_the_chain_vouches_for_epochs_whose_commits_are_gone(
+    code: str | None,
+    forge: Callable[[Path], object],
+    commits: int,
+    honest: Path,
+    tmp_path: Path,
+) -> None:
+    target = without_commits(honest, tmp_path / "wide", commits)
     forge(target)
     found = codes(target)
     assert found == [] if code is None else code in found
+
+
+NEWEST: dict[str, tuple[set[str], Callable[[Path], object]]] = {
+    "a record is removed": ({"AUDIT_MISSING"}, lambda t: folder(t, "audit", 5).unlink()),
+    "two are removed": (
+        {"AUDIT_MISSING"},
+        lambda t: [folder(t, "audit", epoch).unlink() for epoch in (4, 5)],
+    ),
+    "the ledger is removed": (
+        {"AUDIT_MISSING"},
+        lambda t: shutil.rmtree(t / "_deltajoin"),
+    ),
+    "one of the future": (
+        {"AUDIT_MISSING", "AUDIT_ORPHAN"},
+        lambda t: folder(t, "audit", 5).rename(folder(t, "audit", 6)),
+    ),
+    "the newest is edited, which nothing vouches for": (
+        set(),
+        lambda t: edit(folder(t, "audit", 5), rows=ROWS),
+    ),
+}
+
+
+@pytest.mark.parametrize(("expected", "forge"), NEWEST.values(), ids=list(NEWEST))
+def test_the_newest_epoch_is_known_where_no_commit_is_left(
+    expected: set[str], forge: Callable[[Path], object], honest: Path, tmp_path: Path
+) -> None:
+    target = without_commits(honest, tmp_path / "wide", EPOCHS)
+    forge(target)
+    assert set(codes(target)) == expected
+
+
+def test_newest_commits_that_are_gone_leave_a_gap(honest: Path, tmp_path: Path) -> None:
+    target = without_commits(honest, tmp_path / "wide", 0)
+    (target / "_delta_log" / f"{EPOCHS - 1:020d}.json").unlink()
+    assert codes(target) == ["EPOCH_GAP"]
+
+
+# what is made anew --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["rebuild", "catch_up"])
+def test_a_lost_ledger_is_made_anew_without_its_plans(
+    by: str, honest: Path, tmp_path: Path
+) -> None:
+    target = Path(shutil.copytree(honest, tmp_path / "wide"))
+    shutil.rmtree(target / "_deltajoin")
+    getattr(Ledger(str(target)), by)(state_of(target))
+    (told,) = verify(state_of(target))
+    assert (told.code, told.where) == ("PLAN_LOST", "5 of the epochs 1 to 5")
+    commit(target, record_of(target, EPOCHS + 1))
+    Ledger(str(target)).catch_up(state_of(target))
+    assert codes(target) == ["PLAN_LOST"]
+    folder(target, "plans", EPOCHS + 1).unlink()
+    assert codes(target) == ["PLAN_MISSING", "PLAN_LOST"]
+
+
+def test_a_plan_is_looked_for_where_its_record_alone_was_lost(honest: Path, tmp_path: Path) -> None:
+    target = Path(shutil.copytree(honest, tmp_path / "wide"))
+    folder(target, "audit", 2).unlink()
+    Ledger(str(target)).rebuild(state_of(target))
+    assert codes(target) == []
+    folder(target, "plans", 2).unlink()
+    assert codes(target) == ["PLAN_MISSING"]
+    folder(target, "audit", 2).unlink()
+    assert Ledger(str(target)).rebuild(state_of(target)) == (2,)
+    assert codes(target) == ["PLAN_MISSING"], "of a ledger that holds others"
+
+
+def test_records_that_cannot_be_read_are_made_anew(honest: Path, tmp_path: Path) -> None:
+    target = Path(shutil.copytree(honest, tmp_path / "wide"))
+    for epoch, content in {1: b"\xff", 2: b"", 3: b"{", 4: b"[]"}.items():
+        folder(target, "audit", epoch).write_bytes(content)
+    assert codes(target) == ["AUDIT_MISSING"] * 4
+    assert Ledger(str(target)).rebuild(state_of(target)) == (1, 2, 3, 4)
+    assert codes(target) == []
+
+
+def test_a_run_writes_the_newest_records_alone(honest: Path, tmp_path: Path) -> None:
+    """Down to the first that is there; of a killed one, the oldest were written first."""
+    target = Path(shutil.copytree(honest, tmp_path / "wide"))
+    for epoch in (2, 4, 5):
+        folder(target, "audit", epoch).unlink()
+    Ledger(str(target)).catch_up(state_of(target))
+    assert [finding.where for finding in verify(state_of(target))] == ["epoch 2"]
 
 
 def test_older_ledgers_have_no_links(honest: Path, tmp_path: Path) -> None:

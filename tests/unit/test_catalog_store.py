@@ -109,3 +109,18 @@ def test_spark_leaves_the_ledger_alone(tmp_path: Path, spark: Any) -> None:
         assert session.read.format("delta").load(str(path)).count() == 3
 
     _ledger_survives(tmp_path / "t", by_spark)
+
+
+def test_drafts_of_killed_writes_are_removed(tmp_path: Path) -> None:
+    """Not those of a write beside this one, nor what is no draft."""
+    folder = tmp_path / "plans"
+    folder.mkdir()
+    old = (".00000001.json.a.tmp", ".00000001.json.b.tmp", ".00000002.json.c.tmp")
+    others = (".hidden", "x.tmp")
+    for name in (*old, *others):
+        (folder / name).write_text("")
+        os.utime(folder / name, (1e9, 1e9))
+    (folder / ".00000001.json.now.tmp").write_text("")
+    LocalFiles(str(tmp_path)).write_text(NAME, "one")
+    names = {file.name for file in folder.iterdir()}
+    assert names == {"00000001.json", ".00000001.json.now.tmp", *others}

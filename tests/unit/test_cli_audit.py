@@ -58,7 +58,16 @@ def test_the_record_is_shown_and_verified(target: str, others: tuple[str, ...]) 
     lost = CliRunner().invoke(main, ["audit", "verify", "--target", target, *others])
     assert lost.exit_code == 1
     healed = CliRunner().invoke(main, ["audit", "verify", "--target", target, "--rebuild", *others])
-    assert "rebuilt the audit file of epoch 1" in healed.output
+    assert healed.output == (
+        "rebuilt the audit file of epoch 1\n"
+        "PLAN_LOST: the ledger held no plans when the audit files were made anew from the history"
+        " (at 1 of the epochs 1 to 1)\n"
+        "1 epochs, 0 findings\n"
+    )
+    assert healed.exit_code == 0
+    told = CliRunner().invoke(main, ["audit", "verify", "--target", target, "--json", *others])
+    found = json.loads(told.stdout)
+    assert (found["findings"], found["verified"], len(found["warnings"])) == ([], True, 1)
 
 
 def test_an_epoch_that_is_not_there_is_named(target: str) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from deltajoin.catalog import TargetState
     from deltajoin.chain import ModelRun
+    from deltajoin.places import Locate
 
 
 def _pairs(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -303,7 +304,7 @@ def audit() -> None:
 
 
 def _with_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give an audit command the target's folder; the other model options are accepted, unused."""
+    """Give an audit command the target's place; the other model options are accepted, unused."""
 
     @wraps(command)
     def wrapped(model_file: str | None, target: str | None, as_json: bool, **options: Any) -> None:
@@ -318,18 +319,21 @@ def _with_target(command: Callable[..., None]) -> Callable[..., None]:
                 if "model" in _parameters(command):
                     own["model"] = model
                 place = model.target if model else str(target)
-                command(target=_state(place), as_json=as_json, **own)
+                command(place=place, as_json=as_json, **own)
 
     return _with_options(wrapped)
 
 
-def _state(place: str) -> TargetState:
+def _state(place: str, locate: Locate | None = None) -> TargetState:
     from deltajoin.catalog import load_target
-    from deltajoin.places import not_located
+    from deltajoin.places import find_target, not_located
 
+    location: str | None = place
     if not is_path(place) and not Path(place).exists():
-        raise not_located(place, place, "Give the target's path.")
-    state = load_target(place)
+        if locate is None:
+            raise not_located(place, place, "Give the target's path; with --rows Spark locates it.")
+        location, _ = find_target(place, locate)
+    state = load_target(location) if location else None
     if state is None:
         raise DeltaJoinError(
             "TARGET_MISSING", "the target does not exist", where=place, remedy="Run the model."
@@ -340,11 +344,12 @@ def _state(place: str) -> TargetState:
 @audit.command()
 @_with_target
 @click.option("--epoch", type=int, help="Default: all that the history holds.")
-def show(target: TargetState, as_json: bool, epoch: int | None) -> None:
+def show(place: str, as_json: bool, epoch: int | None) -> None:
     """Show the audit records, oldest first, as the target's history tells them."""
     from deltajoin.audit.render import render_text
     from deltajoin.audit.verify import history
 
+    target = _state(place)
     records = [r for r in history(target) if epoch is None or r["epoch"] == epoch]
     if not records:
         raise DeltaJoinError(
@@ -365,7 +370,7 @@ def show(target: TargetState, as_json: bool, epoch: int | None) -> None:
 @click.option("--rows", is_flag=True, help="Also compare the rows with the query, by Spark.")
 @_with_spark
 def verify(
-    target: TargetState,
+    place: str,
     model: Model | None,
     as_json: bool,
     rebuild: bool,
@@ -376,18 +381,26 @@ def verify(
     """Check the audit files against the target's history; exit 1 on any finding."""
     from deltajoin.api import check_rows
     from deltajoin.audit.ledger import Ledger
-    from deltajoin.audit.verify import Finding, history
+    from deltajoin.audit.verify import WARNINGS, Finding, history
     from deltajoin.audit.verify import verify as check
+    from deltajoin.places import Sessions
 
-    rebuilt = Ledger(target.location).rebuild(target) if rebuild else ()
-    findings = check(target)
+    findings: tuple[Finding, ...] | None = None
     compared = None
-    if rows and model is not None:
-        try:
-            with _session(master, remote) as session:
-                compared = check_rows(model, session)["rows"]
-        except DeltaJoinError as error:
-            findings += (Finding(error.code, error.where or "", error.message),)
+    try:
+        with _session(master, remote) as session:
+            sessions = Sessions(session)
+            target = _state(place, sessions.locate if rows else None)
+            rebuilt = Ledger(target.location).rebuild(target) if rebuild else ()
+            findings = check(target)
+            if rows and model is not None:
+                compared = check_rows(model, sessions.get)["rows"]
+    except DeltaJoinError as error:
+        if findings is None:
+            raise
+        findings += (Finding(error.code, error.where or "", error.message),)
+    warnings = [finding for finding in findings if finding.code in WARNINGS]
+    findings = tuple(finding for finding in findings if finding.code not in WARNINGS)
     epochs = len(history(target))
     if as_json:
         _print_json(
@@ -397,12 +410,13 @@ def verify(
                 "rebuilt": list(rebuilt),
                 "rows": compared,
                 "verified": not findings,
+                "warnings": [finding.to_dict() for finding in warnings],
             }
         )
     else:
         for number in rebuilt:
             click.echo(f"rebuilt the audit file of epoch {number}")
-        for finding in findings:
+        for finding in (*findings, *warnings):
             click.echo(f"{finding.code}: {finding.message} (at {finding.where})")
         equal = f", {compared:,} rows as the query has them" if compared is not None else ""
         click.echo(f"{epochs} epochs, {len(findings)} findings{equal}")

@@ -40,6 +40,7 @@ class AuditRecord:
     phases, seconds   of the run (`runtime/stopwatch.py`), and all of them: up to the write only
                       where the record was made anew from the commit
     follows           the `link` of the record before
+    plan_lost         whether the ledger held no plan of any epoch when the record was made anew
 
     What there is none of is None.
     """
@@ -82,6 +83,7 @@ class AuditRecord:
     narrowed: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None
     predicted: Mapping[str, float] | None = None
     follows: str | None = None
+    plan_lost: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain values, keys sorted."""
@@ -114,9 +116,9 @@ def last_record(state: TargetState) -> AuditRecord | None:
     return next((from_commit(commit, state.location) for commit, _ in epochs_of(state)), None)
 
 
-#: What an audit file may say otherwise than its commit: the folder of a target that was moved, and
-#: times, which the file alone knows to the end.
-UNSEALED = frozenset({"location", "phases", "seconds"})
+#: What an audit file may say otherwise than its commit: the folder of a target that was moved,
+#: times, which the file alone knows to the end, and what the ledger has lost.
+UNSEALED = frozenset({"location", "phases", "plan_lost", "seconds"})
 
 
 def link(record: Mapping[str, Any]) -> str:

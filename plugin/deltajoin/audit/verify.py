@@ -3,7 +3,8 @@
 Every epoch must have an audit file, which says what its commit does where the history still reaches
 it, and the frozen plan that was committed; each record must follow the one before it, epochs must
 be consecutive, and nobody else may have changed rows since the last epoch, or while one was made
-and no rebuild came after it. Findings carry a code; none means verified.
+and no rebuild came after it. Which epoch is the newest, the target's transaction identifier says
+also where the log holds no commit of ours. Findings carry a code; none but WARNINGS means verified.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from deltajoin.catalog import TargetState
 from deltajoin.contract import committed_record
 from deltajoin.delta.format import digest
 from deltajoin.delta.history import epochs_of, stood_on
+
+#: What is told, but is no disagreement: plans that were lost with the whole ledger.
+WARNINGS = frozenset({"PLAN_LOST"})
 
 
 @dataclass(frozen=True)
@@ -45,26 +49,41 @@ def verify(state: TargetState) -> tuple[Finding, ...]:
     findings = [*_check_commits(state, committed)]
     ledger = Ledger(state.location)
     written = ledger.epochs()
+    newest = max(*committed, _transaction(state), 0)
     records: dict[int, dict[str, Any]] = {}
-    for epoch in range(1, max(committed, default=max(written, default=0)) + 1):
-        record = ledger.audit(epoch)
+    lost: list[int] = []
+    for epoch in range(1, (newest or max(written, default=0)) + 1):
+        record, plan = ledger.audit(epoch), ledger.plan(epoch)
         findings += _check_file(epoch, record, committed.get(epoch))
         known = committed.get(epoch) or record
         if known is not None:
             records[epoch] = known
-            findings += _check_plan(ledger.plan(epoch), epoch, known)
+        if plan is None and record is not None and record.get("plan_lost"):
+            lost.append(epoch)
+        elif known is not None:
+            findings += _check_plan(plan, epoch, known)
     findings += _check_chain(records)
     findings += [
         Finding("EPOCH_GAP", f"epoch {epoch + 1}", "the history holds earlier ones, but not it")
-        for epoch in sorted(committed)[:-1]
-        if epoch + 1 not in committed
+        for epoch in sorted(committed)
+        if epoch < newest and epoch + 1 not in committed
     ]
     findings += [
         Finding("AUDIT_ORPHAN", f"epoch {epoch}", "an audit file without a commit")
         for epoch in written
-        if committed and epoch > max(committed)
+        if 0 < newest < epoch
     ]
+    if lost:
+        text = "the ledger held no plans when the audit files were made anew from the history"
+        where = f"{len(lost)} of the epochs {lost[0]} to {lost[-1]}"
+        findings.append(Finding("PLAN_LOST", where, text))
     return tuple(findings)
+
+
+def _transaction(state: TargetState) -> int:
+    """The newest epoch by Delta's transaction identifier, which checkpoints keep; 0 without."""
+    model = dict(state.properties).get("deltajoin.model")
+    return state.transaction(f"deltajoin:{model}") or 0
 
 
 def _check_commits(state: TargetState, committed: dict[int, dict[str, Any]]) -> Iterator[Finding]:

@@ -6,15 +6,17 @@ variables. A location is normalised once (`normalise`), and everything above com
 that form only. Nothing here knows Delta.
 
 A write is atomic on local disk: a finished temporary file takes the name, so that a kill at any
-instruction leaves the old text or the whole new one.
+instruction leaves the old text or the whole new one. A killed write leaves its draft; a later one
+in the folder removes it.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -118,6 +120,7 @@ class LocalFiles(Files):
         path = self._root / rel
         with _writing(str(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
+            _remove_drafts(path.parent)
             descriptor, draft = tempfile.mkstemp(
                 prefix=f".{path.name}.", suffix=".tmp", dir=path.parent
             )
@@ -145,6 +148,14 @@ def _writing(place: str) -> Iterator[None]:
             where=place,
             remedy="Make room, or give the right to write there; then run again.",
         ) from error
+
+
+def _remove_drafts(folder: Path) -> None:
+    """Those of killed writes: a write that is under way takes no hour."""
+    for draft in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            if draft.stat().st_mtime < time.time() - 3600:
+                draft.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

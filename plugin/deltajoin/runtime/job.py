@@ -63,7 +63,8 @@ def _leave(spark: SparkSession, target: dict[str, Any], error: DeltaJoinError) -
         return
     text = json.dumps({"submission": submission, "error": error.to_dict()})
     folder = failure_folder(target["location"], target["exists"])
-    spark.sql("SELECT :text", {"text": text}).write.mode("overwrite").text(folder)
+    rows = spark.createDataFrame([(text,)], "value string").coalesce(1)
+    rows.write.mode("overwrite").text(folder)
 
 
 def check_tables(spark: SparkSession, plan: dict[str, Any]) -> None:
