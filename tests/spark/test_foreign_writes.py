@@ -10,8 +10,10 @@ import json
 import shutil
 import sys
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -152,25 +154,47 @@ def test_what_changes_no_row_does_not_count(built: Shop, spark: Any) -> None:
     assert_right(built, 3)
 
 
+SLOW = "SELECT * FROM to_write WHERE (SELECT max(id % 7) FROM range(20000000)) > 0"
+
+
 def test_a_conflict_with_maintenance_is_tried_again(built: Shop, spark: Any) -> None:
-    """OPTIMIZE has rewritten the files that the MERGE read: only the MERGE is done again."""
+    """OPTIMIZE rewrites the files that the MERGE has read, several times, while the rows to write
+    are computed: only the MERGE is done again."""
     built.append("orders", (100, 1, 5))
     built.update("customers", "customer_id = 1", name="'changed'")
-    sql, merges = type(spark).sql, list[str]()
+    sql, ends = type(spark).sql, list[str]()
 
-    def conflicting(session: Any, text: str, **more: Any) -> Any:
-        if text.startswith("MERGE"):
-            merges.append(text)
-            if len(merges) == 1:
+    def optimize(over: Event) -> None:
+        while not over.wait(0.1):
+            with suppress(Exception):
                 sql(spark, f"OPTIMIZE delta.`{built.path('target')}` ZORDER BY (amount)")
-                raise RuntimeError("[DELTA_CONCURRENT_DELETE_READ] a file was deleted")
-        return sql(session, text, **more)
+
+    def merging(session: Any, text: str, **more: Any) -> Any:
+        if not text.startswith("MERGE"):
+            return sql(session, text, **more)
+        if ends:
+            ends.append("again")
+            return sql(session, text, **more)
+        over = Event()
+        maintenance = Thread(target=optimize, args=(over,))
+        sql(session, SLOW).createOrReplaceTempView("slow_rows")
+        maintenance.start()
+        try:
+            return sql(session, text.replace("`to_write`", "`slow_rows`"), **more)
+        except Exception as error:
+            ends.append(str(error))
+            raise
+        finally:
+            over.set()
+            maintenance.join()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(spark), "sql", conflicting)
+        patch.setattr(type(spark), "sql", merging)
         record = deltajoin.run(built.model(), spark)
-    assert len(merges) == 2
-    assert (record.epoch, record.target_previous, record.target_version) == (2, 2, 3)
+    assert len(ends) == 2, "the MERGE was not refused, or more than once"
+    assert "[DELTA_CONCURRENT_" in ends[0]
+    assert record.epoch == 2
+    assert record.target_version == record.target_previous + 1 > 2
     assert_right(built, 2)
 
 
@@ -184,6 +208,24 @@ def test_two_runs_of_an_epoch(built: Shop, spark: Any) -> None:
     with pytest.raises(deltajoin.DeltaJoinError) as caught:
         deltajoin.run(built.model(), spark, on_step=at("before_merge", other))
     assert caught.value.code == "CONCURRENT_RUN"
+    assert_right(built, 2)
+
+
+def test_another_run_in_the_moment_of_the_write(
+    built: Shop, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the last look: Delta knows the epoch by its transaction, and commits it once."""
+    built.update("customers", "customer_id = 1", name="'changed'")
+    look = execute._Run._check_target
+
+    def looked(run: Any, replaced: bool) -> None:
+        look(run, replaced)
+        monkeypatch.undo()
+        deltajoin.run(built.model(), spark)
+
+    monkeypatch.setattr(execute._Run, "_check_target", looked)
+    with pytest.raises(deltajoin.DeltaJoinError, match="CONCURRENT_RUN"):
+        deltajoin.run(built.model(), spark)
     assert_right(built, 2)
 
 
