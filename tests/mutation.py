@@ -2,7 +2,8 @@
 
     python -m tests.mutation [words of a name]
 
-A copy of the package gets one wrong line; the named tests, which need no Spark, must then fail.
+A copy of the package gets one wrong line; the named tests must then fail. They need no Spark,
+but for those of the commit path, which are a few of `tests/spark`.
 The defects of joins, groups and windows are in `tests/property`, those of the SQL's meaning in
 `tests/spark/test_slips.py`, which `make test` runs.
 """
@@ -22,7 +23,8 @@ REPOSITORY = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Defect:
-    """A text of a module, what stands there instead, and the files of tests that find it."""
+    """A text of a module, what stands there instead, and the tests that find it: of `tests/unit` by
+    what follows `test_`, others by their path below `tests`, single ones behind `::`."""
 
     name: str
     module: str
@@ -176,6 +178,98 @@ DEFECTS = (
         ("names in backticks", '"`" + name.replace("`", "``") + "`"', '"`" + name + "`"'),
     ),
     *_of(
+        "runtime/execute.py",
+        "spark/test_foreign_writes::test_a_delete_just_before_the_write[groups]",
+        ("a look before the write", "        if not replaced:\n", "        if False:\n"),
+    ),
+    *_of(
+        "runtime/execute.py",
+        "spark/test_foreign_writes::test_a_delete_in_the_moment_of_the_write",
+        (
+            "a writer in the moment of the write",
+            "refuse_changed(commits[: commits.index(commit)], epoch, place)",
+            "pass",
+        ),
+    ),
+    *_of(
+        "runtime/commits.py",
+        "spark/test_foreign_writes::test_a_delete_just_before_the_write[groups]",
+        (
+            "the version that an epoch stands on",
+            "range(version + 1 + len(found), version + 2",
+            "range(version + 2 + len(found), version + 3",
+        ),
+    ),
+    *_of(
+        "runtime/commits.py",
+        "spark/test_foreign_writes::test_what_changes_no_row_does_not_count",
+        ("commits that change no row", "        if commit.data_change:\n", "        if True:\n"),
+    ),
+    *_of(
+        "runtime/execute.py",
+        "spark/test_lost_answers::test_an_answer_is_lost[0]",
+        (
+            "an answer that is lost",
+            'any(c.record and c.record.get("run_id") == self.run_id for c in commits)',
+            "False",
+        ),
+    ),
+    *_of(
+        "runtime/execute.py",
+        "spark/test_bad_input::test_a_key_violated_at_the_first_run[customers-row0]",
+        ("a declared key", 'if self.program["key_check"] is None:', "if True:"),
+    ),
+    *_of(
+        "runtime/own_session.py",
+        "spark/test_foreign_writes::test_another_run_in_the_moment_of_the_write",
+        ("the epoch's transaction", "(own, dict(marks))", "(own, {COMMIT_MARKS[2]: metadata})"),
+    ),
+    *_of(
+        "runtime/port.py",
+        "spark/test_session::test_a_session_of_a_run_has_what_the_callers_has",
+        ("a mark of the caller's", " and key not in COMMIT_MARKS", ""),
+    ),
+    *_of(
+        "runtime/read.py",
+        "spark/test_foreign_writes::test_a_file_that_changes_while_it_is_read",
+        ("files that have changed", 'if found != at["version"]:', "if found is None:"),
+    ),
+    *_of(
+        "runtime/target.py",
+        "spark/test_modes::test_catalog_names",
+        ("a bag's copies", "sequence(1, CAST(", "sequence(1, 0 * CAST("),
+    ),
+    *_of(
+        "delta/plan.py",
+        "plan history",
+        ("the version consumed", '"version": s.version,', '"version": s.at("previous"),'),
+    ),
+    *_of(
+        "planner/conflicts.py",
+        "property/test_reorder::test_swaps_are_allowed_exactly_where_rows_stay_equal",
+        ("joins behind outer ones", "        return b.rejects(middle)\n", "        return True\n"),
+    ),
+    *_of(
+        "planner/push_down.py",
+        "hypergraph",
+        ("a filter over a full join", 'item.kind in ("left", "semi", "anti") else', "True else"),
+    ),
+    *_of(
+        "emit/stream.py",
+        "lookup_paths",
+        ("what a path sends", "min(self.spare, most / max(stream.rows, 1.0))", "self.spare"),
+    ),
+    *_of(
+        "emit/kept_groups.py",
+        "property/test_matrix::test_every_change_of_matches[grouped]",
+        ("a group of NULL", 'same(column(name, "t"), value)', 'column(name, "t").eq(value)'),
+    ),
+    *_of(
+        "emit/change.py",
+        "property/test_oracle::test_a_case_that_failed_once",
+        ("an update's new row", '.when(string("update_postimage"), number(1))', ""),
+    ),
+    *_of(
         "storage.py",
         "object_store",
         ("secrets in exceptions", "part = part.replace(secret, HIDDEN)", "pass"),
@@ -264,6 +358,17 @@ DEFECTS = (
 )  # fmt: skip
 
 
+def _path(name: str) -> str:
+    """Where pytest finds tests.
+
+    Example:
+        >>> _path("frontier"), _path("spark/test_races::test_a")
+        ('tests/unit/test_frontier.py', 'tests/spark/test_races.py::test_a')
+    """
+    file, colons, test = name.partition("::")
+    return f"tests/{file if '/' in file else f'unit/test_{file}'}.py{colons}{test}"
+
+
 def is_caught(defect: Defect, folder: Path) -> bool:
     """Whether the tests fail over a copy of the package that has the defect."""
     package = folder / "deltajoin"
@@ -271,22 +376,18 @@ def is_caught(defect: Defect, folder: Path) -> bool:
         REPOSITORY / "plugin/deltajoin", package, ignore=shutil.ignore_patterns("*.pyc")
     )
     defect.apply(package)
-    files = [
-        f"tests/{name}.py" if "/" in name else f"tests/unit/test_{name}.py"
-        for name in defect.tests.split()
-    ]
     words = [
         "-q",
         "-x",
         "-m",
-        "not spark",
+        "spark" if "spark/" in defect.tests else "not spark",
         "-p",
         "no:cacheprovider",
         "-o",
         f"pythonpath={folder} .",
     ]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, *files],
+        [sys.executable, "-m", "pytest", *words, *map(_path, defect.tests.split())],
         cwd=REPOSITORY,
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,

@@ -7,7 +7,10 @@ metadata of the target's commit, as JSON under the key `deltajoin`.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+from collections.abc import Iterable
 from typing import Any
 
 #: Version of what plans and records look like.
@@ -19,6 +22,8 @@ BACKING_SUFFIX = "__deltajoin"
 #: need the feed.
 FEED_PROPERTY = "delta.enableChangeDataFeed"
 PROPERTIES = {FEED_PROPERTY: "true", "delta.enableDeletionVectors": "true"}
+#: Static files of so many bytes together are told by their content.
+HASHED_BYTES = 64 * 1024 * 1024
 _KEY = "deltajoin"
 #: The ledger's folder in that of the target. Reads, DataFrame writes and VACUUM of Spark and of
 #: delta-rs pass it by for its underscore; only where Spark makes a table, nothing may be there.
@@ -58,3 +63,22 @@ def failure_folder(location: str, exists: bool) -> str:
     """
     parent, _, name = location.rpartition("/")
     return f"{location}/{LEDGER}/failed" if exists else f"{parent}/{LEDGER}/{name}"
+
+
+def fingerprint_of(paths: Iterable[str]) -> int:
+    """The version of static files: a number made from their names and contents, or from names,
+    sizes and times where they are large. 48 bits, which JSON and every reader of it keeps exact.
+
+    Raises:
+        OSError: where a file is gone.
+    """
+    digest = hashlib.sha256()
+    states = {path: os.stat(path) for path in paths}
+    whole = sum(state.st_size for state in states.values()) <= HASHED_BYTES
+    for path, state in states.items():
+        stamp = "" if whole else f" {state.st_mtime_ns}"
+        digest.update(f"{os.path.basename(path)} {state.st_size}{stamp}\n".encode())
+        if whole:
+            with open(path, "rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return int.from_bytes(digest.digest()[:6], "big")

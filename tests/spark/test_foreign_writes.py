@@ -6,10 +6,14 @@ found, it is gone for ever.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -17,10 +21,11 @@ from deltalake import DeltaTable
 
 import deltajoin
 from deltajoin.audit.verify import verify
+from deltajoin.emit.job import job_source
 from deltajoin.runtime import execute
-from deltajoin.runtime.job import check_tables
+from deltajoin.runtime.job import RESULT_PREFIX, check_tables
 from tests.spark import shop as shops
-from tests.spark.shop import Shop, assert_right, at, never, open_shop, written
+from tests.spark.shop import Shop, assert_right, at, never, open_shop, rows_at, written
 
 #: Models by what is written: groups, the difference of a rebuild.
 MODELS = {
@@ -149,25 +154,47 @@ def test_what_changes_no_row_does_not_count(built: Shop, spark: Any) -> None:
     assert_right(built, 3)
 
 
+SLOW = "SELECT * FROM to_write WHERE (SELECT max(id % 7) FROM range(20000000)) > 0"
+
+
 def test_a_conflict_with_maintenance_is_tried_again(built: Shop, spark: Any) -> None:
-    """OPTIMIZE has rewritten the files that the MERGE read: only the MERGE is done again."""
+    """OPTIMIZE rewrites the files that the MERGE has read, several times, while the rows to write
+    are computed: only the MERGE is done again."""
     built.append("orders", (100, 1, 5))
     built.update("customers", "customer_id = 1", name="'changed'")
-    sql, merges = type(spark).sql, list[str]()
+    sql, ends = type(spark).sql, list[str]()
 
-    def conflicting(session: Any, text: str, **more: Any) -> Any:
-        if text.startswith("MERGE"):
-            merges.append(text)
-            if len(merges) == 1:
+    def optimize(over: Event) -> None:
+        while not over.wait(0.1):
+            with suppress(Exception):
                 sql(spark, f"OPTIMIZE delta.`{built.path('target')}` ZORDER BY (amount)")
-                raise RuntimeError("[DELTA_CONCURRENT_DELETE_READ] a file was deleted")
-        return sql(session, text, **more)
+
+    def merging(session: Any, text: str, **more: Any) -> Any:
+        if not text.startswith("MERGE"):
+            return sql(session, text, **more)
+        if ends:
+            ends.append("again")
+            return sql(session, text, **more)
+        over = Event()
+        maintenance = Thread(target=optimize, args=(over,))
+        sql(session, SLOW).createOrReplaceTempView("slow_rows")
+        maintenance.start()
+        try:
+            return sql(session, text.replace("`to_write`", "`slow_rows`"), **more)
+        except Exception as error:
+            ends.append(str(error))
+            raise
+        finally:
+            over.set()
+            maintenance.join()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(spark), "sql", conflicting)
+        patch.setattr(type(spark), "sql", merging)
         record = deltajoin.run(built.model(), spark)
-    assert len(merges) == 2
-    assert (record.epoch, record.target_previous, record.target_version) == (2, 2, 3)
+    assert len(ends) == 2, "the MERGE was not refused, or more than once"
+    assert "[DELTA_CONCURRENT_" in ends[0]
+    assert record.epoch == 2
+    assert record.target_version == record.target_previous + 1 > 2
     assert_right(built, 2)
 
 
@@ -181,6 +208,24 @@ def test_two_runs_of_an_epoch(built: Shop, spark: Any) -> None:
     with pytest.raises(deltajoin.DeltaJoinError) as caught:
         deltajoin.run(built.model(), spark, on_step=at("before_merge", other))
     assert caught.value.code == "CONCURRENT_RUN"
+    assert_right(built, 2)
+
+
+def test_another_run_in_the_moment_of_the_write(
+    built: Shop, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the last look: Delta knows the epoch by its transaction, and commits it once."""
+    built.update("customers", "customer_id = 1", name="'changed'")
+    look = execute._Run._check_target
+
+    def looked(run: Any, replaced: bool) -> None:
+        look(run, replaced)
+        monkeypatch.undo()
+        deltajoin.run(built.model(), spark)
+
+    monkeypatch.setattr(execute._Run, "_check_target", looked)
+    with pytest.raises(deltajoin.DeltaJoinError, match="CONCURRENT_RUN"):
+        deltajoin.run(built.model(), spark)
     assert_right(built, 2)
 
 
@@ -200,3 +245,73 @@ def test_tables_that_are_replaced_before_a_job_is_submitted(
             check_tables(spark, plan)
         shutil.rmtree(path)
         path.with_name("aside").rename(path)
+
+
+def test_a_source_put_back_and_written_on_before_a_job_is_submitted(
+    built: Shop, spark: Any
+) -> None:
+    """The same table at the same version, with another commit."""
+    orders, before = Path(built.path("orders")), built.root / "before"
+    shutil.copytree(orders, before)
+    built.append("orders", (100, 1, 5))
+    plan = deltajoin.plan(built.model()).to_dict()
+    shutil.rmtree(orders)
+    before.rename(orders)
+    built.append("orders", (101, 1, 5))
+    with pytest.raises(deltajoin.DeltaJoinError, match="TABLE_REPLACED.*version 1 .*orders"):
+        check_tables(spark, plan)
+
+
+LEVELS = """
+SELECT o.order_id, l.level FROM orders o JOIN levels l ON o.customer_id = l.customer_id
+"""
+
+
+@pytest.fixture
+def levels(spark: Any, tmp_path: Path) -> tuple[Shop, deltajoin.Model]:
+    """A target whose one source is a file, and a change of the other."""
+    shop = open_shop(tmp_path)
+    (tmp_path / "levels.csv").write_text("customer_id,level\n1,high\n")
+    sources = {"orders": shop.path("orders"), "levels": str(tmp_path / "levels.csv")}
+    model = shop.model(sql=LEVELS, sources=sources, keys={"orders": ["order_id"]})
+    deltajoin.run(model, spark)
+    shop.append("orders", (100, 1, 5))
+    return shop, model
+
+
+@pytest.mark.parametrize("then", ["customer_id,level\n1,low\n", None], ids=["other", "gone"])
+def test_a_job_whose_file_has_changed_since_its_plan(
+    then: str | None,
+    levels: tuple[Shop, deltajoin.Model],
+    spark: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shop, model = levels
+    job: dict[str, Any] = {}
+    exec(job_source(deltajoin.plan(model)), job)  # noqa: S102 - its own job
+    kept, file = written(shop), shop.root / "levels.csv"
+    file.unlink() if then is None else file.write_text(then)
+    monkeypatch.setattr(type(spark), "stop", lambda session: None)
+    with pytest.raises(SystemExit):
+        job["main"](job["PLAN"], job["PROGRAM"])
+    told = json.loads(capsys.readouterr().out.partition(RESULT_PREFIX)[2])
+    assert (told["error"]["code"], told["error"]["where"]) == ("TABLE_REPLACED", f"levels: {file}")
+    assert written(shop) == kept
+
+
+def test_a_file_that_changes_while_it_is_read(
+    levels: tuple[Shop, deltajoin.Model], spark: Any
+) -> None:
+    """Nothing is written; the next run rebuilds."""
+    shop, model = levels
+    kept = written(shop)
+
+    def change() -> None:
+        (shop.root / "levels.csv").write_text("customer_id,level\n1,low\n")
+
+    with pytest.raises(deltajoin.DeltaJoinError, match="TABLE_REPLACED.*levels"):
+        deltajoin.run(model, spark, on_step=at("changes_materialised", change))
+    assert written(shop) == kept
+    assert deltajoin.run(model, spark).reason == "STATIC_SOURCE_CHANGED"
+    assert rows_at(model.target) == Counter((n, "low", 1) for n in (*range(1, 40, 7), 100))

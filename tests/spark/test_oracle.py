@@ -105,19 +105,21 @@ def follow(
     tmp_path: Path,
     compiles: int = 8,
     given: SparkSession | None = None,
-    partitioned: bool = False,
+    writer: DeltaRs | None = None,
+    **options: Any,
 ) -> None:
     """Run the model of a case after every epoch, and compare; one in so many compiles its plans.
 
-    `given`: the session of the runs, in place of a quick or a compiling one. `partitioned`: the
-    sources are, by a column of theirs.
+    `given`: the session of the runs, in place of a quick or a compiling one. `writer`: of the
+    sources. `options`: of the model.
     """
+    writer = writer or DeltaRs(tmp_path)
     seed, random = case.seed, Random(case.seed)
     sql, state = render_sql(case), case.initial()
     names = {t.name: t.names for t in case.tables}
     used = sorted(bind(sql, names).tables)
     for table in case.tables:
-        create(tmp_path, table, feed=random.random() < 0.6, partitioned=partitioned)
+        writer.create(table, feed=random.random() < 0.6)
     model = deltajoin.Model(
         name=f"model_{seed}",
         sql=sql,
@@ -125,6 +127,7 @@ def follow(
         target=str(tmp_path / "target"),
         keys={t.name: t.key for t in case.tables if t.key and t.name in used},
         mode="incremental",
+        **options,
     )
     started = time.monotonic()
     session = given or (quick(spark) if seed % compiles else compiled(spark))
@@ -136,14 +139,14 @@ def follow(
     for number, epoch in enumerate(case.epochs):
         for commit in epoch:
             state, _ = play(state, commit)
-            write(tmp_path, case, commit)
+            writer.write(case, commit)
         compacted = random.random() < 0.4
         if compacted:
-            DeltaTable(str(tmp_path / random.choice(used))).optimize.compact()
+            writer.compact(random.choice(used))
         again = case.table(random.choice(used))
         reloaded = random.random() < 0.2 and bool(state[again.name])
         if reloaded:
-            reload(tmp_path, again, state, random)
+            writer.reload(again, state, random)
 
         record = deltajoin.run(model, session)
 
@@ -160,7 +163,7 @@ def follow(
         methods += Counter(at["method"] for at in record.frontier.values() if at["method"])
     if seed % 3 == 0:
         for name in used:
-            DeltaTable(str(tmp_path / name)).optimize.compact()
+            writer.compact(name)
         assert deltajoin.run(model, session).strategy == "noop"
     assert Counter(map(tuple, deltajoin.read(model, spark).collect())) == before
     assert spark_rows(spark, case, sql, tmp_path) in (before, None)
@@ -198,27 +201,6 @@ def compiled(spark: SparkSession) -> SparkSession:
     return session
 
 
-def create(root: Path, table: Table, *, feed: bool, partitioned: bool) -> None:
-    """The table at its first version; `rid__` gives its rows an identity that no query uses."""
-    write_deltalake(
-        str(root / table.name),
-        as_arrow(table, list(table.rows)),
-        configuration={"delta.enableChangeDataFeed": str(feed).lower()},
-        partition_by=[table.names[-1]] if partitioned else None,
-    )
-
-
-def reload(root: Path, table: Table, state: State, random: Random) -> None:
-    """The table's rows as they are, written anew: truncated and loaded, or replaced."""
-    rows, target = as_arrow(table, list(state[table.name].items())), DeltaTable(root / table.name)
-    if random.random() < 0.5:
-        target.delete()
-        write_deltalake(target, rows, mode="append")
-    else:
-        whole = random.choice((None, "overwrite"))
-        write_deltalake(target, rows, mode="overwrite", schema_mode=whole)
-
-
 def as_arrow(table: Table, rows: list[tuple[int, Row]], **extra: list[str]) -> pa.Table:
     schema = arrow_schema(table.columns)
     columns = {RID: pa.array([rid for rid, _ in rows], pa.int64())}
@@ -228,36 +210,63 @@ def as_arrow(table: Table, rows: list[tuple[int, Row]], **extra: list[str]) -> p
     return pa.table({**columns, **texts})
 
 
-def write(root: Path, case: Case, commit: Commit) -> None:
-    """One commit on the Delta table: an append, a delete, an update or a merge."""
-    table, target = case.table(commit.table), DeltaTable(str(root / commit.table))
-    kinds = {change.kind for change in commit.changes}
-    rids = [change.rid for change in commit.changes]
-    rows = [(change.rid, change.row) for change in commit.changes]
-    if kinds == {"insert"}:
-        write_deltalake(target, as_arrow(table, rows), mode="append")
-    elif kinds == {"delete"}:
-        target.delete(f"{RID} IN ({', '.join(map(str, rids))})")
-    elif len(rows) == 1:
-        values = dict(zip(table.names, rows[0][1], strict=True))
-        updates = {f'"{name}"': literal(value) for name, value in values.items()}
-        target.update(predicate=f"{RID} = {rids[0]}", updates=updates)
-    else:
-        source = as_arrow(table, rows, op=[change.kind for change in commit.changes])
-        new = {f'"{name}"': f's."{name}"' for name in (RID, *table.names)}
-        (
-            target.merge(source, f"t.{RID} = s.{RID}", source_alias="s", target_alias="t")
-            .when_matched_delete("s.op = 'delete'")
-            .when_matched_update(new, "s.op = 'update'")
-            .when_not_matched_insert(new)
-            .execute()
-        )
-
-
 def literal(value: Any) -> str:
     if value is None:
         return "NULL"
     return str(value) if isinstance(value, int) else f"'{value}'"
+
+
+class DeltaRs:
+    """Who writes the sources, below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def create(self, table: Table, *, feed: bool) -> None:
+        """The table at its first version; `rid__` gives its rows an identity that no query uses."""
+        rows = as_arrow(table, list(table.rows))
+        configuration = {"delta.enableChangeDataFeed": str(feed).lower()}
+        write_deltalake(str(self.root / table.name), rows, configuration=configuration)
+
+    def compact(self, name: str) -> None:
+        """OPTIMIZE."""
+        DeltaTable(str(self.root / name)).optimize.compact()
+
+    def reload(self, table: Table, state: State, random: Random) -> None:
+        """The table's rows as they are, written anew: truncated and loaded, or replaced."""
+        rows = as_arrow(table, list(state[table.name].items()))
+        target = DeltaTable(self.root / table.name)
+        if random.random() < 0.5:
+            target.delete()
+            write_deltalake(target, rows, mode="append")
+        else:
+            whole = random.choice((None, "overwrite"))
+            write_deltalake(target, rows, mode="overwrite", schema_mode=whole)
+
+    def write(self, case: Case, commit: Commit) -> None:
+        """One commit on a table: an append, a delete, an update or a merge."""
+        table, target = case.table(commit.table), DeltaTable(str(self.root / commit.table))
+        kinds = {change.kind for change in commit.changes}
+        rids = [change.rid for change in commit.changes]
+        rows = [(change.rid, change.row) for change in commit.changes]
+        if kinds == {"insert"}:
+            write_deltalake(target, as_arrow(table, rows), mode="append")
+        elif kinds == {"delete"}:
+            target.delete(f"{RID} IN ({', '.join(map(str, rids))})")
+        elif len(rows) == 1:
+            values = dict(zip(table.names, rows[0][1], strict=True))
+            updates = {f'"{name}"': literal(value) for name, value in values.items()}
+            target.update(predicate=f"{RID} = {rids[0]}", updates=updates)
+        else:
+            source = as_arrow(table, rows, op=[change.kind for change in commit.changes])
+            new = {f'"{name}"': f's."{name}"' for name in (RID, *table.names)}
+            (
+                target.merge(source, f"t.{RID} = s.{RID}", source_alias="s", target_alias="t")
+                .when_matched_delete("s.op = 'delete'")
+                .when_matched_update(new, "s.op = 'update'")
+                .when_not_matched_insert(new)
+                .execute()
+            )
 
 
 def target_rows(model: deltajoin.Model, record: Any) -> Counter[Any]:

@@ -1,5 +1,6 @@
 """A driver of 1 GB keeps a large table: first build, a change of a tenth of it, one of a few rows,
-and one of which its writer's log tells a thousandth.
+and one of which its writer's log tells a thousandth: it is found too large for what the plan would
+broadcast, before anything is.
 
 With `--thorough` the table has ten million rows, and a million change; in `make test` a fortieth.
 Spark runs in a process of its own, as a driver's memory is given where its JVM starts.
@@ -19,6 +20,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import deltajoin
 from deltajoin.emit.job import job_source
+from deltajoin.planner import lookup
 from tests.spark.shop import FEED
 
 SQL = """
@@ -60,6 +62,7 @@ def main(folder: Path, rows: int) -> None:
     """All runs, in the session of this process."""
     from deltajoin.runtime.session import local_session
 
+    lookup.BROADCAST_ROWS = rows // 10  # a million of ten millions, as ever
     spark = local_session("small", "local[2]", {"spark.driver.memory": "1g"})
     assert spark._jvm.java.lang.Runtime.getRuntime().maxMemory() <= 2**30
     columns = "n % 50000 AS customer_id, n % 977 AS amount, md5(CAST(n AS TEXT)) AS note"
@@ -68,12 +71,13 @@ def main(folder: Path, rows: int) -> None:
     write(folder, "customers", names)
     sales, customers = (DeltaTable(str(folder / name)) for name in ("sales", "customers"))
 
-    def run(mode: str, rows: int) -> None:
+    def run(mode: str, rows: int) -> list[str]:
         record = deltajoin.run(model(folder, mode), spark)
         told = record.to_dict()
         print(told["strategy"], told["rows"], told["seconds"], told["warnings"], flush=True)  # noqa: T201
         assert sum(record.rows.values()) == rows
         assert_right(folder)
+        return list(record.warnings)
 
     run("auto", rows)
     sales.update(predicate="sale_id % 10 = 3", updates={"amount": "amount + 1"})
@@ -86,7 +90,8 @@ def main(folder: Path, rows: int) -> None:
     planned = deltajoin.plan(model(folder, "incremental_strict"))
     assert [source.change_rows for source in planned.sources if source.changed] == [told]
     assert "BROADCAST(" in job_source(planned), "the change is not sent to the large table"
-    run("incremental_strict", rows // 50 - rows // 50_000)
+    (warning,) = run("incremental_strict", rows // 50 - rows // 50_000)
+    assert warning.endswith("rows, too many for the broadcasts planned")
 
 
 def understated(table: Path) -> int:

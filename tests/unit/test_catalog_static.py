@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from deltajoin import DeltaJoinError
+from deltajoin import DeltaJoinError, contract
 from deltajoin.catalog import Changes, Consumed, TableState, load_source, read_changes
-from deltajoin.catalog import static as statics
 
 RATES = pa.table({"Code": ["a", "b"], "rate": pa.array([1, 2], pa.int32())})
 
@@ -129,11 +128,11 @@ def test_a_delta_table_of_such_a_name_is_a_delta_table(tmp_path: Path) -> None:
     assert (table.static, table.version) == (None, 0)
 
 
-@pytest.mark.parametrize("hashed", [0, statics.HASHED_BYTES], ids=["by time", "by content"])
+@pytest.mark.parametrize("hashed", [0, contract.HASHED_BYTES], ids=["by time", "by content"])
 def test_the_fingerprint_notices_every_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hashed: int
 ) -> None:
-    monkeypatch.setattr(statics, "HASHED_BYTES", hashed)
+    monkeypatch.setattr(contract, "HASHED_BYTES", hashed)
     file = tmp_path / "r.csv"
 
     def put(text: str, at: int) -> TableState:

@@ -18,8 +18,10 @@ from deltajoin.delta.path import LookupPath, SourceVersion
 from deltajoin.delta.sharing import lookups_executed, shared_ends
 from deltajoin.emit.sql import build_program
 from deltajoin.graph import JoinGraph
+from deltajoin.planner import lookup
 from deltajoin.planner.solver import STRATEGIES
 from deltajoin.planner.statistics import Statistics
+from deltajoin.runtime.lookup import more_than_sent
 from deltajoin.sql.bind import bind
 from tests.unit import flights
 from tests.unit.test_search import random_case
@@ -223,3 +225,36 @@ def test_what_guards_a_condition_stands_before_it(query: str) -> None:
     for on in guarded:
         assert " <> " in on[-2], on
         assert "10 / " in on[-1], on
+
+
+def test_up_to_how_many_rows_of_a_change_its_path_may_be_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So many that all that the path broadcasts stays small, as far as estimates are linear."""
+    assert not any(path.sent for path in build_program(flights.daily_plan(DAY)).paths)
+    monkeypatch.setattr(lookup, "LARGE_TABLE_ROWS", 1000)
+    monkeypatch.setattr(lookup, "BROADCAST_ROWS", 4000)
+
+    def planes(rows: int) -> tuple[int, int]:
+        program = build_program(flights.daily_plan({"planes": rows}))
+        (path,) = program.paths
+        return path.sent, sum(part.sql.count("BROADCAST(") for part in path.statements)
+
+    most, hints = planes(10)
+    assert 10 < most < 1000, "a plane has several flights"
+    assert hints > 1
+    assert planes(most - most // 50)[1] == hints
+    assert planes(most + most // 50)[1] < hints
+
+
+def test_changes_of_more_rows_than_their_paths_may_send() -> None:
+    program = {
+        "paths": [
+            {"driver": "o", "feed": "orders_changes", "sent": 5},
+            {"driver": "c", "feed": "c"},
+        ],
+        "derived": [{"paths": [{"driver": "d", "feed": "d", "sent": 9}]}],
+    }
+    assert more_than_sent(program, {"orders_changes": 5, "c": 1000}) == []
+    found = more_than_sent(program, {"orders_changes": 6, "c": 1000, "d": 10})
+    assert found == [("o", 6), ("d", 10)]

@@ -2,9 +2,9 @@
 
 Rule: only a place that *says* so is read as files: `x.parquet`, `x.csv` (a file, or a folder of
 that name) or `folder/*.parquet`, `folder/*.csv`. Any other folder without a Delta log is refused:
-it may be a table that lost its log. The version is a number made from the content of all files
-where they are at most 64 MB together, else from their names, sizes and times. The same number is no
-change; with another one the old content is gone, so the model is rebuilt (STATIC_SOURCE_CHANGED).
+it may be a table that lost its log. The version is a number (`contract.fingerprint_of`). The same
+number is no change; with another one the old content is gone, so the model is rebuilt
+(STATIC_SOURCE_CHANGED).
 
 Columns: all files must have the same; of CSV they are the header's, all strings (RFC 4180, UTF-8;
 an empty field is NULL). Folders are read without those below them. Local files only.
@@ -13,7 +13,6 @@ an empty field is NULL). Folders are read without those below them. Local files 
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
 from typing import Any
 
@@ -21,13 +20,13 @@ from deltajoin.catalog.files import normalise
 from deltajoin.catalog.plain import is_pattern
 from deltajoin.catalog.schema import Column, columns_of, zoned
 from deltajoin.catalog.table import Opened, StaticFiles, TableState, in_one_line, load_table
+from deltajoin.contract import fingerprint_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote
 
 FORMATS = ("parquet", "csv")
 #: What the table id of static files ends with.
 STATIC = " files"
-HASHED_BYTES = 64 * 1024 * 1024
 
 
 def load_source(name: str, place: str, opened: Opened | None = None) -> TableState:
@@ -63,7 +62,7 @@ def load_source(name: str, place: str, opened: Opened | None = None) -> TableSta
         name=name,
         location=location,
         table_id=f"{kind}{STATIC}",
-        version=_fingerprint(paths),
+        version=fingerprint_of(paths),
         columns=columns,
         rows=None if None in counts else sum(c or 0 for c in counts),
         bytes=sum(os.path.getsize(path) for path in paths),
@@ -94,20 +93,6 @@ def _paths(location: str, kind: str) -> tuple[str, ...]:
     names = (n for n in os.listdir(location) if not n.startswith((".", "_")))
     found = (os.path.join(location, n) for n in sorted(names) if _format(n) == kind)
     return tuple(path for path in found if os.path.isfile(path))
-
-
-def _fingerprint(paths: tuple[str, ...]) -> int:
-    """48 bits, so that JSON and every reader of it keeps the number exact."""
-    digest = hashlib.sha256()
-    whole = sum(os.path.getsize(path) for path in paths) <= HASHED_BYTES
-    for path in paths:
-        state = os.stat(path)
-        stamp = "" if whole else f" {state.st_mtime_ns}"
-        digest.update(f"{os.path.basename(path)} {state.st_size}{stamp}\n".encode())
-        if whole:
-            with open(path, "rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return int.from_bytes(digest.digest()[:6], "big")
 
 
 def _columns(path: str, kind: str, where: str) -> tuple[tuple[Column, ...], int | None]:

@@ -25,7 +25,8 @@ _MAIN = "if __name__ == '__main__':\n    main(PLAN, PROGRAM)"
 _SHIPPED = ("__init__.py", "contract.py", "errors.py", "names.py", "storage.py", "runtime")
 #: Left out of the program where they are empty.
 _SELDOM = frozenset(
-    "by_hash shadow derived crossing sketch evidence syntax stamps narrowed apart measured".split()
+    "by_hash shadow derived crossing sketch evidence syntax stamps narrowed apart measured "
+    "sent".split()
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from sqlglot import exp
 
@@ -28,13 +29,15 @@ class PathProgram:
     """The statements of one lookup path, in order.
 
     The last gives output rows with a weight, or what goes on into shared lookups, where `number`
-    marks its rows.
+    marks its rows. Some are broadcast; `sent` is the most rows of its change with which these are
+    still few enough, 0 where none are.
     """
 
     driver: str
     feed: str
     statements: tuple[Statement, ...]
     number: int
+    sent: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,14 @@ def path_programs(
 ) -> tuple[tuple[PathProgram, ...], tuple[SharedProgram, ...]]:
     """The statements of every path, and of the lookups that several of them share."""
     ends = shared_ends(paths)
-    alone, streams = [], []
+    alone, streams, spare = [], [], []
     for number, path in enumerate(paths):
         ahead = max((end.first for end in ends if number in end.paths), default=0)
         prefix = views.part.paths[path.driver, path.branch]
         emitter = StepEmitter(graph, path.branch, views, prefix, number)
         change = emitter.change(path, marked=ahead > 0)
         streams.append(emitter.follow(path.steps, change, ahead))
+        spare.append(emitter.spare)
         feed = views.changes(path.source)
         alone.append(PathProgram(path.driver, feed, tuple(emitter.statements), number))
     shared = []
@@ -93,7 +97,12 @@ def path_programs(
         )
         for number in end.paths:
             streams[number] = stream
-    return tuple(alone), tuple(shared)
+            spare[number] = min(spare[number], emitter.spare)
+    return tuple(map(_with_sent, alone, paths, spare)), tuple(shared)
+
+
+def _with_sent(program: PathProgram, path: LookupPath, spare: float) -> PathProgram:
+    return replace(program, sent=0 if spare == inf else int(spare * max(path.estimated_rows, 1)))
 
 
 def _ahead(paths: Sequence[LookupPath], end: SharedEnd) -> list[LookupStep]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 
 from sqlglot import exp
 
@@ -95,7 +96,8 @@ class Stream:
 
 
 class StepEmitter:
-    """Emits steps of one branch as the views `<prefix>_<n>`, in `statements`.
+    """Emits steps of one branch as the views `<prefix>_<n>`, in `statements`. Where they broadcast
+    the stream, it may be `spare` times as large as expected.
 
     Args:
         number: the path's, for rows that are marked with it.
@@ -115,6 +117,7 @@ class StepEmitter:
             for name in relation.columns
         }
         self.statements: list[Statement] = []
+        self.spare = inf
         self._streams = 0
 
     # where a stream begins -----------------------------------------------------------------------
@@ -226,7 +229,7 @@ class StepEmitter:
             ]
             keys = self._distinct(map(expression, others), stream, "stream")
             select = joined(select, "semi", aliased(keys, alias), on)
-        return broadcast(select, alias) if self._is_sent(sent, stream, step) else select
+        return broadcast(select, alias) if self._sends(sent, stream, step) else select
 
     def _entered_by_candidates(
         self, select: exp.Select, step: LookupStep, stream: Stream, alias: str
@@ -292,7 +295,7 @@ class StepEmitter:
             select = self._by_candidates(select, step, *sides, on)
         if step.kind != "inner":
             return select, after
-        if self._is_sent(stream.bound, stream, step):
+        if self._sends(stream.bound, stream, step):
             select = broadcast(select, alias)
         within = carried_on(stream.within, step.on, step.relation, self._type)
         return select, replace(after, within=within)
@@ -404,9 +407,14 @@ class StepEmitter:
         values = [named(moved(key, found), f"k{i}") for i, key in enumerate(keys)]
         return exp.select(*values).from_(table(stream.view, alias)).distinct()
 
-    def _is_sent(self, relations: Iterable[str], stream: Stream, step: LookupStep) -> bool:
+    def _sends(self, relations: Iterable[str], stream: Stream, step: LookupStep) -> bool:
+        """Whether these relations' columns of the stream are broadcast."""
         bound = sorted(set(relations) & self._graph.by_name.keys())
-        return self._views.is_sent(self._graph, bound, stream.rows, step.source)
+        most = self._views.most_sent(self._graph, bound, step.source)
+        if not 0 < most >= stream.rows:
+            return False
+        self.spare = min(self.spare, most / max(stream.rows, 1.0))
+        return True
 
     def _view(self) -> str:
         self._streams += 1

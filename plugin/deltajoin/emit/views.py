@@ -17,7 +17,7 @@ from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
 from deltajoin.emit.write import PATH_ROWS
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import UniqueNames, quote, slug
-from deltajoin.planner.lookup import is_large, may_be_sent, stream_bytes
+from deltajoin.planner.lookup import is_large, most_sent, stream_bytes
 from deltajoin.sql.opaque import names_in, own_view
 
 
@@ -147,13 +147,13 @@ class Views:
         """Estimated rows of a source."""
         return self._statistics.table_rows(source) if self._statistics else 0.0
 
-    def is_sent(self, graph: JoinGraph, bound: Iterable[str], rows: float, source: str) -> bool:
-        """True when so many rows of a stream, with some relations bound, are broadcast to a source
-        that is looked up."""
+    def most_sent(self, graph: JoinGraph, bound: Iterable[str], source: str) -> float:
+        """Up to how many rows of a stream, with some relations bound, are broadcast to a source
+        that is looked up; 0 where none are."""
         statistics = self._statistics
         if statistics is None or not is_large(statistics, source):
-            return False
-        return may_be_sent(rows, stream_bytes(graph, statistics, bound))
+            return 0.0
+        return most_sent(stream_bytes(graph, statistics, bound))
 
     def nulls(self, graph: JoinGraph, missing: Iterable[str]) -> dict[ColumnRef, exp.Expr]:
         """A NULL for each column of the relations that a branch misses; of a table's, typed."""

@@ -1,7 +1,7 @@
 """What one lookup of a path costs, and how its sides meet: for search, explain and job alike.
 
     table below LARGE_TABLE_ROWS           broadcast the table; the stream stays where it is
-    stream that `may_be_sent`              broadcast the change to the table
+    stream of at most `most_sent`             broadcast the change to the table
     else                                   exchange both, or the table where the stream lies by the
                                            lookup's key already; sort, merge
 
@@ -125,14 +125,14 @@ def is_large(statistics: Statistics, source: str) -> bool:
     return rows.source == "guess" or rows.value >= LARGE_TABLE_ROWS
 
 
-def may_be_sent(rows: float, width: float) -> bool:
-    """True when a stream of so many rows, of so many bytes each, is broadcast to a large table.
+def most_sent(width: float) -> float:
+    """Up to how many rows, of so many bytes each, a stream is broadcast to a large table.
 
     Example:
-        >>> may_be_sent(1e6, 30.0), may_be_sent(1e6, 100.0), may_be_sent(2e6, 8.0)
-        (True, False, False)
+        >>> most_sent(8.0), most_sent(128.0)
+        (1000000, 262144.0)
     """
-    return rows <= BROADCAST_ROWS and rows * width <= BROADCAST_BYTES
+    return min(BROADCAST_ROWS, BROADCAST_BYTES / max(width, 1.0))
 
 
 def stream_bytes(graph: JoinGraph, statistics: Statistics, bound: Iterable[str]) -> float:

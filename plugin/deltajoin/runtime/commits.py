@@ -60,6 +60,21 @@ def commits_since(
     return found
 
 
+def commit_digest(spark: SparkSession, location: str, version: int) -> str | None:
+    """What tells a commit from another one of its version, as the planner found it
+    (`catalog.log.commit_digest`). None where its file is gone."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        file = spark.read.format("binaryFile").load(_files(location, range(version, version + 1)))
+        (row,) = file.selectExpr("sha2(content, 256)").collect()
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return None
+        raise
+    return str(row[0])[:16]
+
+
 def refuse_changed(commits: Iterable[Commit], epoch: int, place: str) -> None:
     """Refuse an epoch over rows that are no longer those that its plan saw.
 
@@ -90,17 +105,21 @@ def overtaken(epoch: int, place: str) -> DeltaJoinError:
     )
 
 
+def _files(location: str, versions: range) -> list[str]:
+    """The files of commits, as Spark takes paths: with no character that it would match."""
+    folder = _GLOB.sub(r"\\\1", f"{location}/_delta_log")
+    return [f"{folder}/{version:020d}.json" for version in versions]
+
+
 def _read(spark: SparkSession, location: str, versions: range) -> list[Commit]:
     """The commits of these versions; none where the first of them has no file."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions
 
-    folder = _GLOB.sub(r"\\\1", f"{location}/_delta_log")
-    files = [f"{folder}/{version:020d}.json" for version in versions]
-    if not files:
+    if not versions:
         return []
     try:
-        lines = spark.read.text(files).select(
+        lines = spark.read.text(_files(location, versions)).select(
             functions.col("_metadata.file_name").alias("file"),
             functions.expr("get_json_object(value, '$.commitInfo')").alias("info"),
             functions.expr(_CHANGES).alias("changes"),

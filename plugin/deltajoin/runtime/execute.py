@@ -27,7 +27,7 @@ from deltajoin.runtime.derived import derive
 from deltajoin.runtime.difference import counted_columns, counts_of, find_difference, why_overwrite
 from deltajoin.runtime.evidence import Proof, by_own_text, hold_against, own_form
 from deltajoin.runtime.failures import explained, undoing
-from deltajoin.runtime.lookup import Lookups, start_lookups
+from deltajoin.runtime.lookup import Lookups, more_than_sent, start_lookups
 from deltajoin.runtime.narrowing import Narrowing
 from deltajoin.runtime.own_session import (
     commit_marks,
@@ -36,6 +36,7 @@ from deltajoin.runtime.own_session import (
     may_compare_rows,
     own_session,
     without_broadcasts,
+    without_hints,
 )
 from deltajoin.runtime.port import port_of
 from deltajoin.runtime.read import (
@@ -43,6 +44,7 @@ from deltajoin.runtime.read import (
     materialised,
     open_scans,
     open_statements,
+    refuse_changed_files,
 )
 from deltajoin.runtime.record import record_of, surprises
 from deltajoin.runtime.row_hash import with_row_hash
@@ -73,10 +75,10 @@ def execute(
         {"record": what the commit carries, "version": the target's, "location": its folder}.
 
     Raises:
-        DeltaJoinError: KEY_VIOLATED, TARGET_DRIFT, TARGET_CHANGED, SHADOW_MISMATCH, CONCURRENT_RUN,
-            SOURCE_FILES_MISSING, EVALUATION_FAILED, SPARK_ANALYSIS, SPARK_FAILED, SPARK_LOST.
-            Nothing is committed then, but where the target was changed in the very moment of the
-            write, or Spark was lost behind it; its next plan knows that.
+        DeltaJoinError: KEY_VIOLATED, TABLE_REPLACED, TARGET_DRIFT, TARGET_CHANGED, SHADOW_MISMATCH,
+            CONCURRENT_RUN, SOURCE_FILES_MISSING, EVALUATION_FAILED, SPARK_ANALYSIS, SPARK_FAILED,
+            SPARK_LOST. Nothing is committed then, but where the target was changed in the very
+            moment of the write, or Spark was lost behind it; its next plan knows that.
     """
     run = _Run(spark, job, on_step or (lambda name, info: None), watch or Stopwatch())
     with undoing(lambda: port_of(run.spark).release(run.spark)):
@@ -115,6 +117,7 @@ class _Run:
 
     def execute(self) -> dict[str, Any]:
         with undoing(self._release_proof):
+            refuse_changed_files(self.plan)
             if self.target["exists"]:
                 targets.alter(self.spark, self.target)
             self._write()
@@ -264,9 +267,11 @@ class _Run:
             stored.createOrReplaceTempView("target_stored")
         change_rows = materialise_changes(self.spark, feeds)
         self.narrowing.hold(change_rows)
+        self._refuse_to_send(change_rows)
         self.derived = derive(
             self.spark, self.program.get("derived", []), change_rows, self.narrowing.hold
         )
+        self._refuse_to_send(change_rows)
         self.on_step("changes_materialised", {"rows": change_rows})
         paths = "; ".join(path["text"] for path in self.plan["paths"])
         self.watch.begin("lookups", f"{paths} of {sum(change_rows.values()):,} changed rows")
@@ -277,6 +282,15 @@ class _Run:
             counts = self._fold(lookups)
         self._compare()
         self._commit_merge(counts, lookups)
+
+    def _refuse_to_send(self, change_rows: dict[str, int]) -> None:
+        """No hint to broadcast, which Spark obeys whatever the size is, where a change has more
+        rows than the plan expected and than may be sent."""
+        for driver, rows in more_than_sent(self.program, change_rows):
+            text = f"the change of {driver} has {rows:,} rows, too many for the broadcasts planned"
+            if text not in self.warnings:
+                self.warnings.append(text)
+            without_hints(self.spark)
 
     def _commit_merge(self, counts: dict[str, int], lookups: Lookups | None) -> None:
         near = self._near(sum(counts.values()))
@@ -292,6 +306,7 @@ class _Run:
         place, epoch = self.target["place"], self.plan["epoch"]
         self.on_step("before_merge", {"rows": counts})
         rows = f"of {sum(counts.values()):,} rows into {place}" if counts else f"of {place}"
+        refuse_changed_files(self.plan)
         for left in reversed(range(_TRIES)):
             self._check_target(replaced=not counts and self.plan["mode"] == "full")
             record = metadata_of(self._record(counts, lookups))

@@ -68,25 +68,26 @@ def _leave(spark: SparkSession, target: dict[str, Any], error: DeltaJoinError) -
 
 
 def check_tables(spark: SparkSession, plan: dict[str, Any]) -> None:
-    """Refuse a plan whose tables have been dropped and created again since it was made: their
-    versions count from 0 again.
+    """Refuse a plan whose tables have been dropped and created again since it was made, as their
+    versions count from 0 again, or put back and written on. Static files every run looks at.
 
     Raises:
         DeltaJoinError: TABLE_REPLACED.
     """
+    from deltajoin.runtime.commits import commit_digest
+    from deltajoin.runtime.read import replaced
     from deltajoin.runtime.target import by_location
 
     target = {"location": plan["target"]["location"], "id": plan["target"].get("table_id")}
     planned = {**plan["frontier"], "the target": target}
-    static = plan.get("static", {})
     for name, at in sorted(planned.items()):
-        if at["id"] is None or name in static:
+        if at["id"] is None or name in plan["static"]:
             continue
-        (found,) = spark.sql(f"DESCRIBE DETAIL {by_location(at['location'])}").collect()
+        location, commit = at["location"], at.get("commit")
+        (found,) = spark.sql(f"DESCRIBE DETAIL {by_location(location)}").collect()
         if found["id"] != at["id"]:
-            raise DeltaJoinError(
-                "TABLE_REPLACED",
-                f"table {at['id']} was planned with, now {found['id']} stands in its place",
-                where=f"{name}: {at['location']}",
-                remedy="Plan again.",
-            )
+            how = f"table {at['id']} was planned with, now {found['id']} stands in its place"
+            raise replaced(name, location, how)
+        if commit and commit_digest(spark, location, at["version"]) not in (None, commit):
+            how = f"version {at['version']} is another one than was planned with"
+            raise replaced(name, location, how)

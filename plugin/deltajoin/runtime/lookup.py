@@ -80,6 +80,20 @@ def start_lookups(
     return Lookups(runs, list(ends.values()))
 
 
+def more_than_sent(program: dict[str, Any], change_rows: dict[str, int]) -> list[tuple[str, int]]:
+    """The paths, those of derived sources too, that broadcast and whose change, as far as it is
+    known, has too many rows for that: driver and rows."""
+    paths = [*program["paths"]]
+    for below in program.get("derived", ()):
+        paths += below["paths"]
+    rows = [change_rows.get(path["feed"], 0) for path in paths]
+    return [
+        (path["driver"], found)
+        for path, found in zip(paths, rows, strict=True)
+        if 0 < path.get("sent", 0) < found
+    ]
+
+
 def _chain(
     spark: SparkSession,
     statements: list[dict[str, Any]],

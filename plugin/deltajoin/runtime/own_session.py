@@ -58,11 +58,12 @@ _FOR_FEW_ROWS = {
 #: cost as much as 10,000 rows that are copied.
 TINY_ROWS = 5_000
 _FOR_TINY_FILES = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
+_NO_HINTS = "spark.sql.optimizer.disableHints"
 #: No join broadcasts a side, whether Spark's estimate or a hint of ours says so.
 _WITHOUT_BROADCASTS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
-    "spark.sql.optimizer.disableHints": "true",
+    _NO_HINTS: "true",
 }
 
 
@@ -127,6 +128,11 @@ def without_broadcasts(own: SparkSession) -> None:
     """From here on, joins exchange both sides: slower, and as large as the disks."""
     for key, value in _WITHOUT_BROADCASTS.items():
         own.conf.set(key, value)
+
+
+def without_hints(own: SparkSession) -> None:
+    """From here on, Spark alone decides what is broadcast."""
+    own.conf.set(_NO_HINTS, "true")
 
 
 def commit_marks(

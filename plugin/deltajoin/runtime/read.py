@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.contract import fingerprint_of
+from deltajoin.errors import DeltaJoinError
 from deltajoin.names import COUNT, ROW_HASH, quote
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.port import Figures, port_of
@@ -60,6 +62,29 @@ def open_scans(spark: SparkSession, scans: list[dict[str, Any]]) -> None:
             else:
                 frame = _static(spark, scan["static"])
             frame.createOrReplaceTempView(quote(scan["view"]))
+
+
+def refuse_changed_files(plan: dict[str, Any]) -> None:
+    """Refuse a run over static files that are no longer those of its plan. They are looked at as
+    the planner does: Spark reads local ones alone, and sees no change of content in their times.
+
+    Raises:
+        DeltaJoinError: TABLE_REPLACED.
+    """
+    for name, files in sorted(plan["static"].items()):
+        at = plan["frontier"][name]
+        try:
+            found = fingerprint_of(files["paths"])
+        except OSError:  # a file is gone
+            found = None
+        if found != at["version"]:
+            raise replaced(name, at["location"], "the files have changed since the plan was made")
+
+
+def replaced(source: str, location: str, how: str) -> DeltaJoinError:
+    """The refusal of a plan for other rows than those that are there."""
+    where = f"{source}: {location}"
+    return DeltaJoinError("TABLE_REPLACED", how, where=where, remedy="Plan again.")
 
 
 def open_statements(spark: SparkSession, statements: list[dict[str, Any]]) -> None:

@@ -101,8 +101,8 @@ def parse(sql: str) -> exp.Query:
         message = "the compiled build of sqlglot (sqlglotc) can't be given a dialect of its own"
         remedy = "Uninstall sqlglotc; sqlglot without it works."
         raise DeltaJoinError("SQLGLOT_COMPILED", message, remedy=remedy) from error
-    word = next(token.text for token in tokens if token.token_type is not TokenType.L_PAREN)
-    if len(statements) == 1 and word.lower() in _BARE:
+    words = (token.text for token in tokens if token.token_type is not TokenType.L_PAREN)
+    if len(statements) == 1 and next(words, "").lower() in _BARE:
         raise Unreadable("a query without SELECT", "line 1")
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         message, remedy = "a model is exactly one SELECT", "Remove other statements."
