@@ -21,6 +21,7 @@ from deltajoin.accelerate import choose
 from deltajoin.accelerate.choose import Sizes, accelerated, accelerators, recognised
 from deltajoin.accelerate.families import as_doubles, family
 from deltajoin.accelerate.protocol import Candidates, Extreme, Shared, Sides, Span
+from deltajoin.emit.sql import build_program
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.dialect import parse_expression, text
 
@@ -301,6 +302,25 @@ def test_the_last_row_before_is_found_by_a_range(tmp_path: Path, keyed: bool) ->
     (join,) = deltajoin.plan(model).full_query.to_dict()["joins"]
     served = ["`l`.`ts` >= `r`.`ts`", "`l`.`ts` < `r`.`next_ts` OR `r`.`next_ts` IS NULL"]
     assert join.get("accelerated") == {"kind": "range", "serves": served}
+
+
+def test_rows_that_the_query_filters_out_are_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cast of theirs may fail, or stretch the line."""
+    monkeypatch.setattr(choose, "FEW_PAIRS", 0)
+    sources = {name: str(tmp_path / name) for name in "ab"}
+    numbers = list(range(5))
+    texts = [str(number) for number in numbers]
+    for path in sources.values():
+        write_deltalake(path, pa.table({"id": numbers, "k": numbers, "s": texts, "t": texts}))
+    on = "a.id >= CAST(b.s AS INT) AND a.id < CAST(b.t AS INT)"
+    sql = f"SELECT a.id, b.id AS other FROM a LEFT JOIN (SELECT * FROM b WHERE k = 1) b ON {on}"
+    model = deltajoin.Model("m", f"{sql} WHERE a.k = 2", sources, str(tmp_path / "t"))
+    program = build_program(deltajoin.plan(model))
+    measured = next(statement.sql for statement in program.apart if statement.measured)
+    assert measured.count("WHERE `a`.`k` = 2") == 1
+    assert measured.count("WHERE `b`.`k` = 1") == 2
 
 
 # families of values -------------------------------------------------------------------------------

@@ -105,6 +105,8 @@ class _Nesting:
             return _Tree(self._scan(name), [], self._filters(plan))
         left, right = self.tree(plan.left), self.tree(plan.right)
         served = dict(self._arms.accelerated).get(plan.right.relations)
+        if served is not None:  # a line is measured on rows that pass their own filters
+            left, right = (side if side.joins else self._settled(side) for side in (left, right))
         measured = self._one_table(served, left) if served else None
         if served is not None:
             if measured is None:
@@ -144,7 +146,8 @@ class _Nesting:
         relations = {relation for relation, _ in refs}
         if len(relations) > 1 or refs & left.names.keys():
             return None
-        return self._scan(min(relations))
+        name = min(relations)
+        return left.first if not left.joins and left.first.alias == name else self._scan(name)
 
     def _arm(self, plan: SubPlan, tree: _Tree) -> _Tree:
         """A side under one name."""
