@@ -44,6 +44,7 @@ def assert_as_written(spark: Any, model: deltajoin.Model) -> None:
     assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect()))
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("name", READ_BY_SPARK_ALONE)
 def test_the_text_itself_is_run(spark: Any, shop: Shop, tmp_path: Path, name: str) -> None:
     sql = READ_BY_SPARK_ALONE[name]
@@ -73,6 +74,7 @@ def test_what_spark_refuses_leaves_nothing(spark: Any, shop: Shop, tmp_path: Pat
         assert not target.exists()
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize(
     "sql",
     [

@@ -278,6 +278,7 @@ def test_rows_of_a_bag_count_as_often_as_it_holds_them(spark: Any, diamond: Diam
     assert {path["method"] for path in records["pairs"]["paths"]} == {"files"}
 
 
+@pytest.mark.thorough
 def test_catalog_names_meet_paths(spark: Any, diamond: Diamond) -> None:
     """Targets by name, read by name, by another spelling of it, and by folder."""
     spark.sql("CREATE DATABASE IF NOT EXISTS chains")
