@@ -18,6 +18,8 @@ from deltajoin.planner.full_query import plan_full_query
 from deltajoin.planner.solver import STRATEGIES
 from deltajoin.planner.statistics import Statistics
 from deltajoin.sql.bind import bind
+from deltajoin.sql.constant_queries import rows_of
+from deltajoin.sql.dialect import parse
 from tests.unit import flights
 from tests.unit.test_search import best_order
 
@@ -221,6 +223,15 @@ def test_a_date_spine_is_a_source_of_its_own_text(day: str) -> None:
     graph = graph_of(SPINE.format(day), typed=True)
     assert graph.sources == ("b",)
     assert any("OVER" in derived.text.upper() for derived in graph.derived)
+
+
+@pytest.mark.parametrize("how", ["NATURAL JOIN b", "JOIN b USING (n)", "LEFT SEMI JOIN b ON true"])
+def test_columns_that_a_join_merges_or_leaves_out_are_not_guessed(how: str) -> None:
+    rows = "WITH b AS (SELECT 1 AS n, 2 AS m) SELECT * FROM (VALUES (1)) AS a(n) {}"
+    assert rows_of("rows", parse(rows.format(how))) is None
+    found = rows_of("rows", parse(rows.format("CROSS JOIN (SELECT m FROM b) c")))
+    assert found is not None
+    assert found.types == (("n", ""), ("m", ""))
 
 
 @pytest.mark.parametrize("day", ["n, row_number() OVER (ORDER BY n)", "sum(n) OVER (ORDER BY n)"])

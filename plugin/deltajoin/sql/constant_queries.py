@@ -24,6 +24,10 @@ from deltajoin.sql.tables import find_cte
 
 #: What a column is called, and its type, empty where it is not certain.
 Outputs = list[tuple[str, str]]
+#: Functions over several rows.
+_OF_ROWS = functions.AGGREGATES | functions.WINDOW_ONLY
+#: Joins that give no columns of their right side.
+_HALF = ("SEMI", "ANTI")
 
 
 def reads_no_table(query: exp.Query) -> bool:
@@ -72,7 +76,7 @@ def _is_certain(tree: exp.Expr) -> bool:
         name = function_name(node)
         if node.args.get("limit") or node.args.get("offset"):
             return False
-        if name in functions.AGGREGATES | functions.WINDOW_ONLY:
+        if name in _OF_ROWS:
             over = node.parent
             if not isinstance(over, exp.Window):
                 return False
@@ -132,8 +136,6 @@ def _listed(select: exp.Select) -> Outputs | None:
         if not below or (names and len(names) != len(below)):
             return None
         found += zip(names, (kind for _, kind in below), strict=True) if names else below
-    plain = all(not join.args.get("using") and join.args.get("kind") not in _HALF for join in joins)
-    return found if plain else None
-
-
-_HALF = ("SEMI", "ANTI")
+    merged = any(join.args.get("using") or join.args.get("method") for join in joins)
+    halved = any(join.args.get("kind") in _HALF for join in joins)
+    return None if merged or halved else found
