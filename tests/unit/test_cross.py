@@ -234,11 +234,18 @@ def test_columns_that_a_join_merges_or_leaves_out_are_not_guessed(how: str) -> N
     assert found.types == (("n", ""), ("m", ""))
 
 
-@pytest.mark.parametrize("day", ["n, row_number() OVER (ORDER BY n)", "sum(n) OVER (ORDER BY n)"])
-def test_rows_that_an_order_may_decide_are_no_spine(day: str) -> None:
+@pytest.mark.parametrize(
+    ("day", "code"),
+    [
+        ("n, row_number() OVER (ORDER BY n)", "WINDOW"),
+        ("sum(n) OVER (ORDER BY n)", "WINDOW"),
+        ("row_number() OVER (ORDER BY 1) + (SELECT n)", "SUBQUERY"),
+    ],
+)
+def test_rows_that_an_order_may_decide_are_no_spine(day: str, code: str) -> None:
     query = bind(SPINE.format(day), COLUMNS, TYPES)
     assert query.reason is not None
-    assert query.reason.code == "WINDOW"
+    assert query.reason.code == code
 
 
 def test_other_literals_are_another_model() -> None:

@@ -1,7 +1,7 @@
 """What one lookup of a path costs, and how its sides meet: for search, explain and job alike.
 
     table below LARGE_TABLE_ROWS           broadcast the table; the stream stays where it is
-    stream of at most `most_sent`             broadcast the change to the table
+    stream of at most `most_sent`          broadcast the change to the table
     else                                   exchange both, or the table where the stream lies by the
                                            lookup's key already; sort, merge
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from deltajoin.graph import Derived
-from deltajoin.names import quote
 from deltajoin.sql import functions
 from deltajoin.sql.clock import clock_calls
-from deltajoin.sql.constants import GUESSED_ROWS, is_constant, names_of, text_source
-from deltajoin.sql.dialect import text, unwrapped
+from deltajoin.sql.constants import is_constant, names_of, query_source
+from deltajoin.sql.dialect import unwrapped
 from deltajoin.sql.kinds import kind_of
-from deltajoin.sql.nodes import function_name, own_name
+from deltajoin.sql.nodes import ancestors, function_name, own_name
 from deltajoin.sql.tables import find_cte
 
 #: What a column is called, and its type, empty where it is not certain.
@@ -44,16 +43,12 @@ def rows_of(name: str, query: exp.Query) -> Derived | None:
     unique = len({column.lower() for column in columns}) == len(columns) > 0
     if not unique or not all(map(_is_certain, (query, *around))):
         return None
-    before = ("WITH", ", ".join(map(text, around))) if around else ()
-    made = f"({text(query)}) AS made({', '.join(map(quote, columns))})"
     kinds = [kind for _, kind in outputs or []]
-    sql = " ".join((*before, "SELECT * FROM", made))
-    return text_source(name, sql, columns, kinds, GUESSED_ROWS)
+    return query_source(name, query, columns, kinds, around)
 
 
 def _around(query: exp.Query) -> list[exp.CTE] | None:
     """The CTEs outside a query that it reads, in their order; None where any part reads a table."""
-    inside = {id(cte) for cte in query.find_all(exp.CTE)}
     found: dict[int, exp.CTE] = {}
     for table in query.find_all(exp.Table):
         if is_constant(table):
@@ -61,7 +56,7 @@ def _around(query: exp.Query) -> list[exp.CTE] | None:
         cte = find_cte(table)
         if cte is None or cte.parent is None or cte.parent.args.get("recursive"):
             return None
-        if id(cte) in inside or id(cte) in found:
+        if id(cte) in found or any(node is query for node in ancestors(cte)):
             continue
         before = _around(cte.this)
         if before is None:
@@ -93,7 +88,7 @@ def _numbers_rows(over: exp.Window) -> bool:
         return False
     listed = any(over is node for entry in select.expressions for node in entry.walk())
     columns = (c for entry in select.expressions for c in entry.find_all(exp.Column, exp.Star))
-    return listed and all(c.find_ancestor(exp.Window, exp.Select) is not select for c in columns)
+    return listed and all(c.find_ancestor(exp.Window) for c in columns)
 
 
 def _outputs(query: exp.Expr) -> Outputs | None:

@@ -6,6 +6,8 @@ its own; a SELECT without FROM needs none where it is joined inner: it has one r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from deltajoin.graph import Derived, JoinGraph, Projection
@@ -43,14 +45,14 @@ def constant_source(name: str, node: exp.Expr) -> Derived:
     tuples = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in rows]
     kinds = [_kind([row[i] for row in tuples if i < len(row)]) for i in range(len(names))]
     sql = " ".join(("SELECT * FROM", text(node)))
-    return text_source(name, sql, names, kinds, len(rows) or GUESSED_ROWS)
+    return _source(name, sql, names, kinds, len(rows) or GUESSED_ROWS)
 
 
 def one_row(name: str, values: list[Named]) -> Derived:
     """A source of one row with these values."""
     shown = ", ".join(f"{text(value)} AS {quote(column)}" for column, value in values)
     names = [column for column, _ in values]
-    return text_source(name, f"SELECT {shown}", names, [_kind([v]) for _, v in values], 1)
+    return _source(name, f"SELECT {shown}", names, [_kind([v]) for _, v in values], 1)
 
 
 def by_clock(select: exp.Query, made: Derived) -> Derived:
@@ -62,13 +64,20 @@ def by_clock(select: exp.Query, made: Derived) -> Derived:
     if not simple or made.graph.sources or made.graph.stamps or not reads_clock(select):
         return made
     kinds = [kind for kind, _ in derived_outputs(made, {}).values()]
+    return query_source(made.name, select, names, kinds)
+
+
+def query_source(
+    name: str, query: exp.Query, names: list[str], kinds: list[str], around: Sequence[exp.CTE] = ()
+) -> Derived:
+    """A source that is a query over no table; `around` are CTEs outside it that it reads."""
+    before = ("WITH", ", ".join(map(text, around))) if around else ()
     columns = ", ".join(map(quote, names))
-    sql = " ".join(("SELECT * FROM", f"({text(select)})", f"AS made({columns})"))
-    return text_source(made.name, sql, names, kinds, GUESSED_ROWS)
+    sql = " ".join((*before, "SELECT * FROM", f"({text(query)})", f"AS made({columns})"))
+    return _source(name, sql, names, kinds, GUESSED_ROWS)
 
 
-def text_source(name: str, sql: str, names: list[str], kinds: list[str], rows: int) -> Derived:
-    """A source that is a text over no table."""
+def _source(name: str, sql: str, names: list[str], kinds: list[str], rows: int) -> Derived:
     projections = tuple(Projection(column, "NULL", ()) for column in names)
     types = tuple(zip(names, kinds, strict=True))
     clocked = reads_clock(parse(sql))
