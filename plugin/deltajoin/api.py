@@ -204,7 +204,7 @@ def run(
     step("planned", {"strategy": planned.strategy, "reason": planned.reason})
     if isinstance(planned, AuditRecord) or planned.strategy == "noop":
         record = planned if isinstance(planned, AuditRecord) else _noop(planned)
-        _show(model, record, sessions)
+        _repair(model, record, logs.state, sessions)
         return record
     try:
         record = _execute(planned, sessions, step, watch)
@@ -250,15 +250,26 @@ def _state(location: str | None) -> TargetState | None:
     return load_target(location) if location else None
 
 
-def _show(model: Model, record: AuditRecord, sessions: Sessions) -> None:
-    """Make the view over the target, if a killed run left it out or something else changed it."""
-    if is_path(model.target) or record.kind not in UNDER_A_VIEW:
-        return
-    from deltajoin.runtime.target import show
+def _repair(
+    model: Model, record: AuditRecord, state: TargetState | None, sessions: Sessions
+) -> None:
+    """Give the target what is declared and a killed run left out, or something else changed: its
+    clusters and properties, and in a catalog the view over it."""
+    from deltajoin.delta.layout import plan_layout
 
-    target = {"name_parts": split_dotted(model.target), "place": model.target}
-    shown = {"kind": record.kind, "columns": record.columns, "hidden": record.hidden or ()}
-    show(sessions.get(), {**target, **shown}, replace=False)
+    _, last = next(epochs_of(state), (None, None))
+    layout = plan_layout(model, record.columns, state, last).without_work()
+    in_view = not is_path(model.target) and record.kind in UNDER_A_VIEW
+    if layout is None and not in_view:
+        return
+    from deltajoin.runtime.target import alter, show
+
+    target = {"location": record.location, "place": model.target}
+    if layout is not None:
+        alter(sessions.get(), {**target, "layout": layout.to_dict()})
+    if in_view:
+        shown = {"kind": record.kind, "columns": record.columns, "hidden": record.hidden or ()}
+        show(sessions.get(), {"name_parts": split_dotted(model.target), **target, **shown}, False)
 
 
 def finish(

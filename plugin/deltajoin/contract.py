@@ -7,9 +7,11 @@ metadata of the target's commit, as JSON under the key `deltajoin`.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,6 +27,11 @@ PROPERTIES = {FEED_PROPERTY: "true", "delta.enableDeletionVectors": "true"}
 #: Static files of so many bytes together are told by their content.
 HASHED_BYTES = 64 * 1024 * 1024
 _KEY = "deltajoin"
+#: A record of more characters is packed: compressed JSON, in base64.
+PACKED_LENGTH = 16 * 1024
+_PACKED = "packed"
+#: What stands beside a packed record, for people and their tools.
+_PLAIN = ("epoch", "model", "strategy", "reason", "rows", "run_id")
 #: The ledger's folder in that of the target. Reads, DataFrame writes and VACUUM of Spark and of
 #: delta-rs pass it by for its underscore; only where Spark makes a table, nothing may be there.
 LEDGER = "_deltajoin"
@@ -33,8 +40,13 @@ SUBMISSION = "spark.deltajoin.submission"
 
 
 def metadata_of(record: dict[str, Any]) -> str:
-    """The metadata of a commit that carries a record."""
-    return json.dumps({_KEY: record}, sort_keys=True, ensure_ascii=False)
+    """The metadata of a commit that carries a record; a long one is packed but for `_PLAIN`."""
+    text = json.dumps({_KEY: record}, sort_keys=True, ensure_ascii=False)
+    if len(text) <= PACKED_LENGTH:
+        return text
+    plain = {name: record[name] for name in _PLAIN if name in record}
+    packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    return json.dumps({_KEY: {**plain, _PACKED: packed}}, sort_keys=True, ensure_ascii=False)
 
 
 def committed_record(metadata: str | None) -> dict[str, Any] | None:
@@ -43,12 +55,18 @@ def committed_record(metadata: str | None) -> dict[str, Any] | None:
     Example:
         >>> committed_record(metadata_of({"epoch": 3})), committed_record("by hand")
         ({'epoch': 3}, None)
+        >>> wide = {"epoch": 3, "columns": [f"column_{n}" for n in range(5000)]}
+        >>> len(metadata_of(wide)) < 20_000, committed_record(metadata_of(wide)) == wide
+        (True, True)
     """
     if not metadata or f'"{_KEY}"' not in metadata:
         return None
     try:
         record = json.loads(metadata).get(_KEY)
-    except (ValueError, AttributeError):
+        if isinstance(record, dict) and _PACKED in record:
+            text = zlib.decompress(base64.b64decode(record[_PACKED]))
+            record = json.loads(text)[_KEY]
+    except (ValueError, AttributeError, KeyError, TypeError, zlib.error):
         return None
     return record if isinstance(record, dict) and "epoch" in record else None
 

@@ -7,6 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from deltajoin.contract import PROPERTIES
+
+#: The properties with which a model `m` makes its target.
+OURS = {"deltajoin.model": "m", "deltajoin.format": "1", **PROPERTIES}
+
 
 def edit_actions(
     table: Path, version: int, kind: str, change: Callable[[dict[str, Any]], None]

@@ -17,7 +17,7 @@ import deltajoin
 from deltajoin.model import Model
 from deltajoin.noop import find_noop
 from deltajoin.places import Logs
-from tests.unit.log_files import edit_record, give_properties
+from tests.unit.log_files import OURS, edit_record, give_properties
 
 SQL = "SELECT o.id, c.name FROM o JOIN c ON o.customer = c.id"
 
@@ -47,7 +47,7 @@ def model(tmp_path: Path) -> Model:
             custom_metadata={"userMetadata": json.dumps({"deltajoin": record})}
         ),
     )
-    give_properties(Path(made.target), {"deltajoin.model": "m", "deltajoin.format": "1"})
+    give_properties(Path(made.target), OURS)
     return made
 
 

@@ -35,7 +35,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, load_model
 from deltajoin.runtime.object_store import hadoop_settings
 from deltajoin.storage import HIDDEN, options_of, storage
-from tests.unit.log_files import give_properties
+from tests.unit.log_files import OURS, give_properties
 from tests.unit.s3 import ACCESS_KEY, BUCKET, S3, SECRET_KEY, s3_server
 
 SQL = "SELECT o.id, c.name FROM o JOIN c ON o.customer = c.id"
@@ -80,7 +80,7 @@ def lake(
         s3.upload(tmp_path / name, f"{folder}/{name}")
     rows = pa.table({"id": [1, 2], "name": ["a", "a"]})
     write_deltalake(tmp_path / "t", rows)
-    give_properties(tmp_path / "t", {"deltajoin.model": "m", "deltajoin.format": "1"})
+    give_properties(tmp_path / "t", OURS)
     _lengthen(tmp_path / "t", commits)
     first = deltajoin.plan(model)
     record = {**_record(first), "epoch": epoch}

@@ -129,6 +129,8 @@ def _commit_at(version: int, table: TableState) -> str | None:
 
 
 def _retyped(consumed: Consumed, table: TableState, used: frozenset[str]) -> str | None:
+    if consumed.columns is None:
+        return f"its log no longer tells the columns of version {consumed.version}, which differ"
     now = {column.name.lower(): column.type for column in table.columns}
     for column in consumed.columns:
         kind = now.get(column.name.lower())

@@ -65,11 +65,11 @@ class TableState:
 @dataclass(frozen=True)
 class Consumed:
     """What the last committed epoch consumed of a source; without `commit` where an older release
-    recorded it."""
+    recorded it, without `columns` where these differ from today's and the log has lost them."""
 
     table_id: str
     version: int
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] | None
     commit: str | None = None
 
 

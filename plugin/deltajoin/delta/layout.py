@@ -1,7 +1,7 @@
 """How the target lies in its files, as the user declares it: partitions, clusters, properties.
 
 A table is made, and overwritten, as declared. One that is there is given other clusters and
-properties before the next write, whoever changed them: what its log says is compared with what is
+properties by the next run, whoever changed them: what its log says is compared with what is
 declared. Other partitions are given by an overwrite alone: else a run warns. A property that is no
 longer declared is taken away; what no model declared stays as it is.
 """
@@ -46,6 +46,13 @@ class Layout:
         if self.to_set:
             pairs["to_set"] = dict(self.to_set)
         return fields_of(self) | pairs
+
+    def without_work(self) -> Layout | None:
+        """What a run that writes no epoch alters, if anything: what the log then tells, so that the
+        next such run has nothing to do."""
+        to_set = tuple(pair for pair in self.to_set if not _ELSEWHERE.match(_key(pair[0])))
+        altered = self.recluster or to_set or self.to_unset
+        return replace(self, to_set=to_set) if altered else None
 
 
 def plan_layout(

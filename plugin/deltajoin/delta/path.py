@@ -8,10 +8,15 @@ from typing import Any
 
 from deltajoin.accelerate.protocol import Candidates
 from deltajoin.catalog import ChangedFiles, StaticFiles
-from deltajoin.delta.format import SELDOM, fields_of
+from deltajoin.delta.format import SELDOM, digest, fields_of
 
 #: What the type of a derived source's column begins with, where it is not certain.
 UNKNOWN = "unknown type of "
+
+
+def schema_of(columns: Iterable[tuple[str, str]]) -> str:
+    """The digest by which a frontier tells columns, each a name and a type."""
+    return digest(list(columns))[:16]
 
 
 @dataclass(frozen=True)

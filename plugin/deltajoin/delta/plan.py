@@ -27,7 +27,7 @@ from deltajoin.delta.format import (
 )
 from deltajoin.delta.key_order import KeyOrder
 from deltajoin.delta.layout import Layout
-from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion
+from deltajoin.delta.path import LookupPath, LookupStep, SourceVersion, schema_of
 from deltajoin.delta.state import GroupState
 from deltajoin.errors import Refusal
 from deltajoin.graph import Core, JoinGraph, Predicate, Stamp, with_stamps
@@ -212,8 +212,8 @@ class DeltaPlan:
         return {**content, "plan_hash": self._noop_hash or digest(content)}
 
     def frontier(self) -> dict[str, dict[str, Any]]:
-        """Source -> location, table id, version, previous version and columns consumed; what
-        happened in between and how its change is read, None for a source without change."""
+        """Source -> location, table id, version, previous version and a digest of the columns
+        consumed; what happened in between and how its change is read, None without change."""
         return {
             s.source: {
                 "location": s.location,
@@ -221,8 +221,7 @@ class DeltaPlan:
                 "version": s.version,
                 "commit": s.commit,
                 "previous": s.previous,
-                "schema": digest(s.columns)[:16],
-                "columns": [list(column) for column in s.columns],
+                "schema": schema_of(s.columns),
                 "rows": s.rows,
                 "kind": s.change_kind if s.changed else None,
                 "method": s.method if s.changed else None,

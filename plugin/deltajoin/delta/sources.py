@@ -19,8 +19,9 @@ from deltajoin.catalog import (
     read_changes,
     small_files,
 )
+from deltajoin.catalog.history import metadata_at
 from deltajoin.delta.history import Record
-from deltajoin.delta.path import LookupPath, SourceVersion
+from deltajoin.delta.path import LookupPath, SourceVersion, schema_of
 from deltajoin.delta.strategy import FEW_ROWS, LARGEST_SHARE
 from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
@@ -53,7 +54,8 @@ def source_versions(
         columns = tuple((c.name, c.type) for c in table.columns if c.name in used)
         changes: Changes | None = None
         if name in frontier:
-            changes = read_changes(table, _consumed(frontier[name]), used, whole=graph is None)
+            consumed = _consumed(frontier[name], table, columns)
+            changes = read_changes(table, consumed, used, whole=graph is None)
             if changes.problem:
                 obstacles.append(_source_obstacle(name, table, changes.problem, changes.detail))
         versions.append(
@@ -115,15 +117,16 @@ def _how_changed(changes: Changes | None, used: tuple[str, ...]) -> dict[str, An
     }
 
 
-def _consumed(entry: Mapping[str, object]) -> Consumed:
-    columns = entry["columns"]
-    assert isinstance(columns, list)  # noqa: S101 - our own record
-    return Consumed(
-        table_id=str(entry["id"]),
-        version=int(str(entry["version"])),
-        columns=tuple(Column(str(name), str(kind), True) for name, kind in columns),
-        commit=None if entry.get("commit") is None else str(entry["commit"]),
-    )
+def _consumed(
+    entry: Mapping[str, Any], table: TableState, columns: tuple[tuple[str, str], ...]
+) -> Consumed:
+    """What was consumed of a table; the columns used then as its log has them, if others."""
+    version, commit = int(entry["version"]), entry.get("commit")
+    then: tuple[Column, ...] | None = table.columns
+    if entry.get("schema") != schema_of(columns):
+        past = metadata_at(table.location, version)
+        then = None if past is None else past.columns
+    return Consumed(str(entry["id"]), version, then, None if commit is None else str(commit))
 
 
 def _source_obstacle(name: str, table: TableState, code: str, detail: str) -> Refusal:
