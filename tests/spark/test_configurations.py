@@ -85,11 +85,15 @@ class BySpark(DeltaRs):
         self._rows(table, list(table.rows))
         properties = {**self._of.of_tables, "delta.enableChangeDataFeed": str(feed).lower()}
         pairs = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-        by = f"PARTITIONED BY ({quote(table.names[-1])})"
+        plain = [name for name in table.names if "." not in name]  # Delta's MERGE wants such ones
+        by = f"PARTITIONED BY ({quote(plain[-1])})"
         parts = by if self._of.values["partitioned sources"] == "true" else ""
+        fields = self._spark.table("changed_rows").schema.fields
+        columns = ", ".join(f"{quote(f.name)} {f.dataType.simpleString()}" for f in fields)
         self._sql(
-            f"CREATE TABLE {{t}} USING delta {parts} TBLPROPERTIES ({pairs}) AS {ROWS}", table
+            f"CREATE TABLE {{t}} ({columns}) USING delta {parts} TBLPROPERTIES ({pairs})", table
         )
+        self._sql(f"INSERT INTO {{t}} {ROWS}", table)
 
     def compact(self, name: str) -> None:
         self._spark.sql(f"OPTIMIZE delta.`{self.root / name}`")

@@ -86,6 +86,14 @@ def test_partitions(spark: Any, model: Model, keyed: bool) -> None:
     assert run(spark, other, UPDATE).strategy == "incremental"
 
 
+def test_partitions_by_a_column_with_a_dot_in_its_name(spark: Any, model: Model) -> None:
+    """Delta's MERGE looks for `x`.`y`."""
+    dotted = replace(model, sql=SQL.replace("o.day", "o.day AS `x.y`"), partition_by=("x.y",))
+    run(spark, dotted)
+    assert laid_out(spark, dotted)[0] == ["x.y"]
+    assert run(spark, dotted, UPDATE).strategy == "incremental"
+
+
 def test_clusters_and_properties(spark: Any, model: Model) -> None:
     made = replace(model, clustered_by=("day", "id"), tblproperties={"my.own": "1"})
     run(spark, made)

@@ -37,6 +37,7 @@ from deltajoin.runtime.own_session import (
     own_session,
     without_broadcasts,
     without_hints,
+    without_repartition,
 )
 from deltajoin.runtime.port import port_of
 from deltajoin.runtime.read import (
@@ -294,6 +295,8 @@ class _Run:
 
     def _commit_merge(self, counts: dict[str, int], lookups: Lookups | None) -> None:
         near = self._near(sum(counts.values()))
+        if any("." in name for name in self.target["columns"]):
+            without_repartition(self.spark)
         self._commit(lambda: self._run_merge(near), counts, lookups)
 
     def _commit(

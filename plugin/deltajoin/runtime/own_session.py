@@ -135,6 +135,12 @@ def without_hints(own: SparkSession) -> None:
     own.conf.set(_NO_HINTS, "true")
 
 
+def without_repartition(own: SparkSession) -> None:
+    """From here on, a MERGE writes each partition from as many tasks as have rows of it: Delta 4.4
+    repartitions by unquoted names, and finds no column that has a dot in its name."""
+    own.conf.set("spark.databricks.delta.merge.repartitionBeforeWrite.enabled", "false")
+
+
 def commit_marks(
     own: SparkSession, app: str, epoch: int, metadata: str
 ) -> AbstractContextManager[None]:
