@@ -1,4 +1,5 @@
-"""Random trees whose joins stand on ranges, which accelerators serve, more than on equalities."""
+"""Random trees whose joins stand on ranges, which accelerators serve, or on conditions that compare
+no column with another one, more than on equalities."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ _RANGES = (
     "({one} <= {two} OR {one} IS NULL) AND {other} + {gap} >= {two}",
     "{one} <= {another} AND {two} <= {other}",
     "{one} <= {two} AND {another} <= {other}",
-    "{one} < {two}",
+    *("{one} < {two}", "{one} >= {two}", "{one} < {two}"),
+    "abs({one} - {two}) <= {gap}",
+    "({one} = {two} OR {one} + {another} = {gap})",
+    "({one} + {two} = {gap} OR {other} > {another})",
 )
 
 

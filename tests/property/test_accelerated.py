@@ -19,6 +19,8 @@ from tests.property.oracle import check, draw
 from tests.property.shrink import failure
 
 CHUNK, FEWEST = 3, 6
+#: A case whose semi join stands on one comparison alone.
+ONE_COMPARISON = 21
 LEAST_CHANGED, LEAST_SERVED = 0.6, 2.0
 
 
@@ -26,6 +28,7 @@ def test_random_ranges(request: pytest.FixtureRequest, processes: ProcessPoolExe
     count = max(FEWEST, request.config.getoption("--cases") // 30)
     first = request.config.getoption("--seed")
     chunks = [range(s, min(s + CHUNK, first + count)) for s in range(first, first + count, CHUNK)]
+    chunks.append(range(ONE_COMPARISON, ONE_COMPARISON + 1))
     seen: Counter[str] = Counter()
     for found, failed in processes.map(run_chunk, chunks):
         seen += found

@@ -258,3 +258,36 @@ def test_changes_of_more_rows_than_their_paths_may_send() -> None:
     assert more_than_sent(program, {"orders_changes": 5, "c": 1000}) == []
     found = more_than_sent(program, {"orders_changes": 6, "c": 1000, "d": 10})
     assert found == [("o", 6), ("d", 10)]
+
+
+@pytest.mark.parametrize(
+    ("join", "keys", "match"),
+    [
+        ("LEFT JOIN b ON a.k = b.k AND a.x >= b.x", ("k", "x"), ()),
+        (
+            "LEFT JOIN b ON a.k = b.k AND a.x >= b.x AND (a.x < b.y OR b.y IS NULL) AND a.y > 1",
+            ("k", "x"),
+            ("(`a`.`x` < `b`.`y` OR `b`.`y` IS NULL)", "`a`.`y` > 1"),
+        ),
+        ("LEFT ANTI JOIN b ON startswith(a.s, b.s)", (), ("startswith(`a`.`s`, `b`.`s`)",)),
+        ("LEFT SEMI JOIN b ON abs(a.x - b.x) <= 5", (), ("abs(`a`.`x` - `b`.`x`) <= 5",)),
+        ("LEFT JOIN b ON b.x > 1", None, ()),
+    ],
+)
+def test_what_a_change_of_the_other_side_enters_by(
+    join: str, keys: tuple[str, ...] | None, match: tuple[str, ...]
+) -> None:
+    """The whole condition, as far as both relations decide it; where it says nothing of both, all
+    rows are read."""
+    columns = {"a": ("id", "k", "x", "y", "s"), "b": ("k", "x", "y", "s")}
+    types = {
+        (t, c): "string" if c == "s" else "bigint" for t, names in columns.items() for c in names
+    }
+    graph = bind(f"SELECT a.id, a.k FROM a {join}", columns, types).graph
+    assert isinstance(graph, JoinGraph)
+    statistics = Statistics({"a": 1000, "b": 1000}, {}, types=types)
+    (path,) = lookup_paths(graph, statistics, ("a", "b"), versions_of(graph, statistics, ["b"]))
+    first = path.steps[0]
+    assert first.kind == ("scan" if keys is None else "enter")
+    assert tuple(mine.split(".")[1].strip("`") for _, mine, _ in first.keys) == (keys or ())
+    assert first.match == match

@@ -16,15 +16,16 @@ Inner joins alone are one branch without any.
                                look the core up -> join the attachment after the change and, with
                                the opposite sign, before it -> the attachments that follow
 
-Keys are equalities of one relation of the core; without one its other comparisons (<, NOT IN ...),
-and without these the core is read whole. The keys may be more than those whose rows change: both
-sides of the difference are computed for the same keys. Entering filters by a semi join, so that two
-spellings of one key count once.
+Keys are equalities of one relation of the core, without one its other comparisons (<, NOT IN ...);
+whatever else of the condition is decided by the change and that relation belongs to a match, also
+without keys. Only where nothing is, the core is read whole. Rows that enter may be more than those
+that change: both sides of the difference are computed for the same rows. Entering filters by a semi
+join, so that two spellings of one key count once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from deltajoin.delta.lookup_order import LookupOrders, Orders
@@ -218,12 +219,16 @@ class PathMaker:
         keys, restricted = self._keys_into(left, attachment)
         if not keys:
             keys, restricted = self._keys_into(left, attachment, equal=False)
-        if keys:
-            entry = keys[0].relation
+        entry = keys[0].relation if keys else self._matched(left, attachment)
+        if entry:
             needed = frozenset(r for key in keys for r in key.other_relations)
+            below = attachment.core.everything
+            if not keys:
+                needed = _relations(_decided(attachment, entry, below)) - {entry}
             at_hand = self.driver in attachment.core.relations and needed <= {self.driver}
             steps = [] if at_hand else self._through(attachment.core, rows)
-            steps.append(self._enter(restricted, entry, keys))
+            match = _decided(attachment, entry, [self.driver] if at_hand else below)
+            steps.append(self._enter(restricted, entry, keys, match))
             if not any(key.operator in ("=", "<=>") for key in keys):
                 rows = self._rows(entry)
         else:
@@ -318,13 +323,28 @@ class PathMaker:
         _, keys, entered = min(found, key=lambda each: each[0], default=((), [], core))
         return keys, entered
 
-    def _enter(self, core: Core, entry: str, keys: list[JoinKey]) -> LookupStep:
+    def _matched(self, core: Core, attachment: Attachment) -> str:
+        """The relation joined inner whose rows a condition, but no key, finds; empty if none."""
+        below = attachment.core.everything
+        found = {
+            name: len(_relations(_decided(attachment, name, below)) - {name})
+            for name in core.relations
+        }
+        names = [name for name, relations in found.items() if relations]
+        return min(names, key=lambda name: (self._rows(name), name), default="")
+
+    def _enter(
+        self, core: Core, entry: str, keys: list[JoinKey], match: Iterable[Predicate] = ()
+    ) -> LookupStep:
         pairs = tuple((key.other, key.mine, key.operator) for key in keys)
-        step = replace(self._start(core, entry), kind="enter", keys=pairs)
+        more = _as_written(p for p in match if p not in {key.predicate for key in keys})
+        step = replace(self._start(core, entry), kind="enter", keys=pairs, match=more)
         right = frozenset(name for key in keys for name in key.other_relations)
+        right |= _relations(match) - {entry}
         rows = self.statistics.table_rows(step.source), self._change
-        on = (compared(expression(mine), how, expression(other)) for other, mine, how in pairs)
-        served = candidates(self.graph, self.statistics, [*map(text, on)], right, "semi", rows)
+        on = [compared(expression(mine), how, expression(other)) for other, mine, how in pairs]
+        written = [*map(text, on), *more]
+        served = candidates(self.graph, self.statistics, written, right, "semi", rows)
         return replace(step, accelerated=served)
 
     def _start(self, core: Core, name: str) -> LookupStep:
@@ -373,6 +393,17 @@ def _filters(core: Core) -> list[LookupStep]:
     """A last step for what waits for the attachments; none for a core without."""
     on = _as_written(core.late)
     return [LookupStep("", "", 0, "this", on, False, 0, kind="filter")] if on else []
+
+
+def _decided(attachment: Attachment, entry: str, others: Collection[str]) -> list[Predicate]:
+    """The parts of an attachment's condition over columns of `entry`, and of `others` at most."""
+    there = {entry, *others}
+    return [p for p in attachment.on if entry in _relations([p]) <= there]
+
+
+def _relations(predicates: Iterable[Predicate]) -> frozenset[str]:
+    """The relations of which they read columns."""
+    return frozenset(relation for p in predicates for relation, _ in p.refs)
 
 
 def _as_written(predicates: Iterable[Predicate]) -> tuple[str, ...]:

@@ -86,9 +86,10 @@ class LookupStep:
     """One lookup: the relation, the version it is read at, what it is matched on.
 
     `kind` is inner, left, semi or anti for a join with the stream; enter and scan for one that
-    starts a new stream, from distinct `keys` (stream side, new side, operator) of the old one or
-    from nothing; filter for predicates alone. `inside` are the lookups that make up the other side
-    of a join, `previous` the same before the change: then the step gives both, with opposite signs.
+    starts a new stream, from distinct `keys` (stream side, new side, operator) of the old one and
+    what else a `match` must fulfil, or from nothing; filter for predicates alone. `inside` are the
+    lookups that make up the other side of a join, `previous` the same before the change: then the
+    step gives both, with opposite signs.
     `shared_with`: other drivers whose changes take this lookup together with this path's.
     `accelerated`: the pairs that can match, where no equality finds them.
     """
@@ -106,6 +107,7 @@ class LookupStep:
     previous: tuple[LookupStep, ...] = field(default=(), metadata=SELDOM)
     shared_with: tuple[str, ...] = field(default=(), metadata=SELDOM)
     accelerated: Candidates | None = field(default=None, metadata=SELDOM)
+    match: tuple[str, ...] = field(default=(), metadata=SELDOM)
 
     @property
     def text(self) -> str:

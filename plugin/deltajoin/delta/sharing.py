@@ -85,4 +85,13 @@ def _end(number: int, path: LookupPath, k: int) -> _End:
 def _identity(step: LookupStep) -> tuple[Any, ...]:
     """What a step does, whatever is expected of it."""
     chains = (tuple(map(_identity, chain)) for chain in (step.inside, step.previous))
-    return (step.kind, step.relation, step.source, step.version, step.on, step.keys, *chains)
+    return (
+        step.kind,
+        step.relation,
+        step.source,
+        step.version,
+        step.on,
+        step.keys,
+        step.match,
+        *chains,
+    )

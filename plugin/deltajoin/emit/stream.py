@@ -4,7 +4,7 @@
     inner      the stream JOIN a relation
     left ...   the stream LEFT (SEMI, ANTI) JOIN a relation, or what further steps make of several
     flip       the stream twice, with weight +1 and -1, joined after and before the change
-    enter      a relation LEFT SEMI JOIN the distinct keys of the stream: a new stream of weight 1
+    enter      a relation LEFT SEMI JOIN distinct values of the stream: a new stream of weight 1
     scan       a whole relation: a new stream of weight 1
     filter     the stream WHERE conditions hold
 
@@ -219,9 +219,9 @@ class StepEmitter:
     def _entered(self, select: exp.Select, step: LookupStep, stream: Stream) -> exp.Select:
         others = [other for other, _, _ in step.keys]
         alias = "keys" if step.relation.lower() != "keys" else "keys_"
-        sent = {name for name, _ in _refs(others)}
-        if step.accelerated is not None:
-            select = self._entered_by_candidates(select, step, stream, alias)
+        sent = {name for name, _ in _asking(step)}
+        if step.accelerated is not None or step.match:
+            select = self._entered_by_match(select, step, stream, alias)
         else:
             on = [
                 compared(expression(mine), operator, column(f"k{i}", alias))
@@ -231,17 +231,21 @@ class StepEmitter:
             select = joined(select, "semi", aliased(keys, alias), on)
         return broadcast(select, alias) if self._sends(sent, stream, step) else select
 
-    def _entered_by_candidates(
+    def _entered_by_match(
         self, select: exp.Select, step: LookupStep, stream: Stream, alias: str
     ) -> exp.Select:
-        """A relation's rows that an accelerator finds by values of the stream."""
-        refs = sorted(_refs(other for other, _, _ in step.keys))
+        """A relation's rows that match values of the stream, as an accelerator finds them if any
+        does."""
+        refs = sorted(_asking(step))
         keys = self._distinct((column(name, of) for of, name in refs), stream, "stream")
         columns = {ref: column(f"k{i}", alias) for i, ref in enumerate(refs)}
 
         read = partial(expression, rename=columns)
         right = aliased(keys, alias)
         on = [compared(expression(mine), how, read(other)) for other, mine, how in step.keys]
+        on += map(read, step.match)
+        if step.accelerated is None:
+            return joined(select, "semi", right, on)
         left = Side(select.args["from_"].this, step.relation, read, small=False)
         return self._by_candidates(select, step, left, Side(right, alias, read), on)
 
@@ -366,10 +370,10 @@ class StepEmitter:
         found: Refs = frozenset()
         for step in steps:
             if step.kind in ("enter", "scan"):
-                return found | _refs(other for other, _, _ in step.keys)
+                return found | _asking(step)
             found |= _refs(step.on)
             for chain in (step.inside, step.previous):
-                found |= _refs(other for first in chain[:1] for other, _, _ in first.keys)
+                found = found.union(*map(_asking, chain[:1]))
         return found | end
 
     def _own(self, relation: str) -> dict[ColumnRef, exp.Expr]:
@@ -434,6 +438,12 @@ def _key_columns(step: LookupStep, within: Within) -> list[tuple[str, ColumnRef]
         if operator in ("=", "<=>") and isinstance(one, exp.Column) and isinstance(two, exp.Column):
             pairs.append((one.name, (two.table, two.name)))
     return [(name, ref) for name, ref in pairs if ref in within]
+
+
+def _asking(step: LookupStep) -> Refs:
+    """The stream's columns that say which rows of a relation enter."""
+    refs = _refs((*(other for other, _, _ in step.keys), *step.match))
+    return frozenset(ref for ref in refs if ref[0] != step.relation)
 
 
 def _refs(texts: Iterable[str]) -> Refs:
