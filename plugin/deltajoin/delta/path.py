@@ -112,7 +112,8 @@ class LookupStep:
     @property
     def text(self) -> str:
         """The step for people: a star is a read at this epoch, a question mark may be missing."""
-        mark = {"left": "?", "semi": " exists", "anti": " not exists", "enter": " by keys"}
+        entered = " by keys" if self.keys else " by match"
+        mark = {"left": "?", "semi": " exists", "anti": " not exists", "enter": entered}
         return self.relation + ("*" if self.epoch == "this" else "") + mark.get(self.kind, "")
 
 
