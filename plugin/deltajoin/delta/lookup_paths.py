@@ -221,9 +221,10 @@ class PathMaker:
             keys, restricted = self._keys_into(left, attachment, equal=False)
         entry = keys[0].relation if keys else self._matched(left, attachment)
         if entry:
-            needed = frozenset(r for key in keys for r in key.other_relations)
             below = attachment.core.everything
-            if not keys:
+            if keys:
+                needed = frozenset(r for key in keys for r in key.other_relations)
+            else:
                 needed = _relations(_decided(attachment, entry, below)) - {entry}
             at_hand = self.driver in attachment.core.relations and needed <= {self.driver}
             steps = [] if at_hand else self._through(attachment.core, rows)
@@ -326,18 +327,15 @@ class PathMaker:
     def _matched(self, core: Core, attachment: Attachment) -> str:
         """The relation joined inner whose rows a condition, but no key, finds; empty if none."""
         below = attachment.core.everything
-        found = {
-            name: len(_relations(_decided(attachment, name, below)) - {name})
-            for name in core.relations
-        }
-        names = [name for name, relations in found.items() if relations]
+        names = [n for n in core.relations if _relations(_decided(attachment, n, below)) - {n}]
         return min(names, key=lambda name: (self._rows(name), name), default="")
 
     def _enter(
         self, core: Core, entry: str, keys: list[JoinKey], match: Iterable[Predicate] = ()
     ) -> LookupStep:
         pairs = tuple((key.other, key.mine, key.operator) for key in keys)
-        more = _as_written(p for p in match if p not in {key.predicate for key in keys})
+        of_keys = {key.predicate for key in keys}
+        more = _as_written(p for p in match if p not in of_keys)
         step = replace(self._start(core, entry), kind="enter", keys=pairs, match=more)
         right = frozenset(name for key in keys for name in key.other_relations)
         right |= _relations(match) - {entry}

@@ -217,7 +217,6 @@ class StepEmitter:
         return select, replace(stream, refs=refs, bound=bound, rows=rows, within=within)
 
     def _entered(self, select: exp.Select, step: LookupStep, stream: Stream) -> exp.Select:
-        others = [other for other, _, _ in step.keys]
         alias = "keys" if step.relation.lower() != "keys" else "keys_"
         sent = {name for name, _ in _asking(step)}
         if step.accelerated is not None or step.match:
@@ -227,7 +226,8 @@ class StepEmitter:
                 compared(expression(mine), operator, column(f"k{i}", alias))
                 for i, (_, mine, operator) in enumerate(step.keys)
             ]
-            keys = self._distinct(map(expression, others), stream, "stream")
+            others = (expression(other) for other, _, _ in step.keys)
+            keys = self._distinct(others, stream, "stream")
             select = joined(select, "semi", aliased(keys, alias), on)
         return broadcast(select, alias) if self._sends(sent, stream, step) else select
 
