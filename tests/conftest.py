@@ -30,13 +30,13 @@ GIVEN = os.environ.setdefault("DELTAJOIN_JAVA_OPTIONS", SHORT_SESSION)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="rewrite the golden files")
-    parser.addoption("--cases", type=int, default=180, help="random cases of the oracle")
+    parser.addoption("--cases", type=int, default=120, help="random cases of the oracle")
     parser.addoption("--seed", type=int, default=1, help="seed of the first random case")
     parser.addoption("--corpus-epochs", type=int, default=12, help="queries over an epoch; 0: all")
     parser.addoption("--s3", action="store_true", help="Spark on S3: 690 MB of jars, fetched once")
     parser.addoption("--thorough", action="store_true", help="long histories where short ones do")
     parser.addoption("--session", choices=("local", "cluster", "connect"), default="local")
-    parser.addoption("--models", type=int, default=4, help="random models on real Delta tables")
+    parser.addoption("--models", type=int, default=2, help="random models on real Delta tables")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

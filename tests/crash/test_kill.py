@@ -37,12 +37,11 @@ FIRST = (
 )
 LATER = tuple(step for step in FIRST if step != "target_created")
 COMMITTED = ("after_merge", "verified", "audit_written")
-#: The step of a first kill and that of a second, which hits the run that heals it.
-TWICE = ("before_merge", "after_merge")
 #: The named steps at which `make test` kills a first run and a later one.
 STEPS = {"first": FIRST, "later": LATER}
 QUICK_STEPS = {"first": ("before_merge",), "later": ("after_merge",)}
-EVERY_TWICE = tuple((one, two) for one in LATER if one not in COMMITTED for two in LATER)
+#: The step of a first kill and that of a second, which hits the run that heals it.
+TWICE = tuple((one, two) for one in LATER if one not in COMMITTED for two in LATER)
 
 
 def kill_at(shop: Shop, step: str) -> list[str]:
@@ -98,14 +97,12 @@ def test_a_later_run_killed_at(killed: dict[tuple[str, str], Shop], spark: Any, 
     restart(killed["later", later], spark, later, 2)
 
 
-def test_killed_again_while_it_heals(
-    thorough: bool, spark: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@pytest.mark.thorough
+def test_killed_again_while_it_heals(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Two kills of a later run, and none of the rows or records that they left is in the way."""
     root = tmp_path_factory.mktemp("killed-twice")
-    pairs = EVERY_TWICE if thorough else (TWICE,)
     shops_by_pair = {}
-    for pair in pairs:
+    for pair in TWICE:
         shop = shops.built(spark, tmp_path_factory, root / "-".join(pair))
         change(shop, 100)
         shops_by_pair[pair] = shop
@@ -114,7 +111,7 @@ def test_killed_again_while_it_heals(
         assert steps == list(LATER[: LATER.index(two) + 1])
     for (_, two), shop in shops_by_pair.items():
         restart(shop, spark, two, 2)
-    print(f"{len(pairs)} of {len(pairs)} pairs of kills healed")
+    print(f"{len(TWICE)} of {len(TWICE)} pairs of kills healed")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

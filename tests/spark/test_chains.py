@@ -18,7 +18,7 @@ from deltajoin.audit.verify import verify
 from deltajoin.catalog import load_target
 from deltajoin.chain import ModelRun, RunSummary, run_all
 from tests.spark import shop as shops
-from tests.spark.shop import KEYS, SQL, Shop, never, open_shop, rows_at
+from tests.spark.shop import KEYS, SQL, Shop, copied, never, open_shop, rows_at
 
 NAMED = SQL
 DEAR = """
@@ -98,8 +98,21 @@ def told(summary: RunSummary) -> dict[str, tuple[str, str]]:
     return {one.model: (one.status, one.code) for one in summary.runs}
 
 
+@pytest.fixture(scope="module")
+def epoch(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    shop = open_shop(tmp_path_factory.mktemp("diamond"))
+    assert Diamond(shop).run(spark).failed == ()
+    return shop
+
+
 @pytest.fixture
-def diamond(tmp_path: Path) -> Diamond:
+def diamond(epoch: Shop, tmp_path: Path) -> Diamond:
+    """One whose targets hold epoch 1: a copy."""
+    return Diamond(copied(epoch, tmp_path / "built"))
+
+
+@pytest.fixture
+def unbuilt(tmp_path: Path) -> Diamond:
     return Diamond(open_shop(tmp_path))
 
 
@@ -107,40 +120,39 @@ RAN = dict.fromkeys(("dear", "named", "both"), ("ran", "CHANGES"))
 
 
 def test_a_diamond_reads_one_frontier_while_its_tables_move_on(
-    spark: Any, diamond: Diamond
+    spark: Any, unbuilt: Diamond
 ) -> None:
     """Rows that come between two models of a run belong to the next run."""
-    first = diamond.run(spark)
+    first = unbuilt.run(spark)
     assert [one.model for one in first.runs] == ["dear", "named", "both"]
     assert (told(first)["both"], first.failed) == (("ran", "FIRST_RUN"), ())
-    diamond.assert_right(diamond.versions())
+    unbuilt.assert_right(unbuilt.versions())
 
-    diamond.change(101)
-    before = diamond.versions()
+    unbuilt.change(101)
+    before = unbuilt.versions()
     moved: list[dict[str, Any]] = []
 
     def move(one: ModelRun) -> None:
         moved.append(one.to_dict())
-        diamond.change(102 + len(moved))
+        unbuilt.change(102 + len(moved))
 
-    second = diamond.run(spark, move)
+    second = unbuilt.run(spark, move)
     assert (told(second), second.failed) == (RAN, ())
-    diamond.assert_right(before)
+    unbuilt.assert_right(before)
     frontier = {Path(folder).name: pin["version"] for folder, pin in second.frontier.items()}
     assert before.items() <= frontier.items()
     read = {name: at["version"] for name, at in moved[-1]["record"]["frontier"].items()}
     assert read == {name: frontier[name] for name in ("named", "dear", "customers")}
-    assert diamond.versions() != before
+    assert unbuilt.versions() != before
 
-    third = diamond.run(spark)
+    third = unbuilt.run(spark)
     assert told(third) == RAN
-    diamond.assert_right(diamond.versions())
-    assert {one.code for one in diamond.run(never).runs} == {"NO_CHANGE"}
+    unbuilt.assert_right(unbuilt.versions())
+    assert {one.code for one in unbuilt.run(never).runs} == {"NO_CHANGE"}
 
 
 def test_rows_that_did_not_change_stop_at_the_first_model(spark: Any, diamond: Diamond) -> None:
     """A change that comes back to what it was is an epoch upstream, and nothing downstream."""
-    diamond.run(spark)
     diamond.shop.update("customers", "customer_id = 1", name="'changed'")
     diamond.shop.update("customers", "customer_id = 1", name="'name 1'")
     models = [diamond.model("named"), deltajoin.Model(**LAST(diamond))]
@@ -171,7 +183,6 @@ def LAST(diamond: Diamond) -> dict[str, Any]:
 
 def test_a_failure_leaves_dependants_unrun(spark: Any, diamond: Diamond) -> None:
     """`dear` fails in Spark; `both` waits; `named` runs. Then all catch up."""
-    diamond.run(spark)
     version = DeltaTable(diamond.shop.path("both")).version()
     diamond.change(101)
     rows = rows_at(diamond.shop.path("dear"))
@@ -193,7 +204,6 @@ def test_a_failure_leaves_dependants_unrun(spark: Any, diamond: Diamond) -> None
 
 def test_runs_beside_this_one(spark: Any, diamond: Diamond) -> None:
     """One that takes `named` further is not seen; one that took `dear` further is not undone."""
-    diamond.run(spark)
     diamond.change(101)
     frozen = diamond.versions()
 
@@ -219,7 +229,6 @@ def test_runs_beside_this_one(spark: Any, diamond: Diamond) -> None:
 
 def test_a_table_that_is_replaced_under_the_run(spark: Any, diamond: Diamond) -> None:
     """The frozen version of the old table is gone: those that still need it fail."""
-    diamond.run(spark)
     diamond.change(101)
 
     def replace(one: ModelRun) -> None:
@@ -246,11 +255,11 @@ OF_BAG = {
 
 
 @pytest.mark.thorough
-def test_rows_of_a_bag_count_as_often_as_it_holds_them(spark: Any, diamond: Diamond) -> None:
+def test_rows_of_a_bag_count_as_often_as_it_holds_them(spark: Any, unbuilt: Diamond) -> None:
     """Upstream rows without a key: joined, counted, joined with themselves; told by the feed
     and by changed files."""
-    shop = diamond.shop
-    bag = diamond.model("named", name="bag", target=shop.path("bag"), sql=BAG)
+    shop = unbuilt.shop
+    bag = unbuilt.model("named", name="bag", target=shop.path("bag"), sql=BAG)
     models = [bag]
     for name, sql in OF_BAG.items():
         sources = {"bag": bag.target, "customers": shop.path("customers")}
@@ -279,33 +288,33 @@ def test_rows_of_a_bag_count_as_often_as_it_holds_them(spark: Any, diamond: Diam
 
 
 @pytest.mark.thorough
-def test_catalog_names_meet_paths(spark: Any, diamond: Diamond) -> None:
+def test_catalog_names_meet_paths(spark: Any, unbuilt: Diamond) -> None:
     """Targets by name, read by name, by another spelling of it, and by folder."""
     spark.sql("CREATE DATABASE IF NOT EXISTS chains")
-    dear = diamond.model("dear", target="chains.dear")
+    dear = unbuilt.model("dear", target="chains.dear")
     names = "SELECT c.name FROM orders o JOIN customers c ON o.customer_id = c.customer_id"
-    bag = diamond.model("named", name="bag", target="chains.bag", sql=names)
+    bag = unbuilt.model("named", name="bag", target="chains.bag", sql=names)
     sources = {
-        "named": diamond.shop.path("named"),
+        "named": unbuilt.shop.path("named"),
         "dear": "spark_catalog.Chains.`dear`",
-        "customers": diamond.shop.path("customers"),
+        "customers": unbuilt.shop.path("customers"),
     }
-    both = diamond.model("both", sources=sources)
+    both = unbuilt.model("both", sources=sources)
     of_bag = deltajoin.Model(
         "of_bag", "SELECT name FROM b", {"b": "chains.bag"}, "chains.of_bag", {}, "auto"
     )
-    models = [both, of_bag, diamond.model("named"), dear, bag]
+    models = [both, of_bag, unbuilt.model("named"), dear, bag]
     try:
         first = told(run_all(models, spark))
         assert set(first.values()) == {("ran", "FIRST_RUN")}
-        diamond.change(101)
+        unbuilt.change(101)
         folder = spark.sql("DESCRIBE DETAIL chains.dear").collect()[0]["location"]
-        by_folder = diamond.model("both", sources={**sources, "dear": folder})
-        second = run_all([by_folder, diamond.model("named"), dear], spark)
+        by_folder = unbuilt.model("both", sources={**sources, "dear": folder})
+        second = run_all([by_folder, unbuilt.model("named"), dear], spark)
         assert (told(second), second.failed) == (RAN, ())
         assert [one.model for one in second.runs][-1] == "both"
         assert spark.table("chains.of_bag").count() == spark.table("chains.bag").count() > 30
-        wanted = expected(diamond.shop, diamond.versions())
-        assert rows_at(diamond.shop.path("both")) == wanted["both"]
+        wanted = expected(unbuilt.shop, unbuilt.versions())
+        assert rows_at(unbuilt.shop.path("both")) == wanted["both"]
     finally:
         spark.sql("DROP DATABASE chains CASCADE")

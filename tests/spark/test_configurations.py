@@ -155,7 +155,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("model", range(3 if thorough else 1))
 
 
-@pytest.mark.parametrize("shape", ["joins", "tree"])
+@pytest.mark.parametrize("shape", ["joins", pytest.param("tree", marks=pytest.mark.thorough)])
 def test_a_random_model_under(
     number: int, model: int, shape: str, spark: Any, tmp_path: Path
 ) -> None:

@@ -86,6 +86,7 @@ FROM orders AS o WHERE o.amount > (SELECT customer_id FROM customers WHERE custo
 """
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("sql", [SCALARS, SCALARS.replace("o.order_id", "o.amount")])
 def test_scalar_subqueries_of_one_row_stop_at_two(spark: Any, tmp_path: Path, sql: str) -> None:
     shop, spark = open_shop(tmp_path), quick(spark)

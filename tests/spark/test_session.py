@@ -207,6 +207,7 @@ def test_submit_settings_name_jars_or_the_package(
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_submitted_job_has_delta(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text(

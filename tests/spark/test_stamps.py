@@ -299,6 +299,7 @@ def test_rows_cross_as_the_clock_moves(spark: Any, tmp_path: Path, name: str) ->
     assert any(written[1:])
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("name", list(DAILY))
 def test_what_the_date_decides_is_kept_within_a_day(spark: Any, tmp_path: Path, name: str) -> None:
     sql = DAILY[name]
