@@ -7,6 +7,8 @@
     (SELECT 1 + 2)                          the value itself
     (SELECT x FROM t WHERE ...)             a total: max(x), which stops where there are more rows
     (SELECT x FROM t WHERE t.k = o.k)       the same by groups, if t.k is a declared key
+    EXISTS (SELECT ... FROM t WHERE ...)    (SELECT count(1) FROM t WHERE ...) > 0
+    o.k IN (SELECT t.k FROM t WHERE ...)    the same with t.k = o.k, where NULL is as good as FALSE
 
 Above groups of the same SELECT the value is the same for all rows: it stands as `max` of itself.
 Without that key groups may have several rows that no row around asks for, in this epoch or while
@@ -15,7 +17,8 @@ changes of two tables meet. Caller: `sql.subqueries`, which joins the sources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TypeGuard
 
 from sqlglot import exp
 
@@ -30,8 +33,10 @@ from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.ungroupable import gives_ungroupable
 
-#: Gives the value of a subquery; told whether it stands above groups of the SELECT around it.
-Value = Callable[[exp.Subquery, bool], exp.Expr]
+#: A scalar subquery, or EXISTS or IN.
+Scalar = exp.Subquery | exp.Exists | exp.In
+#: Gives the value of one; told whether it stands above groups of the SELECT around it.
+Value = Callable[[Scalar, bool], exp.Expr]
 _ZERO = frozenset({"count", "count_if"})
 #: Aggregates that give NULL where there are no rows.
 NULL_OF_NO_ROWS = frozenset(
@@ -42,6 +47,8 @@ NULL_OF_NO_ROWS = frozenset(
 )
 #: What more may be said in a SELECT whose rows are counted.
 _PLAIN = frozenset({"expressions", "from_", "joins", "where", "with_"})
+#: What EXISTS may show, whatever it is, and IN compare.
+_SHOWN = (exp.Column, exp.Star, exp.Literal, exp.Boolean, exp.Null)
 _MORE = "[SCALAR_SUBQUERY_TOO_MANY_ROWS] A subquery used as an expression gives more than one row"
 
 
@@ -84,14 +91,83 @@ def by_whole_key(query: exp.Query, columns: Collection[str], key: Collection[str
     return {column.lower() for column in key} <= equated
 
 
-def scalars_in(node: exp.Expr) -> Iterator[exp.Subquery]:
-    """The outermost scalar subqueries of an expression; not those of EXISTS, IN, ANY and ALL."""
-    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+def any_row(query: exp.Query) -> exp.Query:
+    """The query of an EXISTS, or of one row at most, without a LIMIT that leaves it a row."""
+    limit = query.args.get("limit")
+    count = limit.expression if isinstance(limit, exp.Limit) else None
+    if isinstance(count, exp.Literal) and count.is_int and int(count.this) > 0:
+        query = query.copy()
+        query.set("limit", None)
+    return query
+
+
+def is_membership(node: exp.Expr) -> TypeGuard[exp.Exists | exp.In]:
+    """True for EXISTS, and for IN with a query."""
+    return isinstance(node, exp.Exists) or (
+        isinstance(node, exp.In) and bool(node.args.get("query"))
+    )
+
+
+def members_of(node: exp.Exists | exp.In) -> list[exp.Expr]:
+    """What stands before IN; nothing of EXISTS."""
+    if isinstance(node, exp.Exists):
+        return []
+    return node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+
+
+def rows_of(node: exp.Exists | exp.In) -> exp.Query:
+    """The query of EXISTS or IN."""
+    query = node.this if isinstance(node, exp.Exists) else node.args["query"]
+    while isinstance(query, exp.Subquery):
+        query = query.this
+    assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
+    return any_row(query) if isinstance(node, exp.Exists) else query
+
+
+def count_of(node: exp.Exists | exp.In, members: Sequence[exp.Expr] = ()) -> exp.Select | None:
+    """A query that counts the rows of an EXISTS, or those of an IN that equal `members`; None
+    unless these are the rows of its joins and WHERE."""
+    query = rows_of(node)
+    if not isinstance(query, exp.Select) or clauses_of(query) - _PLAIN - {"distinct", "order"}:
+        return None
+    shown = [output.unalias() for output in query.expressions]
+    if not all(isinstance(output, _SHOWN) for output in shown):
+        return None
+    if isinstance(node, exp.In) and (
+        len(shown) != len(members_of(node)) or any(output.is_star for output in shown)
+    ):
+        return None
+    counted = query.copy()
+    for output, member in zip(shown, members, strict=False):
+        counted.where(exp.EQ(this=output.copy(), expression=member), copy=False)
+    counted.set("expressions", [exp.alias_(call("count", number(1)), "matches", quoted=True)])
+    counted.set("distinct", None)
+    counted.set("order", None)
+    return counted
+
+
+def scalars_in(node: exp.Expr) -> Iterator[Scalar]:
+    """The outermost scalar subqueries of an expression, and each EXISTS and IN that a count of rows
+    answers; not those of ANY and ALL."""
+    if is_membership(node):
+        if count_of(node) is not None and (isinstance(node, exp.Exists) or _is_true_or_not(node)):
+            yield node
+    elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
         yield node
-    elif not isinstance(node, (exp.Exists, exp.Query, exp.Any, exp.All)):
+    elif not isinstance(node, (exp.Query, exp.Any, exp.All)):
         for part in node.iter_expressions():
-            if not (isinstance(node, exp.In) and part is node.args.get("query")):
-                yield from scalars_in(part)
+            yield from scalars_in(part)
+
+
+def _is_true_or_not(node: exp.Expr) -> bool:
+    """True where a condition stands whose NULL is as good as FALSE."""
+    while isinstance(node.parent, (exp.And, exp.Or, exp.Paren)):
+        node = node.parent
+    around = node.parent
+    if isinstance(around, exp.If):
+        case = around.parent
+        return around.this is node and not (isinstance(case, exp.Case) and case.this)
+    return around is None or isinstance(around, (exp.Where, exp.Having, exp.Qualify, exp.Join))
 
 
 def without_scalars(node: exp.Expr, value: Value) -> exp.Expr:

@@ -1,7 +1,8 @@
 """WHERE, and subqueries in expressions -> conjuncts, semi and anti joins, joins with one row.
 
 EXISTS and IN become semi joins, under NOT anti joins; one over groups or generated rows is a source
-that the conditions join which correlate it (`correlated`). A scalar subquery's value is a column of
+that the conditions join which correlate it (`correlated`). Elsewhere than alone in WHERE, EXISTS is
+a count of rows (`scalars`). A scalar subquery's value is a column of
 a joined source: of one row, of the groups of a correlated total, of a table by its key. Caller:
 `sql.binder`.
 """
@@ -21,16 +22,23 @@ from deltajoin.sql.group import Groups, counted, make_grouping, name_outputs
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.kinds import kind_of
 from deltajoin.sql.nearest import nearest, present
+from deltajoin.sql.nodes import number
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
 from deltajoin.sql.scalars import (
+    Scalar,
     Value,
     aggregates_in,
+    any_row,
     by_whole_key,
     correlation,
+    count_of,
+    is_membership,
     is_total,
     make_single,
+    members_of,
+    rows_of,
     select_without_scalars,
     without_rows,
     without_scalars,
@@ -48,10 +56,8 @@ def add_where(binder: Binder, condition: exp.Expr, block: Block, scope: Scope) -
     value = _value(binder, block, scope)
     for conjunct in [_without_scalars(conjunct, value) for conjunct in flattened(condition)]:
         kind, node = _membership(conjunct)
-        if isinstance(node, exp.Exists):
-            _subquery(binder, kind, node.this, None, block, scope)
-        elif isinstance(node, exp.In) and node.args.get("query"):
-            _subquery(binder, kind, node.args["query"], node.this, block, scope, condition)
+        if is_membership(node):
+            _subquery(binder, kind, node, block, scope, condition)
         else:
             block.conjuncts += conjuncts_of(conjunct, scope)
 
@@ -66,40 +72,45 @@ def conjuncts_with_scalars(
 def _subquery(
     binder: Binder,
     kind: str,
-    query: exp.Expr,
-    member: exp.Expr | None,
+    node: exp.Exists | exp.In,
     block: Block,
     scope: Scope,
-    where: exp.Expr | None = None,
+    where: exp.Expr,
 ) -> None:
-    """EXISTS (member is None) or `member IN`: a semi or anti join with the subquery's block.
+    """EXISTS or IN: a semi or anti join with the subquery's block.
 
-    NOT IN takes an unknown comparison for a match, unless both sides are known to be there.
+    NOT IN takes an unknown comparison for a match, unless both sides are known to be there; of
+    several columns, each does, as in Spark.
     """
-    if isinstance(query, exp.Subquery):
-        query = query.this
-    assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
+    query = rows_of(node)
     name_outputs(query)
     inner = binder.block(query, outer=scope, distinct=True)  # a match is a match
     on = _taken_out(inner)
     if not _is_closed(inner, inner.relations):
         raise Unsupported("SUBQUERY", "a correlated join", query, "Correlate in WHERE.")
-    if member is not None:
-        check_expression(member)
-        if len(inner.outputs) != 1:
-            raise Unsupported("SUBQUERY", "IN over several columns", query, "Use EXISTS.")
-        one, other = closed(bound(member, scope)), closed(inner.outputs[0][1])
+    members = members_of(node)
+    if isinstance(node, exp.In) and len(inner.outputs) != len(members):
+        what = f"IN of {len(members)} and {len(inner.outputs)} columns"
+        raise Unsupported("SUBQUERY", what, query, "Name as many on both sides.")
+    facts = [*block.conjuncts, *_plain_conjuncts(where, scope), *on]
+    inner_facts = [*inner.conjuncts, *on]
+    for member, (_, output, _) in zip(members, inner.outputs, strict=False):
+        one, other = closed(_member(member, scope)), closed(output)
         kinds = {kind_of(one, binder.type_of), kind_of(other, binder.type_of)} - {"null"}
         if "string" in kinds and len(kinds) > 1:  # `=` and IN may compare them by other types
-            what = "IN of text and another type"
-            raise Unsupported("SUBQUERY", what, query, "CAST one of them.")
-        facts = [*block.conjuncts, *_plain_conjuncts(where, scope)]
-        known = is_never_null(one, [*facts, *on]) and is_never_null(other, [*inner.conjuncts, *on])
-        if kind == "anti" and not known:
-            on.append(not_in_match(one, other))
-        else:
-            on.append(exp.EQ(this=one, expression=other))
+            raise Unsupported("SUBQUERY", "IN of text and another type", query, "CAST one of them.")
+        known = is_never_null(one, facts) and is_never_null(other, inner_facts)
+        unknown_matches = kind == "anti" and not known
+        on.append(
+            not_in_match(one, other) if unknown_matches else exp.EQ(this=one, expression=other)
+        )
     _attach(block, kind, inner, on)
+
+
+def _member(node: exp.Expr, scope: Scope) -> exp.Expr:
+    """What stands before IN, bound."""
+    check_expression(node)
+    return bound(node, scope)
 
 
 def _attach(block: Block, kind: str, inner: Block, on: list[exp.Expr]) -> None:
@@ -121,10 +132,9 @@ def _is_closed(inner: Block, below: frozenset[str]) -> bool:
     return all(relations_in(c) <= below for c in inner.all_conjuncts())
 
 
-def _plain_conjuncts(where: exp.Expr | None, scope: Scope) -> list[exp.Expr]:
+def _plain_conjuncts(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
     """The conjuncts of a WHERE that hold no subquery, bound."""
-    conjuncts = flattened(where) if where is not None else []
-    return [bound(c, scope) for c in conjuncts if c.find(exp.Query) is None]
+    return [bound(c, scope) for c in flattened(where) if c.find(exp.Query) is None]
 
 
 def select_of(binder: Binder, select: exp.Select, block: Block, scope: Scope) -> exp.Select:
@@ -135,11 +145,20 @@ def select_of(binder: Binder, select: exp.Select, block: Block, scope: Scope) ->
 def _value(binder: Binder, block: Block, scope: Scope) -> Value:
     """Gives the name of a scalar subquery's value, once it is joined to the block."""
 
-    def value(subquery: exp.Subquery, above_groups: bool) -> exp.Expr:
-        name = binder.names.take(f"{RESERVED_PREFIX}scalar")
-        around = None if above_groups else scope
-        scope.aliases[name] = closed(_scalar(binder, subquery.this, block, around))
-        return exp.column(name, quoted=True)
+    def value(subquery: Scalar, above_groups: bool) -> exp.Expr:
+        def named(node: exp.Expr) -> exp.Column:
+            name = binder.names.take(f"{RESERVED_PREFIX}scalar")
+            scope.aliases[name] = closed(node)
+            return exp.column(name, quoted=True)
+
+        around, query = None if above_groups else scope, subquery.this
+        if not isinstance(subquery, exp.Subquery):
+            compared = [named(_member(one, scope)) for one in members_of(subquery)]
+            query = count_of(subquery, compared)
+        found = named(_scalar(binder, query, block, around))
+        if isinstance(subquery, exp.Subquery):
+            return found
+        return exp.Paren(this=exp.GT(this=found, expression=number(0)))
 
     return value
 
@@ -153,6 +172,7 @@ def _scalar(binder: Binder, query: exp.Query, block: Block, scope: Scope | None)
     remedy = "Join it, or make it a total: max(...)."
     if scope is not None and (taken := _nearest_value(binder, query, block, scope)) is not None:
         return taken
+    query = _without_idle_limit(binder, query)
     name_outputs(query)
     relations = list(binder.relations)
     try:
@@ -197,7 +217,12 @@ def _nearest_value(binder: Binder, query: exp.Query, block: Block, scope: Scope)
     return present(value, found.at) if select.args.get("limit") else value
 
 
-def _is_by_key(binder: Binder, select: exp.Select) -> bool:
+def _without_idle_limit(binder: Binder, query: exp.Query) -> exp.Query:
+    """A query without a LIMIT that a declared key makes idle."""
+    return any_row(query) if _is_by_key(binder, query) else query
+
+
+def _is_by_key(binder: Binder, select: exp.Query) -> bool:
     """True for a SELECT from one table by its declared key."""
     source = select.args.get("from_")
     table = source.this if source is not None else None
@@ -265,6 +290,5 @@ def _without_scalars(conjunct: exp.Expr, value: Value) -> exp.Expr:
 
     All of a condition before any is put into the block: what scalars join stands below it.
     """
-    node = _membership(conjunct)[1]
-    is_join = isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query"))
+    is_join = is_membership(_membership(conjunct)[1])
     return conjunct if is_join else without_scalars(conjunct, value)
