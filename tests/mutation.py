@@ -368,6 +368,22 @@ DEFECTS = (
         ("a declared layout", "if layout.partition_by or layout.clustered_by:", "if False:"),
         ("few rows", "or (table.rows or 0) < LARGE", ""),
     ),
+    *_of(
+        "sql/scalars.py",
+        "correlated",
+        ("a count where NULL tells", "or _is_true_or_not(node)", "or True"),
+        ("EXISTS of no row", "and int(count.this) > 0:", "and int(count.this) >= 0:"),
+        ("an aggregate makes a row", "if not all(isinstance(output, _SHOWN)", "if not all(True"),
+        ("IN of as many columns as there are", "len(shown) != len(members_of(node)) or ", ""),
+        ("the first of several by place", "isinstance(part.this, exp.Literal)", "False"),
+        ("a first row by what is given out", "return not given_out and not", "return not"),
+    ),
+    *_of(
+        "sql/correlated.py",
+        "correlated",
+        ("a first row by other values", ' or uncorrelated.args.get("qualify")', ""),
+        ("no equality", "by_equality = first or is_", "by_equality = is_"),
+    ),
 )  # fmt: skip
 
 

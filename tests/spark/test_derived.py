@@ -51,7 +51,23 @@ FROM customers AS c
 LEFT JOIN largest AS o ON c.customer_id = o.customer_id
 LEFT JOIN letters AS l ON c.customer_id = l.customer_id
 """
-MODELS = {"a left join": OF_CUSTOMERS, "groups of groups": SHARES, "layers": LATEST}
+SUBQUERIES = """
+SELECT c.customer_id, c.name, s.n,
+  EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id AND o.amount > 150) AS large,
+  (SELECT o.amount FROM orders AS o WHERE o.customer_id = c.customer_id
+   ORDER BY o.order_id DESC LIMIT 1) AS latest
+FROM customers AS c
+LEFT JOIN LATERAL (
+  SELECT count(*) AS n FROM orders AS o WHERE o.customer_id = c.customer_id GROUP BY o.customer_id
+) AS s ON true
+WHERE c.customer_id < 5 OR c.customer_id IN (SELECT customer_id FROM orders WHERE amount < 60)
+"""
+MODELS = {
+    "a left join": OF_CUSTOMERS,
+    "groups of groups": SHARES,
+    "subqueries": SUBQUERIES,
+    "layers": LATEST,
+}
 EXPLODED = "customers LATERAL VIEW explode(split(name, '')) l AS letter"
 UNNESTED = "customers, unnest(string_split(name, '')) AS l(letter)"
 

@@ -403,7 +403,10 @@ UNSUPPORTED = {
         "SELECT s.x, b.v FROM (SELECT k, size(\nexplode(list)) AS x FROM a) s JOIN b ON s.x = b.k",
         "GENERATOR",
     ),
-    "lateral join": ("SELECT a.k, s.v FROM a,\nLATERAL (SELECT b.v FROM b) s", None),
+    "lateral join": (
+        "SELECT a.k, s.n FROM a,\nLATERAL (SELECT count(*) AS n FROM b WHERE b.k = a.k) s",
+        "SUBQUERY",
+    ),
     "made rows": ("SELECT a.k FROM a JOIN\nexplode(array(1)) AS r ON a.k = 1", "TABLE_FUNCTION"),
     "pivot": ("SELECT * FROM a\nPIVOT (max(v), min(v) FOR k IN (1, 2))", "PIVOT"),
     "correlated": (

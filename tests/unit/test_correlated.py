@@ -1,4 +1,4 @@
-"""Correlated subqueries with groups or generated rows in EXISTS and IN: kept, or why not."""
+"""Subqueries that speak of the rows around them: kept, by which join, or why not."""
 
 from __future__ import annotations
 
@@ -69,3 +69,69 @@ def test_what_is_no_table_by_its_key_is_rebuilt(rows: str) -> None:
     text = f"SELECT t.k, (SELECT u.k FROM {rows} WHERE u.k = t.k) AS y FROM t"
     query = bind(text, COLUMNS, TYPES, keys={"u": ("k",)})
     assert query.reason is not None
+
+
+FIRST = "(SELECT u.v FROM u WHERE u.k = t.k ORDER BY u.v DESC LIMIT 1)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT t.k, EXISTS (SELECT 1 FROM u WHERE u.k = t.k) AS e FROM t",
+        "SELECT t.k FROM t WHERE t.v = 1 OR EXISTS (SELECT DISTINCT u.v FROM u WHERE u.k = t.k "
+        "ORDER BY u.v LIMIT 3)",
+        "SELECT t.k FROM t WHERE (t.v = 1 OR t.k IN (SELECT u.k FROM u))",
+        "SELECT CASE WHEN t.k IN (SELECT k FROM u) THEN 1 END AS one FROM t",
+        "SELECT t.k FROM t WHERE t.v = 1 OR (t.k, t.v) IN (SELECT u.k, u.v FROM u)",
+        "SELECT t.k FROM t WHERE (t.k, t.v) NOT IN (SELECT u.k, u.v FROM u)",
+        "SELECT t.k FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k > t.k LIMIT 1)",
+        f"SELECT t.k, {FIRST} AS x FROM t",
+        f"SELECT t.k, s.v FROM t LEFT JOIN LATERAL {FIRST} AS s",
+        "SELECT t.k, s.v FROM t, LATERAL (SELECT u.v FROM u WHERE u.k > t.k) AS s",
+    ],
+)
+def test_what_is_kept(text: str) -> None:
+    assert bind(text, COLUMNS, TYPES).graph is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        # NULL, which a count doesn't know
+        ("SELECT t.k FROM t WHERE t.v = 1 OR t.k NOT IN (SELECT k FROM u)", "SUBQUERY"),
+        ("SELECT t.k FROM t WHERE NOT (t.v = 1 OR t.k IN (SELECT k FROM u))", "SUBQUERY"),
+        ("SELECT t.k, t.k IN (SELECT k FROM u) AS e FROM t", "SUBQUERY"),
+        ("SELECT CASE t.v = 1 WHEN t.k IN (SELECT k FROM u) THEN 1 END AS e FROM t", "SUBQUERY"),
+        # other rows than those of joins and WHERE
+        ("SELECT t.k FROM t WHERE t.v = 1 OR t.k IN (SELECT max(k) FROM u)", "SUBQUERY"),
+        ("SELECT t.k, EXISTS (SELECT max(v) FROM u WHERE u.k = t.k) AS e FROM t", "SUBQUERY"),
+        ("SELECT t.k, EXISTS (SELECT explode(a) FROM u WHERE u.k = t.k) AS e FROM t", "SUBQUERY"),
+        ("SELECT t.k FROM t WHERE EXISTS (SELECT 1 FROM u LIMIT 0)", "LIMIT"),
+        ("SELECT t.k FROM t WHERE EXISTS (SELECT 1 FROM u LIMIT 1 OFFSET 1)", "LIMIT"),
+        # no equality of one type, not as many columns
+        ("SELECT t.k, EXISTS (SELECT 1 FROM u WHERE u.k < t.k) AS e FROM t", "SUBQUERY"),
+        ("SELECT t.k FROM t WHERE t.v = 1 OR t.name IN (SELECT k FROM u)", "SUBQUERY"),
+        ("SELECT t.k FROM t WHERE (t.k, t.name) IN (SELECT k, v FROM u)", "SUBQUERY"),
+        ("SELECT t.k FROM t WHERE (t.k, t.v) IN (SELECT k FROM u)", "SUBQUERY"),
+        ("SELECT t.k FROM t WHERE t.v = 1 OR (t.k, t.v) IN (SELECT k FROM u)", "SUBQUERY"),
+        # no first row, or by what the order of a window can't say
+        (f"SELECT t.k, {FIRST.replace('LIMIT 1', 'LIMIT 2')} AS x FROM t", "LIMIT"),
+        (f"SELECT t.k, {FIRST.replace('ORDER BY u.v DESC', '')} AS x FROM t", "LIMIT"),
+        (f"SELECT t.k, {FIRST.replace('u.v DESC', '1')} AS x FROM t", "LIMIT"),
+        (
+            f"SELECT t.k, {FIRST.replace('u.v', 'v').replace('v FROM', '-v AS v FROM')} FROM t",
+            "LIMIT",
+        ),
+        (f"SELECT t.k, {FIRST.replace('u.k =', 'u.k <')} AS x FROM t", "LIMIT"),
+        (f"SELECT t.k, {FIRST.replace('t.k', 't.name')} AS x FROM t", "LIMIT"),
+        (
+            "SELECT t.k, s.v FROM t, LATERAL (SELECT u.v FROM u WHERE u.k = t.k LIMIT 2) AS s",
+            "LIMIT",
+        ),
+    ],
+)
+def test_what_is_rebuilt(text: str, code: str) -> None:
+    query = bind(text, COLUMNS, TYPES)
+    assert query.graph is None
+    assert query.reason is not None
+    assert query.reason.code == code

@@ -207,10 +207,14 @@ class Binder:
                 raise Unsupported(error.code, error.message, select, str(error.remedy)) from error
             if outer is None or error.code != "UNKNOWN_COLUMN":
                 raise
-            if apart := correlated_source(self, select, name, outer):
+            if apart := self.correlated(select, name, outer):
                 return apart
             remedy = "Group in a subquery of FROM and join it."
             raise Unsupported("SUBQUERY", "a correlated aggregate", select, remedy) from error
+
+    def correlated(self, select: exp.Query, name: str, outer: Scope) -> Block | None:
+        """A correlated subquery as a source, under the conditions that correlate it."""
+        return correlated_source(self, select, name, outer)
 
     def over(self, derived: Derived, name: str, origin: exp.Expr) -> Block:
         """One relation over a derived source."""

@@ -10,6 +10,13 @@ and the condition stands at the semi or anti join.
 
 Rule: groups are correlated by equalities alone; generated rows, which stand for themselves, by any
 condition. A total gives a row without any rows too, so that it can't be grouped so.
+
+The first row by an order, of those that equalities find, is the first of its partition:
+
+    (SELECT u.x FROM u WHERE u.k = t.k ORDER BY u.at DESC LIMIT 1)
+    t LEFT JOIN (SELECT u.x, u.k AS k0 FROM u
+                 QUALIFY row_number() OVER (PARTITION BY u.k ORDER BY u.at DESC) = 1) AS q
+      ON q.k0 = t.k
 """
 
 from __future__ import annotations
@@ -27,8 +34,8 @@ from deltajoin.sql.group import is_grouped
 from deltajoin.sql.group_keys import has_plain_keys
 from deltajoin.sql.kinds import kind_of
 from deltajoin.sql.layers import rows_of
-from deltajoin.sql.nodes import Named
-from deltajoin.sql.scalars import are_alike
+from deltajoin.sql.nodes import Named, call, number
+from deltajoin.sql.scalars import are_alike, takes_first
 from deltajoin.sql.scope import Block, Scope
 
 if TYPE_CHECKING:
@@ -53,7 +60,7 @@ def correlated_source(binder: Binder, select: exp.Query, name: str, outer: Scope
     block = binder.over(Derived(binder.sources.names.take(name), graph), name, select)
     given = {output: value for output, value, _ in block.outputs}
     scope = Scope(aliases={n: closed(given[n]) for n in names}, outer=outer)
-    if is_grouped(uncorrelated):
+    if is_grouped(uncorrelated) or uncorrelated.args.get("qualify"):
         for condition in conditions:
             sides = given[condition.this.name], bound(condition.expression, outer)
             if not are_alike(*(kind_of(side, binder.type_of) for side in sides)):
@@ -68,9 +75,10 @@ def _parted(
 ) -> tuple[exp.Select, list[str], list[exp.Expr]] | None:
     """The subquery without what correlates it, the names of what it gives out for that, and the
     conditions over these; None where that would change it."""
-    where, grouped = select.args.get("where"), is_grouped(select)
-    if where is None or not _may_be_parted(select):
+    where, first = select.args.get("where"), takes_first(select)
+    if where is None or not (first or _may_be_parted(select)):
         return None
+    by_equality = first or is_grouped(select)
     scope = _own_scope(binder, select)
     given: dict[str, Named] = {}
 
@@ -79,7 +87,7 @@ def _parted(
         return exp.column(name, quoted=True)
 
     def condition(conjunct: exp.Expr) -> exp.Expr | None:
-        if not grouped:
+        if not by_equality:
             return with_columns(conjunct, lambda c: further(c) if _is_inside(c, scope) else None)
         node = conjunct.unnest()
         sides = _sides(node, scope)
@@ -96,9 +104,24 @@ def _parted(
     made.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
     for name, value in given.values():
         made.append("expressions", exp.alias_(value.copy(), name, quoted=True))
-        if grouped:
+        if not first and by_equality:
             made.args["group"].append("expressions", value.copy())
+    if first:
+        _take_first(made, [value for _, value in given.values()])
     return made, [name for name, _ in given.values()], conditions
+
+
+def _take_first(select: exp.Select, partition: list[exp.Expr]) -> None:
+    """Let a SELECT give the first row of each partition in the place of the first of all."""
+    window = exp.Window(
+        this=call("row_number"),
+        partition_by=[value.copy() for value in partition],
+        order=select.args["order"].copy(),
+        over="OVER",
+    )
+    select.set("qualify", exp.Qualify(this=exp.EQ(this=window, expression=number(1))))
+    select.set("order", None)
+    select.set("limit", None)
 
 
 def _may_be_parted(select: exp.Select) -> bool:

@@ -23,8 +23,9 @@ from deltajoin.sql.nearest import nearest
 from deltajoin.sql.nodes import Named, column, number
 from deltajoin.sql.pivot import apart, pivoted, unpivoted
 from deltajoin.sql.refuse import Unsupported, join_kind
+from deltajoin.sql.scalars import takes_first
 from deltajoin.sql.scope import Block, Item, Layered, Outer, Scope
-from deltajoin.sql.subqueries import conjuncts_with_scalars
+from deltajoin.sql.subqueries import conjuncts_with_scalars, taken_out
 from deltajoin.sql.tables import Parts, find_cte, lowered, parts_of, table_key
 from deltajoin.sql.using import joined_names, without_right
 
@@ -192,17 +193,20 @@ def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
 def _right(
     binder: Binder, node: exp.Expr, block: Block, left: Scope, *, lateral: bool
 ) -> tuple[Scope, list[exp.Expr]]:
-    """The names of a join's right side; of a LATERAL subquery that takes the last row before each
-    of the left side, or the first after, also the conditions that find it."""
-    if not (lateral and isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery)):
+    """The names of a join's right side; of a LATERAL subquery, of which its rows, its groups or one
+    of its rows are joined, also its conditions on the left side."""
+    query = node.this.this if isinstance(node.this, exp.Subquery) else None
+    if not (lateral and isinstance(node, exp.Lateral) and isinstance(query, _SELECTS)):
         return _from(binder, node, block, left.outer), []
-    query = node.this.this
     found = nearest(binder, query, left) if query.args.get("limit") else None
-    if found is None:
-        raise Unsupported("TABLE_FUNCTION", "a FROM item that is no table", node, "Use tables.")
-    block.add(found.block)
-    item = item_of(under(node.alias), found.block.columns, node)
-    return Scope([item], outer=left.outer), found.on
+    if found is not None:
+        inner, on = found.block, found.on
+    else:
+        first = binder.correlated(query, node.alias, left) if takes_first(query) else None
+        inner = first or binder.block(query, name=node.alias, outer=left)
+        on = taken_out(inner, query)
+    block.add(inner)
+    return Scope([item_of(under(node.alias), inner.columns, node)], outer=left.outer), on
 
 
 def fill(binder: Binder, block: Block) -> None:

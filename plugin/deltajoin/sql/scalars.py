@@ -7,6 +7,7 @@
     (SELECT 1 + 2)                          the value itself
     (SELECT x FROM t WHERE ...)             a total: max(x), which stops where there are more rows
     (SELECT x FROM t WHERE t.k = o.k)       the same by groups, if t.k is a declared key
+    (SELECT x ... ORDER BY y LIMIT 1)       the first row of each partition (`correlated`)
     EXISTS (SELECT ... FROM t WHERE ...)    (SELECT count(1) FROM t WHERE ...) > 0
     o.k IN (SELECT t.k FROM t WHERE ...)    the same with t.k = o.k, where NULL is as good as FALSE
 
@@ -24,7 +25,7 @@ from sqlglot import exp
 
 from deltajoin.sql import functions
 from deltajoin.sql.columns import flattened
-from deltajoin.sql.dialect import clauses_of
+from deltajoin.sql.dialect import clauses_of, text
 from deltajoin.sql.group import is_grouped
 from deltajoin.sql.group_keys import has_plain_keys, is_aggregate
 from deltajoin.sql.kinds import INTEGERS, TypeOf, in_place_of, kind_of, typed
@@ -99,6 +100,20 @@ def any_row(query: exp.Query) -> exp.Query:
         query = query.copy()
         query.set("limit", None)
     return query
+
+
+def takes_first(query: exp.Query) -> bool:
+    """True for the first of plain rows by an order of their columns."""
+    if not isinstance(query, exp.Select) or is_grouped(query) or query.find(exp.Window):
+        return False
+    said = clauses_of(query)
+    if said - _PLAIN != {"order", "limit"} or text(query.args["limit"].expression) != "1":
+        return False
+    names = {node.alias.lower() for node in query.expressions if isinstance(node, exp.Alias)}
+    order = query.args["order"].expressions
+    columns = (column for part in order for column in part.find_all(exp.Column))
+    given_out = any(not column.table and column.name.lower() in names for column in columns)
+    return not given_out and not any(isinstance(part.this, exp.Literal) for part in order)
 
 
 def is_membership(node: exp.Expr) -> TypeGuard[exp.Exists | exp.In]:

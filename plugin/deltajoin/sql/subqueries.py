@@ -40,6 +40,7 @@ from deltajoin.sql.scalars import (
     members_of,
     rows_of,
     select_without_scalars,
+    takes_first,
     without_rows,
     without_scalars,
 )
@@ -85,9 +86,7 @@ def _subquery(
     query = rows_of(node)
     name_outputs(query)
     inner = binder.block(query, outer=scope, distinct=True)  # a match is a match
-    on = _taken_out(inner)
-    if not _is_closed(inner, inner.relations):
-        raise Unsupported("SUBQUERY", "a correlated join", query, "Correlate in WHERE.")
+    on = taken_out(inner, query)
     members = members_of(node)
     if isinstance(node, exp.In) and len(inner.outputs) != len(members):
         what = f"IN of {len(members)} and {len(inner.outputs)} columns"
@@ -120,8 +119,19 @@ def _attach(block: Block, kind: str, inner: Block, on: list[exp.Expr]) -> None:
     block.conjuncts = []
 
 
-def _taken_out(inner: Block) -> list[exp.Expr]:
-    """The conjuncts of a block that speak of relations around it; they leave it."""
+def taken_out(inner: Block, query: exp.Query) -> list[exp.Expr]:
+    """The conjuncts of a subquery's block that speak of relations around it; they leave it.
+
+    Raises:
+        Unsupported: SUBQUERY where its joins speak of them too.
+    """
+    on = _split(inner)
+    if not _is_closed(inner, inner.relations):
+        raise Unsupported("SUBQUERY", "a correlated join", query, "Correlate in WHERE.")
+    return on
+
+
+def _split(inner: Block) -> list[exp.Expr]:
     below, conjuncts = inner.relations, inner.conjuncts
     inner.conjuncts = [c for c in conjuncts if relations_in(c) <= below]
     return [c for c in conjuncts if not relations_in(c) <= below]
@@ -170,7 +180,7 @@ def _scalar(binder: Binder, query: exp.Query, block: Block, scope: Scope | None)
         scope: what it may speak of; None above groups.
     """
     remedy = "Join it, or make it a total: max(...)."
-    if scope is not None and (taken := _nearest_value(binder, query, block, scope)) is not None:
+    if scope is not None and (taken := _value_of_a_row(binder, query, block, scope)) is not None:
         return taken
     query = _without_idle_limit(binder, query)
     name_outputs(query)
@@ -206,15 +216,28 @@ def _scalar(binder: Binder, query: exp.Query, block: Block, scope: Scope | None)
     return value
 
 
-def _nearest_value(binder: Binder, query: exp.Query, block: Block, scope: Scope) -> exp.Expr | None:
-    """The value of the last row before each, or the first after, which is joined to the block."""
+def _value_of_a_row(
+    binder: Binder, query: exp.Query, block: Block, scope: Scope
+) -> exp.Expr | None:
+    """The value of one row of those that correlate, which is joined to the block: the last before,
+    the first after, or the first by an order among those that equalities find."""
     select = unwrapped(query)
-    found = nearest(binder, query, scope) if len(select.expressions) == 1 else None
-    if found is None or len(found.block.outputs) != 1:
+    if len(select.expressions) != 1:
         return None
-    ((_, value, _),) = found.block.outputs
-    _attach(block, "left", found.block, found.on)
-    return present(value, found.at) if select.args.get("limit") else value
+    if (found := nearest(binder, query, scope)) is not None and len(found.block.outputs) == 1:
+        ((_, value, _),) = found.block.outputs
+        _attach(block, "left", found.block, found.on)
+        return present(value, found.at) if select.args.get("limit") else value
+    if not takes_first(select):
+        return None
+    name_outputs(select)
+    first = binder.correlated(select, "scalar", scope)
+    if first is None or len(first.outputs) != 1:
+        return None
+    ((_, value, _),) = first.outputs
+    on, first.conjuncts = first.conjuncts, []
+    _attach(block, "left", first, on)
+    return value
 
 
 def _without_idle_limit(binder: Binder, query: exp.Query) -> exp.Query:
@@ -241,7 +264,7 @@ def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) ->
     inner.names = binder.names  # both speak of each other's relations
     rows, inside = inner.rows(select, scope)
     below = rows.relations
-    found = correlation(_taken_out(rows), below, (inner.type_of, binder.type_of))
+    found = correlation(_split(rows), below, (inner.type_of, binder.type_of))
     select = select_of(inner, select, rows, inside)
     select = with_time_windows(select, rows, inside, inner.type_of).select
     (output,) = select.expressions
