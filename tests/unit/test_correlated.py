@@ -108,6 +108,8 @@ def test_what_is_kept(text: str) -> None:
         ("SELECT t.k, EXISTS (SELECT explode(a) FROM u WHERE u.k = t.k) AS e FROM t", "SUBQUERY"),
         ("SELECT t.k FROM t WHERE EXISTS (SELECT 1 FROM u LIMIT 0)", "LIMIT"),
         ("SELECT t.k FROM t WHERE EXISTS (SELECT 1 FROM u LIMIT 1 OFFSET 1)", "LIMIT"),
+        ("SELECT t.k FROM t WHERE t.k IN ((SELECT k FROM u) LIMIT 2)", "NOT_A_SELECT"),
+        ("SELECT t.k FROM t WHERE t.v = 1 OR t.k IN ((SELECT k FROM u) LIMIT 2)", "SUBQUERY"),
         # no equality of one type, not as many columns
         ("SELECT t.k, EXISTS (SELECT 1 FROM u WHERE u.k < t.k) AS e FROM t", "SUBQUERY"),
         ("SELECT t.k FROM t WHERE t.v = 1 OR t.name IN (SELECT k FROM u)", "SUBQUERY"),

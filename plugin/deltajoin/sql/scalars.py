@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from deltajoin.sql import functions
 from deltajoin.sql.columns import flattened
-from deltajoin.sql.dialect import clauses_of, text
+from deltajoin.sql.dialect import clauses_of, text, unwrapped
 from deltajoin.sql.group import is_grouped
 from deltajoin.sql.group_keys import has_plain_keys, is_aggregate
 from deltajoin.sql.kinds import INTEGERS, TypeOf, in_place_of, kind_of, typed
@@ -130,19 +130,16 @@ def members_of(node: exp.Exists | exp.In) -> list[exp.Expr]:
     return node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
 
 
-def rows_of(node: exp.Exists | exp.In) -> exp.Query:
+def query_of(node: exp.Exists | exp.In) -> exp.Query:
     """The query of EXISTS or IN."""
-    query = node.this if isinstance(node, exp.Exists) else node.args["query"]
-    while isinstance(query, exp.Subquery):
-        query = query.this
-    assert isinstance(query, exp.Query)  # noqa: S101 - the parser's promise
+    query = unwrapped(node.this if isinstance(node, exp.Exists) else node.args["query"])
     return any_row(query) if isinstance(node, exp.Exists) else query
 
 
 def count_of(node: exp.Exists | exp.In, members: Sequence[exp.Expr] = ()) -> exp.Select | None:
     """A query that counts the rows of an EXISTS, or those of an IN that equal `members`; None
     unless these are the rows of its joins and WHERE."""
-    query = rows_of(node)
+    query = query_of(node)
     if not isinstance(query, exp.Select) or clauses_of(query) - _PLAIN - {"distinct", "order"}:
         return None
     shown = [output.unalias() for output in query.expressions]

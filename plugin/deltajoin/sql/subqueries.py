@@ -38,7 +38,7 @@ from deltajoin.sql.scalars import (
     is_total,
     make_single,
     members_of,
-    rows_of,
+    query_of,
     select_without_scalars,
     takes_first,
     without_rows,
@@ -83,7 +83,7 @@ def _subquery(
     NOT IN takes an unknown comparison for a match, unless both sides are known to be there; of
     several columns, each does, as in Spark.
     """
-    query = rows_of(node)
+    query = query_of(node)
     name_outputs(query)
     inner = binder.block(query, outer=scope, distinct=True)  # a match is a match
     on = taken_out(inner, query)
