@@ -67,7 +67,7 @@ def case_of(query: str, left: str, before: int, after: int, key: int | None) -> 
     return Case(0, (a, b), (), (), (), (tuple(commits),), query=query)
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("join", JOINS)
 def test_every_change_of_matches(join: str) -> None:
     for left, before, after, key in product(LEFT, range(3), range(3), (1, None)):

@@ -50,7 +50,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", QUERIES)
 def test_the_rows_are_those_of_the_text(spark: SparkSession, tables: Path, text: str) -> None:
     names = [name for name in "abc" if f"{name}." in text]
@@ -64,7 +64,7 @@ def test_the_rows_are_those_of_the_text(spark: SparkSession, tables: Path, text:
     assert ours == own, f"{ours - own}\n{own - ours}"
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["timestamp", "date", "double"])
 def test_rows_by_their_time(
     spark: SparkSession, tmp_path: Path, macros: SimpleNamespace, kind: str

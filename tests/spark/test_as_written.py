@@ -44,7 +44,7 @@ def assert_as_written(spark: Any, model: deltajoin.Model) -> None:
     assert sorted(map(str, found.collect())) == sorted(map(str, wanted.collect()))
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", READ_BY_SPARK_ALONE)
 def test_the_text_itself_is_run(spark: Any, shop: Shop, tmp_path: Path, name: str) -> None:
     sql = READ_BY_SPARK_ALONE[name]
@@ -74,7 +74,7 @@ def test_what_spark_refuses_leaves_nothing(spark: Any, shop: Shop, tmp_path: Pat
         assert not target.exists()
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "sql",
     [
@@ -154,7 +154,7 @@ READ_OTHERWISE: dict[str, tuple[str, dict[str, tuple[pa.Schema, Rows, Rows]], di
 }
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", READ_OTHERWISE)
 def test_a_later_change_is_read_as_it_is_written(spark: Any, tmp_path: Path, name: str) -> None:
     sql, tables, settings = READ_OTHERWISE[name]

@@ -48,7 +48,7 @@ def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     return shop
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_are_held_against_the_text(shop: Shop, spark: Any, name: str) -> None:
     model = model_of(shop, name)

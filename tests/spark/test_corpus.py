@@ -42,7 +42,7 @@ def database(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> D
     return Database.create(spark, tmp_path_factory.mktemp("corpus"))
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("batch", BATCHES)
 def test_the_full_build_is_what_was_written(batch: str, database: Database) -> None:
     names, results = BATCHES[batch], []

@@ -72,7 +72,7 @@ EXPLODED = "customers LATERAL VIEW explode(split(name, '')) l AS letter"
 UNNESTED = "customers, unnest(string_split(name, '')) AS l(letter)"
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("sql", MODELS.values(), ids=MODELS)
 def test_groups_below_joins_follow_every_change(sql: str, spark: Any, tmp_path: Path) -> None:
     shop, spark = open_shop(tmp_path), quick(spark)
@@ -102,7 +102,7 @@ FROM orders AS o WHERE o.amount > (SELECT customer_id FROM customers WHERE custo
 """
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("sql", [SCALARS, SCALARS.replace("o.order_id", "o.amount")])
 def test_scalar_subqueries_of_one_row_stop_at_two(spark: Any, tmp_path: Path, sql: str) -> None:
     shop, spark = open_shop(tmp_path), quick(spark)

@@ -136,7 +136,7 @@ def change(shop: Shop, chance: random.Random, epoch: int) -> None:
         shop.update("customers", f"customer_id = {chance.randrange(8)}", name=name)
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_every_epoch(spark: Any, tmp_path: Path, name: str, thorough: bool) -> None:
     """The target is the user's query, its feed the difference, and what reads it is incremental;

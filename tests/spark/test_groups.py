@@ -231,7 +231,7 @@ def test_a_run_leaves_no_plans_behind(
     assert [session.sql("SHOW VIEWS").collect() for session in own] == [[], []]
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [*LINEAR, *OTHER])
 def test_every_epoch_equals_the_query(
     spark: Any, market: Market, name: str, thorough: bool

@@ -210,7 +210,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", list(QUERIES))
 def test_real_arrays_structs_and_ranks(sales: Sales, name: str) -> None:
     sql, kind = QUERIES[name]

@@ -66,7 +66,7 @@ INSERT = "INSERT INTO {o} SELECT 100 + max(id), 7, 1 FROM {o}"
 UPDATE = "UPDATE {o} SET day = day + 1 WHERE id < 3"
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "bag"])
 def test_partitions(spark: Any, model: Model, keyed: bool) -> None:
     model = replace(model, partition_by=("DAY",), tblproperties={"my.own": "it's"})

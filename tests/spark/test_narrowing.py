@@ -170,7 +170,7 @@ BY_RANGES = {
 }
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", BY_RANGES)
 def test_an_accelerated_lookup_leaves_files_out(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

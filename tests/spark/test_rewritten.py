@@ -39,7 +39,7 @@ KEPT = {
 }
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", KEPT)
 def test_every_epoch_is_what_spark_gives(
     spark: Any,

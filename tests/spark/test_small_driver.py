@@ -1,8 +1,7 @@
-"""A driver of 1 GB keeps a large table: first build, a change of a tenth of it, one of a few rows,
-and one of which its writer's log tells a thousandth: it is found too large for what the plan would
-broadcast, before anything is.
+"""A driver of 1 GB keeps a table of ten million rows: first build, a change of a tenth of it, one
+of a few rows, and one of which its writer's log tells a thousandth: it is found too large for what
+the plan would broadcast, before anything is.
 
-With `--thorough` the table has ten million rows, and a million change; in `make test` a fortieth.
 Spark runs in a process of its own, as a driver's memory is given where its JVM starts.
 """
 
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import deltajoin
@@ -104,11 +104,10 @@ def understated(table: Path) -> int:
     return told
 
 
-def test_a_large_change_through_a_small_driver(tmp_path: Path, thorough: bool) -> None:
-    rows = 10_000_000 if thorough else 250_000
-    environment = dict(os.environ)
-    if thorough:
-        environment.pop("DELTAJOIN_JAVA_OPTIONS", None)
+@pytest.mark.thorough
+def test_a_large_change_through_a_small_driver(tmp_path: Path) -> None:
+    rows, environment = 10_000_000, dict(os.environ)
+    environment.pop("DELTAJOIN_JAVA_OPTIONS", None)
     command = [sys.executable, "-m", "tests.spark.test_small_driver", str(tmp_path), str(rows)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=7000)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -129,7 +129,7 @@ def way(changes: Changes) -> str:
     return "parquet"
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("make", MAKES)
 def test_every_range_turns_previous_into_this(make: str, spark: Any, tmp_path: Path) -> None:
     ranges, path = Ranges(spark), tmp_path / "t"

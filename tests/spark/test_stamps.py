@@ -124,7 +124,7 @@ def stamp_now(spark: Any, stamp: str, clock: datetime) -> str:
     return str(spark.sql(f"SELECT CAST({stamp} AS STRING)").collect()[0][0])
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", list(MODELS))
 def test_daily_loads(spark: Any, tmp_path: Path, name: str, thorough: bool) -> None:
     plain, stamp, keyed = MODELS[name]
@@ -273,7 +273,7 @@ def on_day(sql: str, clock: datetime) -> str:
     return sql
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", list(CLOCKED))
 def test_rows_cross_as_the_clock_moves(spark: Any, tmp_path: Path, name: str) -> None:
     sql = CLOCKED[name]
@@ -299,7 +299,7 @@ def test_rows_cross_as_the_clock_moves(spark: Any, tmp_path: Path, name: str) ->
     assert any(written[1:])
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", list(DAILY))
 def test_what_the_date_decides_is_kept_within_a_day(spark: Any, tmp_path: Path, name: str) -> None:
     sql = DAILY[name]
@@ -324,7 +324,7 @@ def test_what_the_date_decides_is_kept_within_a_day(spark: Any, tmp_path: Path, 
         deltajoin.plan(replace(model, mode="incremental_strict"), clock=clock)
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", list(REBUILT))
 def test_a_clock_that_decides_otherwise_is_rebuilt(spark: Any, tmp_path: Path, name: str) -> None:
     sql = REBUILT[name]

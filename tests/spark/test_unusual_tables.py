@@ -162,7 +162,7 @@ CASES = {
 }
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_the_rows_are_those_of_the_query(spark: Any, tmp_path: Path, name: str) -> None:
     case = CASES[name]

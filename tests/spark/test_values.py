@@ -55,7 +55,7 @@ SELECTS = {
 }
 
 
-@pytest.mark.halved
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_target_looks_as_the_query_does(spark: Any, tmp_path: Path, kind: str) -> None:
     column, *values, other = KINDS[kind]
