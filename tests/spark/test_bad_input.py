@@ -244,6 +244,7 @@ LOST: dict[str, tuple[Callable[[Shop], None], str]] = {
 RUN_IN_SPARK = ("cleaned log", "recreated", "retyped", "feed turned off, vacuumed")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("lose", [lose_feed_file, stop_feed], ids=lambda f: f.__name__)
 def test_a_source_without_its_feed_is_read_by_its_files(
     built: Shop, spark: Any, lose: Callable[[Shop], None]
@@ -557,6 +558,7 @@ def meet_another_order(shop: Shop) -> None:
     shop.update("orders", "order_id = 1", order_id="2")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "violate",
     [add_customer_again, add_order_again, add_order_twice, meet_another_order],

@@ -202,6 +202,7 @@ def test_a_failure_leaves_dependants_unrun(spark: Any, diamond: Diamond) -> None
     diamond.assert_right(diamond.versions())
 
 
+@pytest.mark.thorough
 def test_runs_beside_this_one(spark: Any, diamond: Diamond) -> None:
     """One that takes `named` further is not seen; one that took `dear` further is not undone."""
     diamond.change(101)

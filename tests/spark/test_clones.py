@@ -142,6 +142,7 @@ def test_the_clone_of_a_named_target(built: Shop, spark: Any) -> None:
     spark.sql("DROP TABLE cloned_original")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", ["written by others", "made anew"])
 def test_a_clone_that_is_no_target(what: str, built: Shop, spark: Any) -> None:
     """Rows that somebody else changed before, or an original that is not there any more, are found

@@ -65,6 +65,7 @@ def altered(monkeypatch: pytest.MonkeyPatch, alter: Callable[[str], str]) -> Non
     monkeypatch.setattr(jobs, "describe_job", wrong)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", WRONG)
 def test_what_differs_is_built_from_its_own_text(
     spark: Any, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch

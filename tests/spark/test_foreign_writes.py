@@ -44,6 +44,7 @@ def delete_one(shop: Shop) -> None:
     table.delete(f"{table.schema().fields[0].name} = 1")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", MODELS)
 def test_a_delete_just_before_the_write(name: str, spark: Any, tmp_path: Path) -> None:
     shop = open_shop(tmp_path)
@@ -69,6 +70,7 @@ def test_a_delete_just_before_the_write(name: str, spark: Any, tmp_path: Path) -
     assert sorted(map(tuple, found)) == sorted(shops.expected(shop, model.sql).elements())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["incremental", "shadow"])
 def test_a_run_that_commits_while_another_looks_up(mode: str, spark: Any, tmp_path: Path) -> None:
     """The slower one meets rows that it did not plan for, and says whose they are."""

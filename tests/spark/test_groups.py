@@ -176,8 +176,8 @@ def test_groups_that_stay_are_not_written(spark: Any, market: Market) -> None:
     assert feed.count() == 0
 
 
-def test_shadow_compares_the_state_too(spark: Any, market: Market) -> None:
-    names = ("having", "averages", "total having")
+def test_shadow_compares_the_state_too(spark: Any, market: Market, thorough: bool) -> None:
+    names = ("having", "averages", "total having")[: 3 if thorough else 1]
     for name in names:
         model = market.model(name, LINEAR[name])
         deltajoin.run(model, able(spark, model.sql))

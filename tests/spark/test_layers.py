@@ -290,6 +290,7 @@ def test_the_last_row_of_each_is_kept_until_rows_tie(sales: Sales) -> None:
     assert sorted(map(str, names)) == ["None", "a", "b", "c", "d"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["auto", "full"])
 def test_ties_of_a_bag_are_rebuilt_by_its_text(sales: Sales, mode: str) -> None:
     sql = f"SELECT s.day, s.tags, row_number() OVER (PARTITION BY s.day ORDER BY s.price) n {JOIN}"
@@ -321,6 +322,7 @@ def test_rows_may_tie_at_the_first_build_and_beside_a_hidden_column(sales: Sales
         assert (plan.rebuilt_because is None, plan.graph is not None) == (kept, kept)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [2, 3])
 def test_every_epoch_of_layers_equals_the_query(
     seed: int, spark: SparkSession, tmp_path: Path

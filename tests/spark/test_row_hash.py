@@ -73,6 +73,7 @@ def stored_hash(path: str) -> bool:
     return ROW_HASH in (field.name for field in DeltaTable(path).schema().fields)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("different", [1, 3], ids=["all-rows", "a-third"])
 def test_rows_that_share_a_hash_are_kept(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, different: int

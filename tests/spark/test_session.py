@@ -134,6 +134,7 @@ def test_a_session_starts_from_the_archive(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_without_java_on_the_machine(tmp_path: Path, path_without_java: str) -> None:
     environment = {**os.environ, "PATH": path_without_java}
     environment.pop("JAVA_HOME", None)

@@ -41,6 +41,7 @@ GROUP BY u.who
 QUERIES = {"union": UNITED, "full": CHAIN, "distinct": DISTINCT, "below": BELOW}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sql", QUERIES.values(), ids=list(QUERIES))
 def test_sums_follow_every_change(sql: str, spark: Any, tmp_path: Path) -> None:
     shop = open_shop(tmp_path)
