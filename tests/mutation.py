@@ -371,9 +371,11 @@ DEFECTS = (
     *_of(
         "sql/scalars.py",
         "correlated",
-        ("a count where NULL tells", "or _is_true_or_not(node)", "or True"),
+        ("a pair that is NULL", "len(members_of(node)) == 1", "True"),
+        ("NOT in the place of its IN", "if isinstance(place.parent, exp.Not):", "if False:"),
+        ("NULL by an equality", "exp.Is if isinstance(member, exp.Null) else", ""),
         ("EXISTS of no row", "and int(count.this) > 0:", "and int(count.this) >= 0:"),
-        ("an aggregate makes a row", "if not all(isinstance(output, _SHOWN)", "if not all(True"),
+        ("an aggregate makes a row", "return all(isinstance(output, _SHOWN)", "return all(True"),
         ("IN of as many columns as there are", "len(shown) != len(members_of(node)) or ", ""),
         ("the first of several by place", "isinstance(part.this, exp.Literal)", "False"),
         ("a first row by what is given out", "return not given_out and not", "return not"),

@@ -84,24 +84,40 @@ FIRST = "(SELECT u.v FROM u WHERE u.k = t.k ORDER BY u.v DESC LIMIT 1)"
         "SELECT CASE WHEN t.k IN (SELECT k FROM u) THEN 1 END AS one FROM t",
         "SELECT t.k FROM t WHERE t.v = 1 OR (t.k, t.v) IN (SELECT u.k, u.v FROM u)",
         "SELECT t.k FROM t WHERE (t.k, t.v) NOT IN (SELECT u.k, u.v FROM u)",
+        "SELECT t.k FROM t WHERE t.v = 1 OR t.k NOT IN (SELECT k FROM u)",
+        "SELECT t.k FROM t WHERE NOT (t.v = 1 OR t.k IN (SELECT k FROM u))",
+        "SELECT t.k, t.k IN (SELECT v FROM u WHERE u.k = t.k) AS e FROM t",
+        "SELECT CASE t.v = 1 WHEN t.k IN (SELECT k FROM u) THEN 1 END AS e FROM t",
         "SELECT t.k FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k > t.k LIMIT 1)",
         f"SELECT t.k, {FIRST} AS x FROM t",
         f"SELECT t.k, s.v FROM t LEFT JOIN LATERAL {FIRST} AS s",
         "SELECT t.k, s.v FROM t, LATERAL (SELECT u.v FROM u WHERE u.k > t.k) AS s",
+        "SELECT t.k, s.n FROM t LEFT JOIN LATERAL (SELECT count(*) FROM u WHERE u.k = t.k) AS s(n)",
     ],
 )
 def test_what_is_kept(text: str) -> None:
     assert bind(text, COLUMNS, TYPES).graph is not None
 
 
+def test_null_of_in_is_told_from_false() -> None:
+    graph = bind(
+        "SELECT t.k FROM t WHERE t.v = 1 OR t.k NOT IN (SELECT k FROM u)", COLUMNS, TYPES
+    ).graph
+    assert graph is not None
+    assert "OR NOT CASE WHEN" in graph.predicates[0].sql
+    found, rows, nulls = ([p.sql for p in d.graph.predicates] for d in graph.derived)
+    assert (found, rows, nulls) == ([], [], ["`u`.`k` IS NULL"])
+    assert [key for d in graph.derived if d.graph.grouping for key in d.graph.grouping.keys] == [
+        "g0"
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        # NULL, which a count doesn't know
-        ("SELECT t.k FROM t WHERE t.v = 1 OR t.k NOT IN (SELECT k FROM u)", "SUBQUERY"),
-        ("SELECT t.k FROM t WHERE NOT (t.v = 1 OR t.k IN (SELECT k FROM u))", "SUBQUERY"),
-        ("SELECT t.k, t.k IN (SELECT k FROM u) AS e FROM t", "SUBQUERY"),
-        ("SELECT CASE t.v = 1 WHEN t.k IN (SELECT k FROM u) THEN 1 END AS e FROM t", "SUBQUERY"),
+        # NULL of several columns
+        ("SELECT t.k FROM t WHERE t.v = 1 OR (t.k, t.v) NOT IN (SELECT k, v FROM u)", "SUBQUERY"),
+        ("SELECT t.k, (t.k, t.v) IN (SELECT k, v FROM u) AS e FROM t", "SUBQUERY"),
         # other rows than those of joins and WHERE
         ("SELECT t.k FROM t WHERE t.v = 1 OR t.k IN (SELECT max(k) FROM u)", "SUBQUERY"),
         ("SELECT t.k, EXISTS (SELECT max(v) FROM u WHERE u.k = t.k) AS e FROM t", "SUBQUERY"),
@@ -126,6 +142,15 @@ def test_what_is_kept(text: str) -> None:
         ),
         (f"SELECT t.k, {FIRST.replace('u.k =', 'u.k <')} AS x FROM t", "LIMIT"),
         (f"SELECT t.k, {FIRST.replace('t.k', 't.name')} AS x FROM t", "LIMIT"),
+        (
+            "SELECT t.k, s.n FROM t LEFT JOIN LATERAL (SELECT count(*) AS n FROM u WHERE u.k = t.k)"
+            " AS s ON s.n > 1",
+            "OUTER_JOIN",
+        ),
+        (
+            "SELECT t.k, s.n FROM t, LATERAL (SELECT count(*) AS n FROM u WHERE u.k < t.k) AS s",
+            "SUBQUERY",
+        ),
         (
             "SELECT t.k, s.v FROM t, LATERAL (SELECT u.v FROM u WHERE u.k = t.k LIMIT 2) AS s",
             "LIMIT",

@@ -16,16 +16,16 @@ from deltajoin.names import SHOWN
 from deltajoin.sql.columns import conjuncts_of, item_of, mark_missing, renamed
 from deltajoin.sql.constant_queries import reads_no_table, rows_of
 from deltajoin.sql.constants import constant_source, is_constant, one_row
-from deltajoin.sql.dialect import text
+from deltajoin.sql.dialect import text, unwrapped
 from deltajoin.sql.generators import make_generation
-from deltajoin.sql.group import make_grouping
+from deltajoin.sql.group import make_grouping, name_outputs
 from deltajoin.sql.nearest import nearest
 from deltajoin.sql.nodes import Named, column, number
 from deltajoin.sql.pivot import apart, pivoted, unpivoted
 from deltajoin.sql.refuse import Unsupported, join_kind
-from deltajoin.sql.scalars import takes_first
+from deltajoin.sql.scalars import is_total, takes_first
 from deltajoin.sql.scope import Block, Item, Layered, Outer, Scope
-from deltajoin.sql.subqueries import conjuncts_with_scalars, taken_out
+from deltajoin.sql.subqueries import conjuncts_with_scalars, taken_out, totals_of
 from deltajoin.sql.tables import Parts, find_cte, lowered, parts_of, table_key
 from deltajoin.sql.using import joined_names, without_right
 
@@ -156,7 +156,7 @@ def under(alias: str) -> tuple[Parts, ...]:
 
 
 def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
-    kind = join_kind(join)
+    kind = _kind_of(join)
     if kind in ("right", "full") and block.crossed:
         what = f"{kind.upper()} JOIN after a comma"
         raise Unsupported("OUTER_JOIN", what, join, "Write the joins out.")
@@ -193,11 +193,17 @@ def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
 def _right(
     binder: Binder, node: exp.Expr, block: Block, left: Scope, *, lateral: bool
 ) -> tuple[Scope, list[exp.Expr]]:
-    """The names of a join's right side; of a LATERAL subquery, of which its rows, its groups or one
-    of its rows are joined, also its conditions on the left side."""
+    """The names of a join's right side; of a LATERAL subquery, of which its rows, its groups, its
+    total or one of its rows are joined, also its conditions on the left side."""
     query = node.this.this if isinstance(node.this, exp.Subquery) else None
     if not (lateral and isinstance(node, exp.Lateral) and isinstance(query, _SELECTS)):
         return _from(binder, node, block, left.outer), []
+    if _is_total(node) and (values := totals_of(binder, query, block, left)) is not None:
+        name_outputs(query)
+        shown = [
+            (one.alias_or_name, value) for one, value in zip(query.selects, values, strict=True)
+        ]
+        return Scope([item_of(under(node.alias), shown, node)], outer=left.outer), []
     found = nearest(binder, query, left) if query.args.get("limit") else None
     if found is not None:
         inner, on = found.block, found.on
@@ -207,6 +213,19 @@ def _right(
         on = taken_out(inner, query)
     block.add(inner)
     return Scope([item_of(under(node.alias), inner.columns, node)], outer=left.outer), on
+
+
+def _kind_of(join: exp.Join) -> str:
+    """The kind of a join; inner for LEFT JOIN LATERAL of a total, which always has its row."""
+    kind = join_kind(join)
+    always = kind == "left" and _is_total(join.this) and join.args.get("on") in (None, exp.true())
+    return "inner" if always else kind
+
+
+def _is_total(node: exp.Expr) -> bool:
+    """True for LATERAL of a total."""
+    query = unwrapped(node.this) if isinstance(node, exp.Lateral) else None
+    return isinstance(query, exp.Select) and is_total(query)
 
 
 def fill(binder: Binder, block: Block) -> None:

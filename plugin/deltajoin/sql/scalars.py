@@ -136,33 +136,38 @@ def query_of(node: exp.Exists | exp.In) -> exp.Query:
     return any_row(query) if isinstance(node, exp.Exists) else query
 
 
-def count_of(node: exp.Exists | exp.In, members: Sequence[exp.Expr] = ()) -> exp.Select | None:
-    """A query that counts the rows of an EXISTS, or those of an IN that equal `members`; None
-    unless these are the rows of its joins and WHERE."""
+def _is_counted(node: exp.Exists | exp.In) -> bool:
+    """True for the rows of joins and WHERE, of which a count answers."""
     query = query_of(node)
     if not isinstance(query, exp.Select) or clauses_of(query) - _PLAIN - {"distinct", "order"}:
-        return None
+        return False
     shown = [output.unalias() for output in query.expressions]
-    if not all(isinstance(output, _SHOWN) for output in shown):
-        return None
     if isinstance(node, exp.In) and (
         len(shown) != len(members_of(node)) or any(output.is_star for output in shown)
     ):
-        return None
-    counted = query.copy()
-    for output, member in zip(shown, members, strict=False):
-        counted.where(exp.EQ(this=output.copy(), expression=member), copy=False)
-    counted.set("expressions", [exp.alias_(call("count", number(1)), "matches", quoted=True)])
+        return False
+    return all(isinstance(output, _SHOWN) for output in shown)
+
+
+def count_of(node: exp.Exists | exp.In, members: Sequence[exp.Expr] = ()) -> exp.Query:
+    """A query that tells whether EXISTS or IN has rows, or such as equal `members`, or are NULL as
+    one is."""
+    counted = query_of(node).copy()
+    for output, member in zip(counted.selects, members, strict=False):
+        same = exp.Is if isinstance(member, exp.Null) else exp.EQ
+        counted.where(same(this=output.unalias().copy(), expression=member), copy=False)
+    found = exp.GT(this=call("count", number(1)), expression=number(0))
+    counted.set("expressions", [exp.alias_(found, "found", quoted=True)])
     counted.set("distinct", None)
     counted.set("order", None)
     return counted
 
 
 def scalars_in(node: exp.Expr) -> Iterator[Scalar]:
-    """The outermost scalar subqueries of an expression, and each EXISTS and IN that a count of rows
-    answers; not those of ANY and ALL."""
+    """The outermost scalar subqueries of an expression, and each EXISTS and IN that counts of rows
+    answer; not those of ANY and ALL."""
     if is_membership(node):
-        if count_of(node) is not None and (isinstance(node, exp.Exists) or _is_true_or_not(node)):
+        if _is_counted(node) and (is_true_or_not(node) or len(members_of(node)) == 1):
             yield node
     elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
         yield node
@@ -171,14 +176,17 @@ def scalars_in(node: exp.Expr) -> Iterator[Scalar]:
             yield from scalars_in(part)
 
 
-def _is_true_or_not(node: exp.Expr) -> bool:
-    """True where a condition stands whose NULL is as good as FALSE."""
-    while isinstance(node.parent, (exp.And, exp.Or, exp.Paren)):
-        node = node.parent
-    around = node.parent
+def is_true_or_not(node: exp.Exists | exp.In) -> bool:
+    """True of EXISTS, and of IN where its NULL is as good as FALSE."""
+    if isinstance(node, exp.Exists):
+        return True
+    condition: exp.Expr = node
+    while isinstance(condition.parent, (exp.And, exp.Or, exp.Paren)):
+        condition = condition.parent
+    around = condition.parent
     if isinstance(around, exp.If):
         case = around.parent
-        return around.this is node and not (isinstance(case, exp.Case) and case.this)
+        return around.this is condition and not (isinstance(case, exp.Case) and case.this)
     return around is None or isinstance(around, (exp.Where, exp.Having, exp.Qualify, exp.Join))
 
 
@@ -189,7 +197,7 @@ def without_scalars(node: exp.Expr, value: Value) -> exp.Expr:
         return node
     holder = exp.Paren(this=node.copy())
     for subquery, place in zip(found, list(scalars_in(holder.this)), strict=True):
-        place.replace(in_place_of(place, value(subquery, False)))
+        _put(place, in_place_of(place, value(subquery, False)))
     made: exp.Expr = holder.this
     return made
 
@@ -215,8 +223,16 @@ def select_without_scalars(select: exp.Select, value: Value) -> exp.Select:
         column = value(subquery, above)
         if above:
             column = call("max", column)
-        place.replace(exp.Paren(this=in_place_of(place, column)))
+        _put(place, exp.Paren(this=in_place_of(place, column)))
     return made
+
+
+def _put(place: Scalar, value: exp.Expr) -> None:
+    """Put a value into a place; NOT of `x NOT IN (...)`, which is written within it, with it."""
+    if isinstance(place.parent, exp.Not):
+        place.parent.replace(exp.Not(this=value))
+    else:
+        place.replace(value)
 
 
 def _parts(select: exp.Select) -> list[exp.Expr]:
@@ -297,6 +313,6 @@ def without_rows(aggregate: exp.Expr, column: exp.Expr) -> exp.Expr:
 
 
 def is_total(select: exp.Select) -> bool:
-    """True for a SELECT of one value over all its rows."""
+    """True for a SELECT of values over all its rows."""
     said = any(select.args.get(name) for name in ("group", "having", "distinct"))
-    return len(select.expressions) == 1 and not said and is_grouped(select)
+    return not said and is_grouped(select)

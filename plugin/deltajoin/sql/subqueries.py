@@ -22,7 +22,7 @@ from deltajoin.sql.group import Groups, counted, make_grouping, name_outputs
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.kinds import kind_of
 from deltajoin.sql.nearest import nearest, present
-from deltajoin.sql.nodes import number
+from deltajoin.sql.nodes import is_null
 from deltajoin.sql.nulls import is_never_null, is_null_without
 from deltajoin.sql.predicates import relations_in
 from deltajoin.sql.refuse import Unsupported, check_expression, check_shape
@@ -36,6 +36,7 @@ from deltajoin.sql.scalars import (
     count_of,
     is_membership,
     is_total,
+    is_true_or_not,
     make_single,
     members_of,
     query_of,
@@ -161,14 +162,18 @@ def _value(binder: Binder, block: Block, scope: Scope) -> Value:
             scope.aliases[name] = closed(node)
             return exp.column(name, quoted=True)
 
-        around, query = None if above_groups else scope, subquery.this
-        if not isinstance(subquery, exp.Subquery):
-            compared = [named(_member(one, scope)) for one in members_of(subquery)]
-            query = count_of(subquery, compared)
-        found = named(_scalar(binder, query, block, around))
+        def given(query: exp.Query) -> exp.Column:
+            return named(_scalar(binder, query, block, None if above_groups else scope))
+
         if isinstance(subquery, exp.Subquery):
+            return given(subquery.this)
+        members = [named(_member(one, scope)) for one in members_of(subquery)]
+        found = given(count_of(subquery, members))
+        if is_true_or_not(subquery):
             return found
-        return exp.Paren(this=exp.GT(this=found, expression=number(0)))
+        compared_with_null = exp.and_(is_null(members[0]), given(count_of(subquery)))
+        unknown = exp.or_(given(count_of(subquery, [exp.null()])), compared_with_null)
+        return exp.case().when(found, exp.true()).when(unknown, exp.null()).else_(exp.false())
 
     return value
 
@@ -191,11 +196,11 @@ def _scalar(binder: Binder, query: exp.Query, block: Block, scope: Scope | None)
         if error.code != "UNKNOWN_COLUMN":
             raise
         binder.relations = relations
-        found = _correlated(binder, query, block, scope) if scope is not None else None
-        if found is None:
+        found = totals_of(binder, query, block, scope) if scope is not None else None
+        if found is None or len(found) != 1:
             remedy = "Equate a declared key with columns around it, join it, or make it max(...)."
             raise Unsupported("SUBQUERY", "a correlated subquery", query, remedy) from error
-        return found
+        return found[0]
     if len(inner.outputs) != 1:
         raise Unsupported("SUBQUERY", "a subquery of several columns", query, remedy)
     value = inner.outputs[0][1]
@@ -255,8 +260,10 @@ def _is_by_key(binder: Binder, select: exp.Query) -> bool:
     return by_whole_key(select, binder.columns[name], binder.sources.keys.get(name, ()))
 
 
-def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) -> exp.Expr | None:
-    """The value of a total that equalities correlate: its groups are joined to the block."""
+def totals_of(
+    binder: Binder, query: exp.Query, block: Block, scope: Scope
+) -> list[exp.Expr] | None:
+    """The values of a total that equalities correlate: its groups are joined to the block."""
     select = check_shape(unwrapped(query))
     if not is_total(select) and not (_is_by_key(binder, select) and make_single(select)):
         return None
@@ -267,12 +274,12 @@ def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) ->
     found = correlation(_split(rows), below, (inner.type_of, binder.type_of))
     select = select_of(inner, select, rows, inside)
     select = with_time_windows(select, rows, inside, inner.type_of).select
-    (output,) = select.expressions
-    aggregates_in(output)  # with the lines of errors
+    for output in select.expressions:
+        aggregates_in(output)  # with the lines of errors
     if found is None or not _is_closed(rows, below):
         return None
-    output = bound(counted(output.unalias()), inside)
-    calls = aggregates_in(output)
+    outputs = [bound(counted(output.unalias()), inside) for output in select.expressions]
+    calls = [aggregate for output in outputs for aggregate in aggregates_in(output)]
     pairs, on = found
     made = [(f"a{i}", call.copy()) for i, call in enumerate(calls)]
     made += [(f"k{i}", key.copy()) for i, (key, _, _) in enumerate(pairs)]
@@ -295,8 +302,8 @@ def _correlated(binder: Binder, query: exp.Query, block: Block, scope: Scope) ->
         known = values.get(spelling(part))
         return known.copy() if known is not None else None
 
-    value = exchanged(output, value_of)
-    return None if relations_in(value) & below else value
+    shown = [exchanged(output, value_of) for output in outputs]
+    return None if any(relations_in(value) & below for value in shown) else shown
 
 
 def _membership(conjunct: exp.Expr) -> tuple[str, exp.Expr]:
