@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+from functools import partial
+from threading import Event
+
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.runtime.failures import is_lost, translate, undoing
+from deltajoin.runtime import failures
+from deltajoin.runtime.failures import explained, is_lost, translate, undoing
 from deltajoin.sql import scalars
 
 JAVA = """An error occurred while calling o61.collectToPython.
@@ -50,6 +57,8 @@ LOST = (
     RuntimeError("<_InactiveRpcError: status = StatusCode.UNAVAILABLE>"),
     RuntimeError("[RETRIES_EXCEEDED] The maximum number of retries has been exceeded."),
     RuntimeError("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid."),
+    Py4JError("An error occurred while calling o97.write"),
+    Py4JError("An error occurred while calling z:org.apache.spark.sql.Encoders.bean"),
 )
 
 
@@ -58,6 +67,33 @@ def test_a_process_that_has_ended_is_told(error: Exception) -> None:
     found = translate(error, "lookup paths")
     assert (found.code, found.where) == ("SPARK_LOST", "lookup paths")
     assert is_lost(found)
+
+
+def test_what_spark_raises_is_explained_wherever_it_is_asked() -> None:
+    """What others raise within a run is theirs."""
+    whole = partial(explained, "run of m", of_spark_alone=True)
+    with pytest.raises(DeltaJoinError, match="SPARK_LOST"), whole():
+        raise Py4JError("An error occurred while calling o97.write")
+    with pytest.raises(DeltaJoinError, match="SPARK_ANALYSIS"), whole():
+        raise AnalysisException("no such column")
+    with pytest.raises(ZeroDivisionError), whole():
+        raise ZeroDivisionError
+
+
+def test_questions_without_an_answer_are_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Py4J logs them by the root logger, also behind the end of a run that has lost its Spark."""
+    monkeypatch.setattr(failures, "_lost", Event())
+    messages = "Exception while sending command.", "Another message."
+    asked, other = (logging.makeLogRecord({"msg": message}) for message in messages)
+
+    def logged() -> list[bool]:
+        return [bool(logging.getLogger().filter(record)) for record in (asked, other)]
+
+    with explained("a step"):
+        assert logged() == [False, True]
+    assert logged() == [True, True]
+    translate(ConnectionRefusedError(111, "Connection refused"), "a step")
+    assert logged() == [False, True]
 
 
 def test_what_is_undone_hides_no_failure() -> None:

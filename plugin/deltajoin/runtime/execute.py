@@ -82,7 +82,10 @@ def execute(
             moment of the write, or Spark was lost behind it; its next plan knows that.
     """
     run = _Run(spark, job, on_step or (lambda name, info: None), watch or Stopwatch())
-    with undoing(lambda: port_of(run.spark).release(run.spark)):
+    with (
+        undoing(lambda: port_of(run.spark).release(run.spark)),
+        explained(f"run of {run.plan['model']}", of_spark_alone=True),
+    ):
         return run.execute()
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from threading import Event
 
 from deltajoin.errors import DeltaJoinError
 
@@ -36,6 +37,9 @@ _NAME = re.compile(
     r'|"[A-Z][A-Z0-9 <>,():_]*"|"spark\.[\w.]+"|"(true|false)"|(`[^`]*`\.?)+|\W?'
 )
 
+
+#: The packages that raise Spark's errors.
+_OF_SPARK = ("grpc", "py4j", "pyspark")
 
 #: SQLSTATEs of an expression that fails for a value: a cast, a division by zero, an overflow, a key
 #: that a map has already, `raise_error`, a function of the user's own.
@@ -118,7 +122,8 @@ _BY_TEXT = (
     (
         re.compile(
             r"Py4JNetworkError|ConnectionRefusedError|Answer from Java side is empty|"
-            r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|INVALID_HANDLE\.SESSION_"
+            r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|INVALID_HANDLE\.SESSION_|"
+            rf"^Py4JError: {_JAVA} \S+\Z"  # and no word of what went wrong there
         ),
         "SPARK_LOST",
     ),
@@ -126,8 +131,12 @@ _BY_TEXT = (
 
 
 @contextmanager
-def explained(where: str) -> Iterator[None]:
-    """Turn what Spark raises inside into a `DeltaJoinError`."""
+def explained(where: str, *, of_spark_alone: bool = False) -> Iterator[None]:
+    """Turn what Spark raises inside into a `DeltaJoinError`.
+
+    Args:
+        of_spark_alone: leave the errors of others as they are: inside is more than what asks Spark.
+    """
     _keep_quiet()
     before = _inside.set(True)
     try:
@@ -135,6 +144,8 @@ def explained(where: str) -> Iterator[None]:
     except DeltaJoinError:
         raise
     except Exception as error:
+        if of_spark_alone and type(error).__module__.partition(".")[0] not in _OF_SPARK:
+            raise
         raise translate(error, where) from None
     finally:
         _inside.reset(before)
@@ -161,18 +172,26 @@ def is_lost(error: BaseException | None) -> bool:
 
 
 _inside: ContextVar[bool] = ContextVar("explained", default=False)
+#: Spark was lost: Py4J asks it on, as its objects are collected.
+_lost = Event()
 
 
 def _outside(_: logging.LogRecord) -> bool:
     return not _inside.get()
 
 
+def _answered(record: logging.LogRecord) -> bool:
+    """False for what Py4J logs, by the root logger, of a process that has ended."""
+    return record.msg != "Exception while sending command." or not (_inside.get() or _lost.is_set())
+
+
 def _keep_quiet() -> None:
-    """Let PySpark log none of the errors that are explained."""
+    """Let PySpark log no error that is explained, and Py4J no question without an answer."""
     from pyspark.logger import PySparkLogger
 
     for kind in ("SQL", "DataFrame"):
         PySparkLogger.getLogger(f"{kind}QueryContextLogger").addFilter(_outside)
+    logging.getLogger().addFilter(_answered)
 
 
 def translate(error: Exception, where: str) -> DeltaJoinError:
@@ -185,6 +204,8 @@ def translate(error: Exception, where: str) -> DeltaJoinError:
 
 def _translated(error: Exception, where: str) -> DeltaJoinError:
     code = _code(error)
+    if code == "SPARK_LOST":
+        _lost.set()
     if code == "SPARK_ANALYSIS":
         cause = _first_line(str(error)) or type(error).__name__
     else:
