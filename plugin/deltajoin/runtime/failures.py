@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from threading import Event
 
 from deltajoin.errors import DeltaJoinError
 
@@ -172,8 +171,6 @@ def is_lost(error: BaseException | None) -> bool:
 
 
 _inside: ContextVar[bool] = ContextVar("explained", default=False)
-#: Spark was lost: Py4J asks it on, as its objects are collected.
-_lost = Event()
 
 
 def _outside(_: logging.LogRecord) -> bool:
@@ -181,8 +178,9 @@ def _outside(_: logging.LogRecord) -> bool:
 
 
 def _answered(record: logging.LogRecord) -> bool:
-    """False for what Py4J logs, by the root logger, of a process that has ended."""
-    return record.msg != "Exception while sending command." or not (_inside.get() or _lost.is_set())
+    """False for what Py4J logs, by the root logger, where a process has ended: who asked gets an
+    error of it, and a thread that gives objects back asks for nobody."""
+    return record.msg != "Exception while sending command."
 
 
 def _keep_quiet() -> None:
@@ -204,8 +202,6 @@ def translate(error: Exception, where: str) -> DeltaJoinError:
 
 def _translated(error: Exception, where: str) -> DeltaJoinError:
     code = _code(error)
-    if code == "SPARK_LOST":
-        _lost.set()
     if code == "SPARK_ANALYSIS":
         cause = _first_line(str(error)) or type(error).__name__
     else:

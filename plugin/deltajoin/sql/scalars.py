@@ -167,7 +167,7 @@ def scalars_in(node: exp.Expr) -> Iterator[Scalar]:
     """The outermost scalar subqueries of an expression, and each EXISTS and IN that counts of rows
     answer; not those of ANY and ALL."""
     if is_membership(node):
-        if _is_counted(node) and (is_true_or_not(node) or len(members_of(node)) == 1):
+        if _is_counted(node) and (isinstance(node, exp.Exists) or _is_told(node)):
             yield node
     elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
         yield node
@@ -176,12 +176,26 @@ def scalars_in(node: exp.Expr) -> Iterator[Scalar]:
             yield from scalars_in(part)
 
 
-def is_true_or_not(node: exp.Exists | exp.In) -> bool:
-    """True of EXISTS, and of IN where its NULL is as good as FALSE."""
-    if isinstance(node, exp.Exists):
-        return True
+def is_negated(node: exp.Exists | exp.In) -> bool:
+    """True below NOT, as in `x NOT IN (...)` and `NOT (x IN (...))`."""
+    around = node.parent
+    while isinstance(around, exp.Paren):
+        around = around.parent
+    return isinstance(around, exp.Not)
+
+
+def _is_told(node: exp.In) -> bool:
+    """True for IN, and NOT IN of one column, where NULL is as good as FALSE.
+
+    Elsewhere Spark, which joins by the existence of matches, gives FALSE for it; and by where its
+    optimizer moves NOT, the one or the other of TRUE and FALSE.
+    """
+    if is_negated(node) and len(members_of(node)) > 1:
+        return False
     condition: exp.Expr = node
-    while isinstance(condition.parent, (exp.And, exp.Or, exp.Paren)):
+    while isinstance(condition.parent, (exp.And, exp.Or, exp.Paren)) or (
+        isinstance(condition.parent, exp.Not) and condition.unnest() is node
+    ):
         condition = condition.parent
     around = condition.parent
     if isinstance(around, exp.If):

@@ -35,8 +35,8 @@ from deltajoin.sql.scalars import (
     correlation,
     count_of,
     is_membership,
+    is_negated,
     is_total,
-    is_true_or_not,
     make_single,
     members_of,
     query_of,
@@ -169,11 +169,11 @@ def _value(binder: Binder, block: Block, scope: Scope) -> Value:
             return given(subquery.this)
         members = [named(_member(one, scope)) for one in members_of(subquery)]
         found = given(count_of(subquery, members))
-        if is_true_or_not(subquery):
+        if isinstance(subquery, exp.Exists) or not is_negated(subquery):
             return found
-        compared_with_null = exp.and_(is_null(members[0]), given(count_of(subquery)))
-        unknown = exp.or_(given(count_of(subquery, [exp.null()])), compared_with_null)
-        return exp.case().when(found, exp.true()).when(unknown, exp.null()).else_(exp.false())
+        unknown = exp.and_(is_null(members[0]), given(count_of(subquery)))
+        found_or_unknown = exp.or_(found, given(count_of(subquery, [exp.null()])), unknown)
+        return exp.Paren(this=found_or_unknown)
 
     return value
 
