@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.airflow.conftest import SECRETS, TABLES, Play
 from tests.airflow.test_storage import connection
 from tests.secrets import found_in
@@ -80,6 +82,7 @@ def test_settings_go_by_a_file_and_errors_come_by_one(
     assert all(one["words"][-1].endswith("job.py") for one in submitted)
 
 
+@pytest.mark.thorough
 def test_a_rebuild_takes_the_place_of_a_job_whose_log_is_elsewhere(
     play: Play, airflow_env: dict[str, str], tmp_path: Path
 ) -> None:

@@ -26,7 +26,7 @@ from tests.property.oracle import Feeds, Mutant
 from tests.property.test_trees import STATE_MUTANTS
 from tests.property.trees import generate_groups
 
-CASES = 6
+CASES = 4
 BEFORE, AFTER = "target_before", "to_write"
 
 

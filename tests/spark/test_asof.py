@@ -44,7 +44,7 @@ QUERIES = {
         FROM (SELECT t.id, t.symbol, q.price {BEFORE} QUALIFY {LAST}) = 1) AS last
         GROUP BY last.symbol""",
 }
-THOROUGH = ("filter above", "subquery", "first after", "totals", "lateral")
+THOROUGH = ("filter above", "subquery", "first after", "totals", "lateral", "tolerance")
 #: The clock of Berlin is put back an hour later.
 START = datetime(2026, 10, 25, 0, 0, tzinfo=UTC)
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -115,6 +115,7 @@ def test_clusters_and_properties(spark: Any, model: Model) -> None:
     assert run(spark, model, UPDATE).target_version == before + 4
 
 
+@pytest.mark.thorough
 def test_clusters_that_a_run_loses(
     spark: Any, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +139,7 @@ def test_clusters_that_a_run_loses(
     assert run(spark, made, UPDATE).target_version == before + 3
 
 
+@pytest.mark.thorough
 def test_clusters_and_properties_that_others_change(spark: Any, model: Model) -> None:
     made = replace(model, clustered_by=("day",), tblproperties={"my.own": "1"})
     run(spark, made)

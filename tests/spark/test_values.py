@@ -264,6 +264,7 @@ PLAIN_CHARS = (
 )
 
 
+@pytest.mark.thorough
 def test_padded_text_is_compared_as_written(spark: Any, tmp_path: Path) -> None:
     """The first rows are read alike both ways, the later ones aren't."""
     own = spark.newSession()
