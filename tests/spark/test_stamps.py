@@ -133,8 +133,7 @@ def test_daily_loads(spark: Any, tmp_path: Path, name: str, thorough: bool) -> N
     model = shop.model(sql=sql, keys=KEYS if keyed else {}, mode="incremental")
     model = replace(model, mode="shadow") if name in SHADOW else model
     before: dict[Row, tuple[int, str]] = {}
-    days = 10 if thorough else 3
-    for day in range(days):
+    for day in range(10) if thorough else (0, 3, 4):  # one of a cancelled order, one of a new name
         clock = START + timedelta(days=day, seconds=day)
         if day:
             load(shop, day)
