@@ -383,6 +383,11 @@ DEFECTS = (
         ("a first row by what is given out", "return not given_out and not", "return not"),
     ),
     *_of(
+        "sql/from_clause.py",
+        "correlated",
+        ("a total that may be missed", 'of_all = kind == "inner" and', "of_all ="),
+    ),
+    *_of(
         "sql/correlated.py",
         "correlated",
         ("a first row by other values", ' or uncorrelated.args.get("qualify")', ""),

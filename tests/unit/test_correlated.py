@@ -148,7 +148,12 @@ def test_null_is_a_match_of_not_in() -> None:
         (
             "SELECT t.k, s.n FROM t LEFT JOIN LATERAL (SELECT count(*) AS n FROM u WHERE u.k = t.k)"
             " AS s ON s.n > 1",
-            "OUTER_JOIN",
+            "SUBQUERY",
+        ),
+        (
+            "SELECT t.k, s.m FROM t LEFT JOIN LATERAL (SELECT max(u.v) AS m FROM u WHERE u.k = t.k)"
+            " AS s ON t.v > 1",
+            "SUBQUERY",
         ),
         (
             "SELECT t.k, s.n FROM t, LATERAL (SELECT count(*) AS n FROM u WHERE u.k < t.k) AS s",

@@ -164,7 +164,7 @@ def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
     if join.this.args.get("pivots"):
         raise Unsupported("PIVOT", "PIVOT or UNPIVOT of a join", join, "Put it in brackets.")
     mine = block if kind == "inner" else Block()
-    right, found = _right(binder, join.this, mine, left, lateral=kind in ("inner", "left"))
+    right, found = _right(binder, join.this, mine, left, kind)
     if kind in _MISSES_LEFT:
         _hold(binder, block, left.items)
     if kind in _MISSES_RIGHT:
@@ -191,14 +191,17 @@ def _join(binder: Binder, join: exp.Join, block: Block, left: Scope) -> Scope:
 
 
 def _right(
-    binder: Binder, node: exp.Expr, block: Block, left: Scope, *, lateral: bool
+    binder: Binder, node: exp.Expr, block: Block, left: Scope, kind: str
 ) -> tuple[Scope, list[exp.Expr]]:
     """The names of a join's right side; of a LATERAL subquery, of which its rows, its groups, its
     total or one of its rows are joined, also its conditions on the left side."""
     query = node.this.this if isinstance(node.this, exp.Subquery) else None
-    if not (lateral and isinstance(node, exp.Lateral) and isinstance(query, _SELECTS)):
+    if not (
+        kind in ("inner", "left") and isinstance(node, exp.Lateral) and isinstance(query, _SELECTS)
+    ):
         return _from(binder, node, block, left.outer), []
-    if _is_total(node) and (values := totals_of(binder, query, block, left)) is not None:
+    of_all = kind == "inner" and _is_total(node)
+    if of_all and (values := totals_of(binder, query, block, left)) is not None:
         name_outputs(query)
         shown = [
             (one.alias_or_name, value) for one, value in zip(query.selects, values, strict=True)
