@@ -78,5 +78,6 @@ def run_without_spark(command: list[str], moment: float) -> bool:
     told, complained = run.communicate(timeout=200)
     ended = json.loads(told or "{}")
     assert "Traceback" not in complained, complained
-    assert run.returncode == 0 or ended["error"]["code"] == "SPARK_LOST", (told, complained)
-    return run.returncode != 0
+    if run.returncode:
+        assert (run.returncode, ended["error"]["code"]) == (1, "SPARK_LOST"), complained
+    return run.returncode == 1

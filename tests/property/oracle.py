@@ -633,8 +633,3 @@ def _difference(found: Bag, wanted: Bag) -> str:
     return (
         f"missing {sorted(missing.items(), key=repr)}, too many {sorted(surplus.items(), key=repr)}"
     )
-
-
-def assert_share(share: float, least: float, number: int) -> None:
-    """A share of so many may fall below the least by two standard errors, as chance has it."""
-    assert share >= least - 2 * (least * (1 - least) / number) ** 0.5

@@ -20,7 +20,7 @@ from deltajoin.layers import Generation, Windowing
 from deltajoin.sql.bind import bind
 from tests.property.cases import to_json
 from tests.property.layers import generate_layers
-from tests.property.oracle import Mutant, assert_share, check, draw
+from tests.property.oracle import Mutant, check, draw
 from tests.property.test_trees import run_cases
 
 LEAST_CHANGED, LEAST_INCREMENTAL, LEAST_EACH = 0.65, 0.90, 0.25
@@ -38,9 +38,9 @@ def test_random_layers(request: pytest.FixtureRequest, processes: ProcessPoolExe
         f"{seen['tied']} histories end at rows that tie, "
         f"{time.monotonic() - started:.1f} s"
     )
-    assert_share(changed, LEAST_CHANGED, epochs)
-    assert_share(incremental, LEAST_INCREMENTAL, epochs)
-    assert_share(min(seen["windows"], seen["views"]) / kept, LEAST_EACH, kept)
+    assert changed >= LEAST_CHANGED
+    assert incremental >= LEAST_INCREMENTAL
+    assert min(seen["windows"], seen["views"]) / kept >= LEAST_EACH
 
 
 # known mistakes -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 from tests.property.cases import Case, from_json, keys_hold, render_sql, to_json
 from tests.property.generate import generate
 from tests.property.mutants import MUTANTS
-from tests.property.oracle import Mutant, assert_share, check, draw
+from tests.property.oracle import Mutant, check, draw
 from tests.property.shrink import failure, keep, kept, load, shrink
 
 LEAST_CHANGED, LEAST_KEYED = 0.70, 0.25
@@ -43,8 +43,8 @@ def test_random_cases(request: pytest.FixtureRequest, processes: ProcessPoolExec
         f"\n{count} cases from seed {first}, {epochs} epochs, {changed:.0%} change the target, "
         f"{seen['keyed'] / epochs:.0%} keyed, {time.monotonic() - started:.1f} s"
     )
-    assert_share(changed, LEAST_CHANGED, epochs)
-    assert_share(seen["keyed"] / epochs, LEAST_KEYED, epochs)
+    assert changed >= LEAST_CHANGED
+    assert seen["keyed"] / epochs >= LEAST_KEYED
 
 
 def run_chunk(seeds: range) -> tuple[Counter[str], tuple[int, str, str] | None]:

@@ -24,26 +24,22 @@ from deltajoin.emit.sql import Program
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.bind import BoundQuery, bind
 from tests.property.cases import Case, to_json
-from tests.property.oracle import (
-    Make,
-    Mutant,
-    assert_share,
-    check,
-    draw,
-    forget_connection,
-)
+from tests.property.oracle import Make, Mutant, check, draw, forget_connection
 from tests.property.shrink import failure, keep, shrink
 from tests.property.trees import generate_tree
 
 CHUNK = 20
 LEAST_CHANGED, LEAST_INCREMENTAL = 0.70, 0.90
+#: Of fewer trees, these shares say little.
+FEWEST = 180
 
 
 def test_random_trees(request: pytest.FixtureRequest, processes: ProcessPoolExecutor) -> None:
     started = time.monotonic()
-    seen = run_cases(request, processes, generate_tree)
+    seen = run_cases(request, processes, generate_tree, fewest=FEWEST)
     epochs, queries = seen["epochs"], seen["kept"] + seen["rebuilt"]
-    changed, incremental = seen["changed"] / epochs, 1 - seen["not by keys"] / epochs
+    changed = seen["changed"] / epochs
+    incremental = 1 - seen["not by keys"] / epochs
     print(
         f"\n{queries} trees from seed {request.config.getoption('--seed')}: "
         f"{seen['kept'] / queries:.0%} of the queries kept, "
@@ -51,15 +47,16 @@ def test_random_trees(request: pytest.FixtureRequest, processes: ProcessPoolExec
         f"{epochs} epochs, {incremental:.0%} by keys alone, {changed:.0%} change the target, "
         f"{seen['grouped'] / queries:.0%} with aggregates, {time.monotonic() - started:.1f} s"
     )
-    assert_share(changed, LEAST_CHANGED, epochs)
-    assert_share(incremental, LEAST_INCREMENTAL, epochs)
+    assert changed >= LEAST_CHANGED
+    assert incremental >= LEAST_INCREMENTAL
 
 
 def run_cases(
-    request: pytest.FixtureRequest, processes: ProcessPoolExecutor, make: Make
+    request: pytest.FixtureRequest, processes: ProcessPoolExecutor, make: Make, fewest: int = 0
 ) -> Counter[str]:
     """Counts over all cases that `--cases` and `--seed` ask for; fails with the first wrong one."""
     count, first = request.config.getoption("--cases"), request.config.getoption("--seed")
+    count = max(count, fewest)
     chunks = [range(s, min(s + CHUNK, first + count)) for s in range(first, first + count, CHUNK)]
     seen: Counter[str] = Counter()
     for found, failed in processes.map(partial(run_chunk, make=make), chunks):
