@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("sampled"):
                 sampled[item.nodeid.partition("[")[0]].append(item)
         for cases in sampled.values():
-            later.update(set(cases) - set(cases[::3]))
+            later.update(set(cases) - set(cases[::4]))
         config.hook.pytest_deselected(items=list(later))
         items[:] = [item for item in items if item not in later]
 

@@ -287,7 +287,7 @@ def test_changes_of_both_sides_are_followed(
             {table: ["id"] for table in rows},
             mode="incremental",
         )
-        for join, name in cases(request)[:: 1 if thorough else 2]
+        for join, name in cases(request)[:: 1 if thorough else 3]
     }
     with patch.object(choose, "FEW_PAIRS", 0), patch.object(choose, "FEW_PER_KEY", 0):
         for model in models.values():

@@ -105,6 +105,7 @@ def test_a_missing_file_is_an_error(spark: SparkSession, tmp_path: Path) -> None
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_session_starts_from_the_archive(tmp_path: Path) -> None:
     """Most of Spark's classes come from it; without it the session starts as well."""
     archive = subject.class_archive()
