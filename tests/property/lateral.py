@@ -1,4 +1,4 @@
-"""LATERAL VIEW as DuckDB says it: a join with a subselect that unnests."""
+"""LATERAL of a view or a function as DuckDB says it: a join with a subselect that unnests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlglot import exp
 
 
 def with_lateral_joins(tree: exp.Expr) -> exp.Expr:
-    """Spark SQL with every LATERAL VIEW of explode, posexplode and stack turned to a join.
+    """Spark SQL with every LATERAL of explode, posexplode and stack turned to a join with a select.
 
     Example:
         >>> import sqlglot
@@ -17,6 +17,10 @@ def with_lateral_joins(tree: exp.Expr) -> exp.Expr:
     for select in list(tree.find_all(exp.Select)):
         for view in select.args.pop("laterals", None) or []:
             select.append("joins", _join(view))
+        for join in select.args.get("joins") or []:
+            lateral = join.this
+            if isinstance(lateral, exp.Lateral) and not isinstance(lateral.this, exp.Subquery):
+                lateral.replace(_join(lateral).this)
     return tree
 
 

@@ -445,6 +445,38 @@ def test_explode_in_select_is_a_view() -> None:
     assert both.output_names == ("p", "i", "id", "k", "x", "day", "items", "at")
 
 
+@pytest.mark.parametrize(
+    ("joins", "views"),
+    [
+        (", LATERAL explode(f.items) AS e(i)", "LATERAL VIEW explode(f.items) e AS i"),
+        ("JOIN LATERAL explode(f.items) AS e(i) ON true", "LATERAL VIEW explode(f.items) e AS i"),
+        ("LEFT JOIN LATERAL explode(f.items) e(i)", "LATERAL VIEW OUTER explode(f.items) e AS i"),
+        (
+            "CROSS JOIN LATERAL posexplode(f.items) a(p, x), LATERAL explode(array(p, 1)) AS e(i)",
+            "LATERAL VIEW posexplode(f.items) a AS p, x LATERAL VIEW explode(array(p, 1)) e AS i",
+        ),
+    ],
+)
+def test_lateral_of_a_generator_is_a_view(joins: str, views: str) -> None:
+    assert graph(f"SELECT f.id, i {JOIN} {joins}") == graph(f"SELECT f.id, i {JOIN} {views}")
+
+
+@pytest.mark.parametrize(
+    "joins",
+    [
+        ", LATERAL explode(f.items) AS e(i) JOIN w AS u ON u.k = e.i",
+        "JOIN LATERAL explode(f.items) AS e(i) ON i > 1",
+        "RIGHT JOIN LATERAL explode(f.items) AS e(i)",
+        "NATURAL JOIN LATERAL explode(f.items) AS e(i)",
+        "JOIN LATERAL explode(f.items) AS e(x) USING (x)",
+        ", LATERAL range(f.x) AS e(i)",
+        ", LATERAL explode(f.items)",
+    ],
+)
+def test_what_more_is_said_of_lateral_is_rebuilt(joins: str) -> None:
+    assert refusal(f"SELECT f.id {JOIN} {joins}")[0] in ("TABLE_FUNCTION", "GENERATOR")
+
+
 def test_groups_over_a_view_enter_by_their_plain_keys() -> None:
     found = graph(
         "WITH lines AS (SELECT f.k, upper(w.y) AS y, i "

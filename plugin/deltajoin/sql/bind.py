@@ -35,6 +35,7 @@ from deltajoin.sql.clock import names_clock, on_a_day
 from deltajoin.sql.clocked import clock_of_sources
 from deltajoin.sql.dialect import Unreadable, parse, spelled
 from deltajoin.sql.exact import Types
+from deltajoin.sql.generators import as_views
 from deltajoin.sql.known import check_known
 from deltajoin.sql.opaque import may_be_a_query
 from deltajoin.sql.refuse import Unsupported, bare_functions, check_deterministic
@@ -141,6 +142,7 @@ def _bind(
     try:
         check_known(query, sql)
         check_deterministic(query, {name.lower() for name in functions})
+        as_views(query)
         graph = Binder(columns, types or {}, sources).graph(query)
         if not graph.sources:
             raise Unsupported("NO_FROM", "a query without a table", query, "Select from a table.")

@@ -15,6 +15,7 @@ from deltajoin.sql import functions
 from deltajoin.sql.below import Below
 from deltajoin.sql.dialect import text, with_columns
 from deltajoin.sql.nodes import column, function_name
+from deltajoin.sql.refuse import join_kind
 from deltajoin.sql.scope import Block
 
 
@@ -39,6 +40,34 @@ def generator_of(node: exp.Expr) -> exp.Anonymous | None:
     known = name in functions.GENERATORS - functions.TIME_GROUPS
     field = name == "json_tuple" and not isinstance(node, exp.Alias)
     return value if isinstance(value, exp.Anonymous) and (known or field) else None
+
+
+def as_views(query: exp.Query) -> None:
+    """Turn LATERAL of a generator into the LATERAL VIEW that it is, where nothing is joined to it.
+
+        FROM t LEFT JOIN LATERAL explode(t.a) AS e(x)
+    ->  FROM t LATERAL VIEW OUTER explode(t.a) e AS x
+    """
+    for select in query.find_all(exp.Select):
+        joins, views = select.args.get("joins") or [], select.args.get("laterals") or []
+        while joins and _is_generator(joins[-1]):
+            join = joins.pop()
+            join.this.set("view", True)
+            join.this.set("outer", join_kind(join) == "left")
+            views = [join.this, *views]
+        if views:
+            select.set("laterals", views)
+
+
+def _is_generator(join: exp.Join) -> bool:
+    lateral = join.this
+    return (
+        isinstance(lateral, exp.Lateral)
+        and generator_of(lateral.this) is not None
+        and join_kind(join) in ("inner", "left")
+        and not (join.method or join.args.get("using"))
+        and join.args.get("on") in (None, exp.true())
+    )
 
 
 def make_generation(block: Block, views: list[View], conditions: list[exp.Expr]) -> Generation:
