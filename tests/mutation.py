@@ -388,6 +388,15 @@ DEFECTS = (
         ("a total that may be missed", 'of_all = kind == "inner" and', "of_all ="),
     ),
     *_of(
+        "sql/generators.py",
+        "windows",
+        ("generators in their order", "views = [join.this, *views]", "views += [join.this]"),
+        ("LATERAL by names", 'not (join.method or join.args.get("using"))', "True"),
+        ("LEFT JOIN LATERAL", 'join_kind(join) == "left"', "False"),
+        ("LATERAL under a condition", 'join.args.get("on") in (None, exp.true())', "True"),
+        ("RIGHT JOIN LATERAL", 'join_kind(join) in ("inner", "left")', "True"),
+    ),
+    *_of(
         "sql/correlated.py",
         "correlated",
         ("a first row by other values", ' or uncorrelated.args.get("qualify")', ""),
