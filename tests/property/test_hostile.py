@@ -105,7 +105,6 @@ def state(name: str, sources: dict[str, str], columns: list[str]) -> TableState:
         name=name,
         location=sources[name],
         columns=tuple(Column(column, "string", True) for column in columns),
-        column_mapping="name",
     )
 
 

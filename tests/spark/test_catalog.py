@@ -106,4 +106,3 @@ def test_a_renamed_column_is_another_column(tmp_path: Path, sql: Any) -> None:
     swapped = changes_since(path, 4)
     assert (swapped.kind, swapped.method, swapped.problem) == ("replaced", "difference", None)
     assert (swapped.previous, swapped.this) == (4, 7)
-    assert load_table("t", str(path)).column_mapping == "name"

@@ -53,7 +53,6 @@ def table(name: str) -> TableState:
         bytes=ROWS[name] * 100,
         files=1,
         change_feed=True,
-        column_mapping="none",
         properties=(("delta.enableChangeDataFeed", "true"),),
     )
 

@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from deltajoin.names import quote
@@ -79,16 +78,6 @@ def zoned(kind: str) -> str:
     return _TIMESTAMP.sub(lambda found: found[0] if "`" in found[0] else "timestamp_ltz", kind)
 
 
-def ddl_type(delta_type: str | Mapping[str, Any]) -> str:
-    """Spark DDL text of a Delta type.
-
-    Example:
-        >>> ddl_type({"type": "map", "keyType": "string", "valueType": "long"})
-        'map<string,bigint>'
-    """
-    return _type(delta_type, _ddl_field)
-
-
 def _of_field(field: Mapping[str, Any], field_text: Callable[[Mapping[str, Any]], str]) -> str:
     """The text of a field's type, its strings with their collations."""
     collations = (field.get("metadata") or {}).get(_COLLATIONS) or {}
@@ -98,8 +87,8 @@ def _of_field(field: Mapping[str, Any], field_text: Callable[[Mapping[str, Any]]
 def _type(
     delta_type: str | Mapping[str, Any],
     field_text: Callable[[Mapping[str, Any]], str],
-    path: str = "",
-    collations: Mapping[str, str] = MappingProxyType({}),
+    path: str,
+    collations: Mapping[str, str],
 ) -> str:
     """The text of a type, given that of a struct's field; `path` is where it stands in a field."""
     if isinstance(delta_type, str):

@@ -68,7 +68,6 @@ def load_source(name: str, place: str, opened: Opened | None = None) -> TableSta
         bytes=sum(os.path.getsize(path) for path in paths),
         files=len(paths),
         change_feed=False,
-        column_mapping="none",
         properties=(),
         static=StaticFiles(kind, paths, ddl),
     )

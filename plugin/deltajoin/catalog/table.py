@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise, open_files
 from deltajoin.catalog.log import commit_digest
-from deltajoin.catalog.plain import mapping, small_files_of
+from deltajoin.catalog.plain import small_files_of
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.contract import FEED_PROPERTY
@@ -54,7 +54,6 @@ class TableState:
     bytes: int | None
     files: int
     change_feed: bool
-    column_mapping: str
     properties: tuple[tuple[str, str], ...]
     log: FileStatistics | None = field(default=None, repr=False, compare=False)
     static: StaticFiles | None = None
@@ -116,7 +115,6 @@ def load_table(
         bytes=size,
         files=files,
         change_feed=feed_is_on(metadata.configuration),
-        column_mapping=mapping(table),
         properties=properties,
         log=FileStatistics(actions),
         small=small,
