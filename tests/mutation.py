@@ -390,11 +390,12 @@ DEFECTS = (
     *_of(
         "sql/generators.py",
         "windows",
-        ("generators in their order", "views = [join.this, *views]", "views += [join.this]"),
-        ("LATERAL by names", 'not (join.method or join.args.get("using"))', "True"),
-        ("LEFT JOIN LATERAL", 'join_kind(join) == "left"', "False"),
-        ("LATERAL under a condition", 'join.args.get("on") in (None, exp.true())', "True"),
-        ("RIGHT JOIN LATERAL", 'join_kind(join) in ("inner", "left")', "True"),
+        ("generators in their order", "views = [view, *views]", "views += [view]"),
+        ("LATERAL by names", " or named or", " or"),
+        ("LEFT JOIN LATERAL", '"outer", kind == "left"', '"outer", False'),
+        ("LATERAL under a condition", " or on not in (None, exp.true())", ""),
+        ("RIGHT JOIN LATERAL", 'kind not in ("inner", "left") or ', ""),
+        ("LEFT JOIN LATERAL without ON", 'if kind == "left" and (on', "if False and (on"),
     ),
     *_of(
         "sql/correlated.py",

@@ -450,7 +450,10 @@ def test_explode_in_select_is_a_view() -> None:
     [
         (", LATERAL explode(f.items) AS e(i)", "LATERAL VIEW explode(f.items) e AS i"),
         ("JOIN LATERAL explode(f.items) AS e(i) ON true", "LATERAL VIEW explode(f.items) e AS i"),
-        ("LEFT JOIN LATERAL explode(f.items) e(i)", "LATERAL VIEW OUTER explode(f.items) e AS i"),
+        (
+            "LEFT JOIN LATERAL explode(f.items) e(i) ON true",
+            "LATERAL VIEW OUTER explode(f.items) e AS i",
+        ),
         (
             "CROSS JOIN LATERAL posexplode(f.items) a(p, x), LATERAL explode(array(p, 1)) AS e(i)",
             "LATERAL VIEW posexplode(f.items) a AS p, x LATERAL VIEW explode(array(p, 1)) e AS i",
@@ -464,17 +467,39 @@ def test_lateral_of_a_generator_is_a_view(joins: str, views: str) -> None:
 @pytest.mark.parametrize(
     "joins",
     [
-        ", LATERAL explode(f.items) AS e(i) JOIN w AS u ON u.k = e.i",
+        "JOIN w AS u USING (k), LATERAL explode(f.items) AS e(i) JOIN w AS v ON v.k = e.i",
+        ", LATERAL explode(f.items) AS e(i) RIGHT JOIN w AS v ON v.k = e.i",
         "JOIN LATERAL explode(f.items) AS e(i) ON i > 1",
         "RIGHT JOIN LATERAL explode(f.items) AS e(i)",
         "NATURAL JOIN LATERAL explode(f.items) AS e(i)",
         "JOIN LATERAL explode(f.items) AS e(x) USING (x)",
         ", LATERAL range(f.x) AS e(i)",
+        "LEFT JOIN LATERAL explode(f.items) AS e(i)",  # an inner join to Spark 4.2
         ", LATERAL explode(f.items)",
     ],
 )
 def test_what_more_is_said_of_lateral_is_rebuilt(joins: str) -> None:
-    assert refusal(f"SELECT f.id {JOIN} {joins}")[0] in ("TABLE_FUNCTION", "GENERATOR")
+    assert refusal(f"SELECT f.id {JOIN} {joins}")[0] in (
+        "TABLE_FUNCTION",
+        "GENERATOR",
+        "OUTER_JOIN",
+    )
+
+
+def test_joins_behind_lateral_of_a_generator_are_joins_of_a_source() -> None:
+    found = graph(
+        f"SELECT f.id, w.y, i, v.k {JOIN} LEFT JOIN LATERAL explode(f.items) AS e(i) ON true "
+        "LEFT JOIN w AS v ON v.k = e.i, LATERAL explode(array(v.y)) AS g(z) WHERE z > w.y"
+    )
+    assert found.generation is not None  # the last one is a view over all joins
+    (below,) = found.derived
+    assert below.graph.generation is not None
+    assert [(r.name, r.source) for r in found.relations] == [("e", below.name), ("v", "w")]
+    assert [r.name for r in below.graph.relations] == ["f", "w"]
+    correlated = "SELECT f.id FROM f, LATERAL explode(f.items) AS e(i) JOIN w ON w.k = i"
+    assert refusal(f"SELECT k FROM w AS u WHERE EXISTS ({correlated} WHERE f.k = u.k)")[0] == (
+        "GENERATOR"
+    )
 
 
 def test_groups_over_a_view_enter_by_their_plain_keys() -> None:

@@ -17,10 +17,10 @@ from deltajoin.sql.columns import conjuncts_of, item_of, mark_missing, renamed
 from deltajoin.sql.constant_queries import reads_no_table, rows_of
 from deltajoin.sql.constants import constant_source, is_constant, one_row
 from deltajoin.sql.dialect import text, unwrapped
-from deltajoin.sql.generators import make_generation
+from deltajoin.sql.generators import lateral_of, lateral_view, make_generation, not_kept
 from deltajoin.sql.group import make_grouping, name_outputs
 from deltajoin.sql.nearest import nearest
-from deltajoin.sql.nodes import Named, column, number
+from deltajoin.sql.nodes import Named, column, is_star, number
 from deltajoin.sql.pivot import apart, pivoted, unpivoted
 from deltajoin.sql.refuse import Unsupported, join_kind
 from deltajoin.sql.scalars import is_total, takes_first
@@ -40,14 +40,58 @@ _MISSES_LEFT, _MISSES_RIGHT = ("right", "full"), ("left", "full")
 
 def joined(binder: Binder, select: exp.Select, outer: Scope | None = None) -> tuple[Block, Scope]:
     """Bind the FROM clause of a SELECT, without its WHERE."""
-    block = Block()
+    return _joined(binder, select, select.args.get("joins") or [], outer)
+
+
+def _joined(
+    binder: Binder, select: exp.Select, joins: list[exp.Join], outer: Scope | None
+) -> tuple[Block, Scope]:
+    block, scope = Block(), Scope(outer=outer)
     source = select.args.get("from_")
-    scope = Scope(outer=outer)
-    if source is not None:
+    if numbers := [i for i, join in enumerate(joins) if lateral_of(join)]:
+        below, joins = joins[: numbers[-1] + 1], joins[numbers[-1] + 1 :]
+        scope = _generated(binder, select, below, block, outer)
+    elif source is not None:
         scope = _from(binder, source.this, block, outer)
-    for join in select.args.get("joins") or []:
+    for join in joins:
         scope = _join(binder, join, block, scope)
     return block, scope
+
+
+def _generated(
+    binder: Binder, select: exp.Select, joins: list[exp.Join], block: Block, outer: Scope | None
+) -> Scope:
+    """The names of joins that end with LATERAL of a generator, to which others are joined: a source
+    of its own, of the columns that the select reads."""
+    *before, join = joins
+    inner = binder.inner()
+    below, scope = _joined(inner, select, before, None)
+    if scope.merged or outer is not None:
+        raise not_kept("a join behind LATERAL of a generator, over USING or correlated,", join)
+    view = lateral_view(join.this, scope, inner.names.take("view"))
+    scope.items.append(Item(under(join.this.alias), view.shown))
+    if (read := _names_in(select)) is not None:
+        for item in scope.items:
+            item.columns = {key: item.columns[key] for key in item.columns if key in read}
+    cells = _cells(scope.items)
+    below.outputs = [(f"c{i}", item.columns[key][1], join) for i, (item, key) in enumerate(cells)]
+    layers = Layered(below, generation=make_generation(below, [view], []))
+    name = join.this.alias or "generated"
+    found = binder.over(binder.sources.once(join, lambda: inner.source(layers, name)), name, join)
+    block.add(found)
+    block.crossed = any(text(join).startswith(",") for join in joins)
+    _exchange(cells, found.columns)
+    return scope
+
+
+def _names_in(select: exp.Select) -> set[str] | None:
+    """The names, in lower case, of all columns that a select may read; None for any."""
+    joins = select.args.get("joins") or []
+    if any(map(is_star, select.expressions)) or any(join.method for join in joins):
+        return None
+    merged = (name for join in joins for name in join.args.get("using") or [])
+    parts = (part for column in select.find_all(exp.Column) for part in column.parts)
+    return {part.name.lower() for part in (*merged, *parts)}
 
 
 def _from(binder: Binder, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
@@ -243,12 +287,22 @@ def fill(binder: Binder, block: Block) -> None:
 
 def _hold(binder: Binder, block: Block, items: list[Item]) -> None:
     """Make a SELECT without FROM a source, where an outer join may miss its row."""
-    cells = [(item, key) for item in items for key in item.columns]
+    cells = _cells(items)
     if block.items or not cells:
         return
     row = [(f"c{i}", item.columns[key][1]) for i, (item, key) in enumerate(cells)]
     source = one_row(binder.sources.names.take(_ONE_ROW), row)
     held = binder.over(source, _ONE_ROW, exp.Select())
     block.items = held.items
-    for (item, key), (_, value) in zip(cells, held.columns, strict=True):
+    _exchange(cells, held.columns)
+
+
+def _cells(items: list[Item]) -> list[tuple[Item, str]]:
+    """Each column of some items."""
+    return [(item, key) for item in items for key in item.columns]
+
+
+def _exchange(cells: list[tuple[Item, str]], columns: list[Named]) -> None:
+    """Let columns of items stand for those of a source over them."""
+    for (item, key), (_, value) in zip(cells, columns, strict=True):
         item.columns[key] = (item.columns[key][0], value)

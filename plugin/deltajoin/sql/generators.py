@@ -6,6 +6,7 @@ of them is given out by the joined rows as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -13,10 +14,12 @@ from sqlglot import exp
 from deltajoin.layers import INPUT, Generation, Generator, Output
 from deltajoin.sql import functions
 from deltajoin.sql.below import Below
+from deltajoin.sql.columns import bound
 from deltajoin.sql.dialect import text, with_columns
-from deltajoin.sql.nodes import column, function_name
-from deltajoin.sql.refuse import join_kind
-from deltajoin.sql.scope import Block
+from deltajoin.sql.nodes import Named, column, function_name
+from deltajoin.sql.refuse import Unsupported, check_expression, downstream, join_kind
+from deltajoin.sql.scope import Block, Scope
+from deltajoin.sql.spans import span_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class View:
         """One of its columns, as bound expressions have it."""
         return column(name, self.relation)
 
+    @property
+    def shown(self) -> dict[str, Named]:
+        """All of them, as an entry of FROM has its columns."""
+        return {name.lower(): (name, self.column(name)) for name in self.columns}
+
 
 def generator_of(node: exp.Expr) -> exp.Anonymous | None:
     """The generator that a projection is a call of; json_tuple of one field gives a value."""
@@ -45,29 +53,64 @@ def generator_of(node: exp.Expr) -> exp.Anonymous | None:
 def as_views(query: exp.Query) -> None:
     """Turn LATERAL of a generator into the LATERAL VIEW that it is, where nothing is joined to it.
 
-        FROM t LEFT JOIN LATERAL explode(t.a) AS e(x)
+        FROM t LEFT JOIN LATERAL explode(t.a) AS e(x) ON true
     ->  FROM t LATERAL VIEW OUTER explode(t.a) e AS x
     """
     for select in query.find_all(exp.Select):
         joins, views = select.args.get("joins") or [], select.args.get("laterals") or []
-        while joins and _is_generator(joins[-1]):
-            join = joins.pop()
-            join.this.set("view", True)
-            join.this.set("outer", join_kind(join) == "left")
-            views = [join.this, *views]
+        while joins and (view := lateral_of(joins[-1])):
+            joins.pop()
+            views = [view, *views]
         if views:
             select.set("laterals", views)
 
 
-def _is_generator(join: exp.Join) -> bool:
-    lateral = join.this
-    return (
-        isinstance(lateral, exp.Lateral)
-        and generator_of(lateral.this) is not None
-        and join_kind(join) in ("inner", "left")
-        and not (join.method or join.args.get("using"))
-        and join.args.get("on") in (None, exp.true())
-    )
+def lateral_of(join: exp.Join) -> exp.Lateral | None:
+    """The LATERAL VIEW that a join with LATERAL of a generator is.
+
+    Raises:
+        Unsupported: GENERATOR for LEFT JOIN without ON, which Spark 4.2 makes as an inner join.
+    """
+    lateral, on = join.this, join.args.get("on")
+    if not isinstance(lateral, exp.Lateral) or generator_of(lateral.this) is None:
+        return None
+    kind, named = join_kind(join), join.method or join.args.get("using")
+    if kind not in ("inner", "left") or named or on not in (None, exp.true()):
+        return None
+    if kind == "left" and (on is None or span_of(on) is None):
+        what = "LEFT JOIN LATERAL of a generator without ON, from which Spark leaves out rows,"
+        raise Unsupported("GENERATOR", what, join, "Write ON true.")
+    lateral.set("view", True)
+    lateral.set("outer", kind == "left")
+    return lateral
+
+
+def lateral_view(node: exp.Lateral, scope: Scope, relation: str) -> View:
+    """A LATERAL VIEW over the rows of a scope; `relation` is what its columns are bound to.
+
+    Raises:
+        Unsupported: GENERATOR.
+    """
+    names = node.alias_column_names
+    if not node.args.get("view") or generator_of(node.this) is None or not names:
+        raise not_kept("LATERAL VIEW without names for its columns", node)
+    return make_view(node.this, bool(node.args.get("outer")), names, scope, relation)
+
+
+def make_view(
+    call: exp.Expr, outer: bool, names: Sequence[str], scope: Scope, relation: str
+) -> View:
+    """A generator over the rows of a scope, as `lateral_view`."""
+    for argument in call.expressions:
+        check_expression(argument)
+    if len({name.lower() for name in names}) < len(names):
+        raise not_kept("a generator with two columns of one name", call)
+    return View(relation, bound(call, scope), outer, tuple(names))
+
+
+def not_kept(what: str, node: exp.Expr) -> Unsupported:
+    """GENERATOR, at a node."""
+    return Unsupported("GENERATOR", what, node, downstream("the generator"))
 
 
 def make_generation(block: Block, views: list[View], conditions: list[exp.Expr]) -> Generation:

@@ -24,7 +24,14 @@ from deltajoin.sql.below import Below
 from deltajoin.sql.columns import bound, conjuncts_of, flattened
 from deltajoin.sql.dialect import exchanged
 from deltajoin.sql.from_clause import given_out, joined, under
-from deltajoin.sql.generators import View, generator_of, make_generation
+from deltajoin.sql.generators import (
+    View,
+    generator_of,
+    lateral_view,
+    make_generation,
+    make_view,
+    not_kept,
+)
 from deltajoin.sql.group import (
     Bind,
     Groups,
@@ -83,16 +90,12 @@ class _Rows:
         own, self.block.conjuncts = self.block.conjuncts, []
         self.filter(own)
         if any(map(self._generated, self.block.all_conjuncts())):
-            raise _generated("a subquery beside a generated column", condition)
+            raise not_kept("a subquery beside a generated column", condition)
 
     def lateral(self, node: exp.Lateral) -> None:
         """Put a LATERAL VIEW over the rows."""
-        names = node.alias_column_names
-        if not node.args.get("view") or generator_of(node.this) is None or not names:
-            raise _generated("LATERAL VIEW without names for its columns", node)
-        view = self._view(node.this, bool(node.args.get("outer")), names)
-        columns = {name.lower(): (name, view.column(name)) for name in names}
-        self.scope.items.append(Item(under(node.alias), columns))
+        self.views.append(lateral_view(node, self.scope, self.binder.names.take("view")))
+        self.scope.items.append(Item(under(node.alias), self.views[-1].shown))
 
     def project(self, node: exp.Expr, specs: Mapping[str, exp.Window]) -> None:
         """Add what an entry of the SELECT list gives out."""
@@ -116,18 +119,10 @@ class _Rows:
         beside = node.parent.expressions if node.parent else []
         several = sum(generator_of(e) is not None for e in beside) > 1
         if not names or several or self.windowed_below or any(windows_of(e) for e in beside):
-            raise _generated(f"{call.this}() beside windows or without a name", node)
-        view = self._view(call, False, names)
+            raise not_kept(f"{call.this}() beside windows or without a name", node)
+        view = make_view(call, False, names, self.scope, self.binder.names.take("view"))
+        self.views.append(view)
         self.outputs += [(name, view.column(name), node) for name in names]
-
-    def _view(self, call: exp.Expr, outer: bool, names: list[str]) -> View:
-        for argument in call.expressions:
-            check_expression(argument)
-        if len({name.lower() for name in names}) < len(names):
-            raise _generated("a generator with two columns of one name", call)
-        made = bound(call, self.scope)
-        self.views.append(View(self.binder.names.take("view"), made, outer, tuple(names)))
-        return self.views[-1]
 
     def _generated(self, node: exp.Expr) -> bool:
         """True for an expression over a generator's column."""
@@ -345,7 +340,3 @@ def _check(node: exp.Expr, *, grouped: bool = False) -> None:
                 check_expression(part, grouped)
     rest = exchanged(node, lambda part: exp.Null() if isinstance(part, exp.Window) else None)
     check_expression(rest, grouped)
-
-
-def _generated(what: str, node: exp.Expr) -> Unsupported:
-    return Unsupported("GENERATOR", what, node, downstream("the generator"))
