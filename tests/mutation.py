@@ -384,8 +384,12 @@ DEFECTS = (
     ),
     *_of(
         "sql/from_clause.py",
-        "correlated",
+        "correlated windows",
         ("a total that may be missed", 'of_all = kind == "inner" and', "of_all ="),
+        ("a generator below other joins, correlated", " or outer is not None", ""),
+        ("a generator below other joins, over USING", "scope.merged or outer", "outer"),
+        ("a comma before a generator", "block.crossed = any(", "block.crossed = not any("),
+        ("stars of one table", "any(q[-1] in tables for q in item.qualifiers)", "False"),
     ),
     *_of(
         "sql/generators.py",

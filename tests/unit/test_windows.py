@@ -496,6 +496,11 @@ def test_joins_behind_lateral_of_a_generator_are_joins_of_a_source() -> None:
     assert below.graph.generation is not None
     assert [(r.name, r.source) for r in found.relations] == [("e", below.name), ("v", "w")]
     assert [r.name for r in below.graph.relations] == ["f", "w"]
+    assert len(below.graph.output_names) == 5  # id, the k of both, y, i
+    behind = f"{JOIN}, LATERAL explode(f.items) AS e(i) JOIN w AS v ON v.k = e.i"
+    for shown, columns in (("v.*, e.*", 3), ("w.*, e.i", 5), ("f.*, w.y, e.i", 9)):
+        (below,) = graph(f"SELECT {shown} {behind}").derived
+        assert len(below.graph.output_names) == columns
     correlated = "SELECT f.id FROM f, LATERAL explode(f.items) AS e(i) JOIN w ON w.k = i"
     assert refusal(f"SELECT k FROM w AS u WHERE EXISTS ({correlated} WHERE f.k = u.k)")[0] == (
         "GENERATOR"

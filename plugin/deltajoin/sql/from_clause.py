@@ -7,6 +7,7 @@ adds its conditions to the block, any other becomes an `Outer` of two blocks. Ca
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -70,9 +71,9 @@ def _generated(
         raise not_kept("a join behind LATERAL of a generator, over USING or correlated,", join)
     view = lateral_view(join.this, scope, inner.names.take("view"))
     scope.items.append(Item(under(join.this.alias), view.shown))
-    if (read := _names_in(select)) is not None:
-        for item in scope.items:
-            item.columns = {key: item.columns[key] for key in item.columns if key in read}
+    reads = _reads(select, len(joins))
+    for item in scope.items:
+        item.columns = {key: found for key, found in item.columns.items() if reads(item, key)}
     cells = _cells(scope.items)
     below.outputs = [(f"c{i}", item.columns[key][1], join) for i, (item, key) in enumerate(cells)]
     layers = Layered(below, generation=make_generation(below, [view], []))
@@ -84,14 +85,18 @@ def _generated(
     return scope
 
 
-def _names_in(select: exp.Select) -> set[str] | None:
-    """The names, in lower case, of all columns that a select may read; None for any."""
-    joins = select.args.get("joins") or []
-    if any(map(is_star, select.expressions)) or any(join.method for join in joins):
-        return None
-    merged = (name for join in joins for name in join.args.get("using") or [])
-    parts = (part for column in select.find_all(exp.Column) for part in column.parts)
-    return {part.name.lower() for part in (*merged, *parts)}
+def _reads(select: exp.Select, below: int) -> Callable[[Item, str], bool]:
+    """Tells of a column of an item whether a select may read it above its first joins."""
+    joins = select.args["joins"]
+    early = {id(column) for join in joins[:below] for column in join.find_all(exp.Column)}
+    columns = (column for column in select.find_all(exp.Column) if id(column) not in early)
+    merged = (name for join in joins[below:] for name in join.args.get("using") or [])
+    names = {part.name.lower() for part in (*merged, *(p for c in columns for p in c.parts))}
+    stars = [node for node in select.expressions if is_star(node)]
+    tables = {node.table.lower() for node in stars if isinstance(node, exp.Column)}
+    if len(tables) < len(stars) or any(join.method for join in joins[below:]):
+        return lambda item, key: True
+    return lambda item, key: key in names or any(q[-1] in tables for q in item.qualifiers)
 
 
 def _from(binder: Binder, node: exp.Expr, block: Block, outer: Scope | None) -> Scope:
