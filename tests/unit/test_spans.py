@@ -75,6 +75,10 @@ def test_a_changed_node_is_written_anew() -> None:
     call = parse_expression("count( * )")
     call.set("expressions", [exp.Literal.number(1)])
     assert text(call) == "count( 1 )"
+    for sql in ("t.x NOT IN (1)", "NOT t.x IN (1)", "t.x NOT BETWEEN 1 AND 2", "t.x IS NOT NULL"):
+        node = parse_expression(sql)
+        node.this.replace(exp.column("found", "s"))
+        assert text(node) == "NOT `s`.`found`"
 
 
 CLAUSES = """

@@ -211,7 +211,7 @@ def without_scalars(node: exp.Expr, value: Value) -> exp.Expr:
         return node
     holder = exp.Paren(this=node.copy())
     for subquery, place in zip(found, list(scalars_in(holder.this)), strict=True):
-        _put(place, in_place_of(place, value(subquery, False)))
+        place.replace(in_place_of(place, value(subquery, False)))
     made: exp.Expr = holder.this
     return made
 
@@ -237,16 +237,8 @@ def select_without_scalars(select: exp.Select, value: Value) -> exp.Select:
         column = value(subquery, above)
         if above:
             column = call("max", column)
-        _put(place, exp.Paren(this=in_place_of(place, column)))
+        place.replace(exp.Paren(this=in_place_of(place, column)))
     return made
-
-
-def _put(place: Scalar, value: exp.Expr) -> None:
-    """Put a value into a place; NOT of `x NOT IN (...)`, which is written within it, with it."""
-    if isinstance(place.parent, exp.Not):
-        place.parent.replace(exp.Not(this=value))
-    else:
-        place.replace(value)
 
 
 def _parts(select: exp.Select) -> list[exp.Expr]:

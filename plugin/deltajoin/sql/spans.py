@@ -189,11 +189,23 @@ def written(node: exp.Expr, write: Callable[[exp.Expr], str]) -> str | None:
     ways = {way for way, _, _ in span.slots}
     if _skeleton(node, ways) != span.skeleton:
         return None
+    if isinstance(node, exp.Not) and not _has_words(node, span):
+        return None
     pieces, before = [], span.start
     for way, start, end in span.slots:
         pieces += [span.tokens.between(before, start), write(_at(node, way))]
         before = end
     return "".join([*pieces, span.tokens.between(before, span.end)])
+
+
+def _has_words(node: exp.Not, span: Span) -> bool:
+    """False where the word stands within or behind what it negated (`x NOT IN (...)`), which was
+    exchanged."""
+    inside = span_of(node.this)
+    for way, start, end in span.slots:
+        if way == (("this", None),) and start == span.start:
+            return inside is not None and (inside.start, inside.end) == (start, end)
+    return True
 
 
 def _at(node: exp.Expr, way: Way) -> exp.Expr:
