@@ -374,7 +374,6 @@ DEFECTS = (
         ("a pair that is NULL", "is_negated(node) and len(members_of(node)) > 1", "False"),
         ("NULL that tells", "(exp.Where, exp.Having, exp.Qualify, exp.Join)", "exp.Expr"),
         ("NOT of more than IN", "and condition.unnest() is node", ""),
-        ("NOT in the place of its IN", "if isinstance(place.parent, exp.Not):", "if False:"),
         ("NULL by an equality", "exp.Is if isinstance(member, exp.Null) else", ""),
         ("EXISTS of no row", "and int(count.this) > 0:", "and int(count.this) >= 0:"),
         ("an aggregate makes a row", "return all(isinstance(output, _SHOWN)", "return all(True"),
