@@ -1,4 +1,4 @@
-"""`deltajoin audit` on a target whose commit carries a record; every model option is accepted."""
+"""`deltajoin audit` on a target whose commit carries a record; how commands end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from deltalake import CommitProperties, write_deltalake
+from py4j.protocol import Py4JError
 
+from deltajoin.adapters import cli
 from deltajoin.adapters.cli import main
 
 RECORD = {
@@ -74,3 +76,15 @@ def test_an_epoch_that_is_not_there_is_named(target: str) -> None:
     missing = CliRunner().invoke(main, ["audit", "show", "--target", target, "--epoch", "9"])
     assert missing.exit_code == 1
     assert "NO_EPOCH" in missing.stderr
+
+
+def test_a_spark_that_has_ended_needs_no_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may end between a run's commit and the end of the command, which tells the run."""
+
+    class Ended:
+        def stop(self) -> None:
+            raise Py4JError("SparkSession does not exist in the JVM")
+
+    monkeypatch.setattr("deltajoin.runtime.session.local_session", lambda master: Ended())
+    with cli._session("local[1]", None) as start:
+        start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
@@ -292,7 +292,8 @@ def _session(master: str, remote: str | None) -> Iterator[Callable[[], SparkSess
 
     def stop() -> None:
         for spark in started:
-            spark.stop()
+            with suppress(Exception):  # the run is told; a Spark that has ended needs no stop
+                spark.stop()
 
     with undoing(stop):
         yield session
