@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 __all__ = ["check_rows", "explain", "finish", "freeze", "plan", "read", "run"]
 
 OnStep = Callable[[str, dict[str, Any]], None]
+#: What a run may fail with for which a rebuild takes its place -> what the run was.
+_REBUILT = {
+    "EVALUATION_FAILED": ("incremental",),
+    "SUM_OVERFLOW": ("incremental",),
+    "WINDOW_TIES": ("incremental", "full"),
+}
 _Work = TypeVar("_Work", bound=Callable[..., Any])
 
 
@@ -84,14 +90,13 @@ def plan_instead(
 
     A lookup path computes values of rows that never stood beside one another, the old row of one
     table and the new row of another, and nets them out later. So `10 / b.v` can fail at a row that
-    the query doesn't have, and would at every later run. Rows that tie in a window's order, which
-    any run may find, leave its result to the query's own text.
+    the query doesn't have, and would at every later run; a sum may overflow on its way. Rows that
+    tie in a window's order, which any run may find, leave its result to the query's own text.
 
     Raises:
         DeltaJoinError: `failed` where no rebuild can help, or mode incremental_strict forbids it.
     """
-    strategies = {"EVALUATION_FAILED": ("incremental",), "WINDOW_TIES": ("incremental", "full")}
-    if planned.strategy not in strategies.get(failed.code, ()):
+    if planned.strategy not in _REBUILT.get(failed.code, ()):
         raise failed
     logs = Logs(model, locate)
     return _plan(logs, _pinned(logs, planned.frontier()), planned.clock, failed.refusal)

@@ -198,7 +198,7 @@ def test_what_fails_interpreted_is_compiled(spark: Any, market: Market) -> None:
     caller = able(spark, odd)
     caller.conf.unset(FEW_ROWS_SETTING)
     caller.read.format("delta").load(market.path("sales")).createOrReplaceTempView("sales")
-    with for_few_rows(caller, {}), pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+    with for_few_rows(caller), pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         caller.sql(model.sql).collect()
     assert caller.sql(model.sql).collect() == []
     steps: list[str] = []
@@ -290,3 +290,61 @@ def test_by_name_there_is_a_view_and_models_read_through_it(spark: Any, market: 
             deltajoin.run(replace(keyed, target="market.sums"), spark)
     finally:
         spark.sql("DROP DATABASE market CASCADE")
+
+
+WIDE = pa.schema([("id", pa.int64()), ("k", pa.int32()), ("w", pa.decimal128(38, 4))])
+#: What a change's sum has room for, what the query's has, and of what the query's hasn't for two.
+LARGE, LARGER, LARGEST = (Decimal("9" * digits + ".5") for digits in (24, 31, 34))
+BY_WIDE = (
+    "SELECT w.k, sum(w.w * (1 - p.off) * (1 + p.off)) AS paid, sum(w.w) AS total, count(*) AS n "
+    "FROM wide w JOIN offers p ON p.k = w.k GROUP BY w.k"
+)
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_sums_of_types_with_many_digits_are_added_to(ansi: str, spark: Any, tmp_path: Path) -> None:
+    """As long as their values have room; else a rebuild takes the run's place."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.ansi.enabled", ansi)
+    wide, offers = str(tmp_path / "wide"), str(tmp_path / "offers")
+
+    def rows(*found: tuple[int, int, Decimal | None]) -> pa.Table:
+        return pa.table([list(c) for c in zip(*found, strict=True)], schema=WIDE)
+
+    kinds = pa.schema([("k", pa.int32()), ("off", pa.decimal128(15, 1))])
+    off = pa.table([[1, 2, 3], [Decimal("0.1"), Decimal("0.5"), None]], schema=kinds)
+    write_deltalake(offers, off, configuration=FEED)
+    first = rows((1, 1, Decimal("10.1234")), (2, 1, None), (3, 2, LARGE), (4, 3, LARGE))
+    write_deltalake(wide, first, configuration=FEED)
+    places = {"wide": wide, "offers": offers}
+    model = deltajoin.Model("sums", BY_WIDE, places, str(tmp_path / "sums"), mode="incremental")
+
+    def run() -> tuple[str, str]:
+        record = deltajoin.run(model, session)
+        for name, place in places.items():
+            session.read.format("delta").load(place).createOrReplaceTempView(name)
+        assert rows_of(deltajoin.read(model, session)) == rows_of(session.sql(BY_WIDE))
+        return record.strategy, record.reason.partition(":")[0]
+
+    assert run()[0] == "full"
+    write_deltalake(wide, rows(*((n, 1, LARGE) for n in range(10, 30))), mode="append")
+    assert run() == ("incremental", "CHANGES")
+    DeltaTable(wide).delete("id < 20")
+    DeltaTable(offers).update(predicate="k = 3", updates={"off": "CAST(0.2 AS DECIMAL(15,1))"})
+    assert run() == ("incremental", "CHANGES")
+    write_deltalake(wide, rows((40, 3, LARGER)), mode="append")
+    assert run() == ("full", "SUM_OVERFLOW")
+    if ansi == "true":
+        return
+    write_deltalake(wide, rows((50, 1, LARGEST), (51, 1, LARGEST)), mode="append")
+    assert run() == ("full", "SUM_OVERFLOW")
+    write_deltalake(wide, rows((60, 1, LARGE), (61, 2, LARGE)), mode="append")
+    assert run() == ("full", "SUM_OVERFLOW")
+    write_deltalake(wide, rows((70, 2, LARGE)), mode="append")
+    assert run() == ("incremental", "CHANGES")
+    DeltaTable(wide).delete("id >= 50")
+    assert run() == ("full", "SUM_OVERFLOW")
+    DeltaTable(wide).delete("id = 40 OR id = 10")
+    assert run()[0] == "full"
+    write_deltalake(wide, rows((80, 1, LARGE), (81, 3, LARGE)), mode="append")
+    assert run() == ("incremental", "CHANGES")

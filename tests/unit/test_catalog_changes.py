@@ -653,3 +653,18 @@ def test_files_of_random_histories_give_the_change(tmp_path: Path, seed: int) ->
             if changes.method == "files":
                 assert by_files(source, changes) == wanted
         consumed.append(source.consume())
+
+
+def test_an_update_by_delta_rs_is_read_from_the_files(tmp_path: Path) -> None:
+    """Its feed lacks a row that becomes equal to another one: here the second (1, 1)."""
+    pairs = Source(tmp_path / "pairs")
+    write_deltalake(pairs.path, pa.table({"k": [1, 1], "m": [0, 1]}), mode="overwrite",
+                    schema_mode="overwrite")  # fmt: skip
+    pairs.consumed = pairs.consume()
+    DeltaTable(pairs.path).update(updates={"m": "1"}, predicate="m = 0")
+    told = DeltaTable(pairs.path).load_cdf(starting_version=pairs.consumed.version + 1)
+    kinds = pa.table(told.read_all()).column("_change_type").to_pylist()
+    assert kinds == ["update_preimage"]
+    found = read_changes(load_table("s", str(pairs.path)), pairs.consumed, ["k", "m"])
+    assert (found.method, found.problem) == ("files", None)
+    assert found.why == "FEED_GAP: delta-rs leaves rows out of the feed of an UPDATE, at version 3"

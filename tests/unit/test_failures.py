@@ -54,6 +54,7 @@ LOST = (
     RuntimeError("Answer from Java side is empty"),
     RuntimeError("<_InactiveRpcError: status = StatusCode.UNAVAILABLE>"),
     RuntimeError("[RETRIES_EXCEEDED] The maximum number of retries has been exceeded."),
+    RuntimeError("org.apache.spark.api.python.PythonUtils.toSeq does not exist in the JVM"),
     RuntimeError("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid."),
     Py4JError("An error occurred while calling o97.write"),
     Py4JError("An error occurred while calling z:org.apache.spark.sql.Encoders.bean"),

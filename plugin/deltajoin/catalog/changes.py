@@ -218,6 +218,9 @@ def _feed_trouble(
     if not all(feed_on):
         version = feed[min(feed_on.index(False), len(feed) - 1)].version
         return "NO_CHANGE_FEED", f"delta.enableChangeDataFeed was off at version {version}"
+    short = next((c.version for c in feed if c.feed_is_short), None)
+    if short is not None:
+        return "FEED_GAP", f"delta-rs leaves rows out of the feed of an UPDATE, at version {short}"
     lost = lost_from_feed(open_files(table.location), feed)
     return None if lost is None else ("FEED_GAP", f"a file of the change feed is gone: {lost}")
 

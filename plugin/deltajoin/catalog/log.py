@@ -54,6 +54,13 @@ class Commit:
         return self.data_change and not any(r.get("dataChange") for r in self.removes)
 
     @property
+    def feed_is_short(self) -> bool:
+        """Whether its change files may lack rows: an UPDATE of delta-rs (seen in 1.6) leaves out
+        what becomes equal to a row that was there, and of equal rows all but one."""
+        engine, operation = self.info.get("engineInfo"), self.info.get("operation")
+        return bool(self.changes) and operation == "UPDATE" and "delta-rs" in str(engine)
+
+    @property
     def replaced(self) -> bool:
         """Whether rows left because the whole content was exchanged: overwrite, CREATE OR REPLACE,
         RESTORE, a delete of everything. Part of a table (replaceWhere) is an ordinary change."""

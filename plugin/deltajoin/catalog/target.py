@@ -68,6 +68,15 @@ class TargetState:
         return table_size(self._opened, self.location)[0]
 
     @cached_property
+    def records(self) -> int | None:
+        """Rows in the files of the newest version, with those that are marked as deleted; None
+        where its log doesn't count them."""
+        if self._opened is None:
+            return None
+        counts = self._opened.get_add_actions(flatten=True).column("num_records").to_pylist()
+        return None if None in counts else sum(counts)
+
+    @cached_property
     def log(self) -> FileStatistics | None:
         """What its files say of their values; None for a state that was not loaded from a log."""
         if self._opened is None:

@@ -177,6 +177,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     unkept = unkept or (whole if whole and decision.reason == whole.code else None)
     full, works = decision.strategy == "full", decision.strategy != "noop"
     live = graph is not None and decision.strategy == "incremental"
+    if works and state is not None:
+        target = replace(target, records=state.records)
     clock = inputs.clock if works and reads_clock(query, target) else None
     names = {name.lower() for table in columns.values() for name in table}
     as_written = full and graph is None

@@ -48,7 +48,8 @@ class Target:
     it is `hashed` where its table has a hash of each row.
     `stamps` stand among the columns and are none of the row: they are written with it, by the clock
     of the epoch. `version` and `table_id` are what the plan saw, on which the run stands; -1 and
-    None before there is a table. `follows` is the digest of the last epoch's record.
+    None before there is a table. `records` are the rows in its files where the run has work, those
+    that are marked as deleted among them. `follows` is the digest of the last epoch's record.
     """
 
     place: str
@@ -65,6 +66,7 @@ class Target:
     layout: Layout = field(default=Layout(), metadata=SELDOM)
     version: int = -1
     table_id: str | None = field(default=None, metadata=SELDOM)
+    records: int | None = field(default=None, metadata=SELDOM)
     follows: str | None = field(default=None, metadata=SELDOM)
 
     @property

@@ -31,7 +31,10 @@ from deltajoin.sql.kinds import Exact, TypeOf, exact_type
 
 Inexact = frozenset[tuple[str, str]]
 LINEAR, INSERTS, GROUPS = "linear", "inserts", "groups"
-_WEIGHT_DIGITS = 10
+#: A decimal of more digits, or more behind the point, has no sum that every change can be added to.
+_DIGITS, _SCALE = 38, 18
+#: A weighted sum of decimals of more digits may overflow.
+_SURE_DIGITS = 27
 _COMPARED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "string")
 
 
@@ -52,6 +55,11 @@ class Aggregate:
     type: str = ""
     precision: int = 0
     scale: int = 0
+
+    @property
+    def may_overflow(self) -> bool:
+        """True where what is summed has a type of more digits than surely fit a change's sum."""
+        return self.type == "decimal" and self.precision > _SURE_DIGITS
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -188,7 +196,7 @@ def _sort(
         plain = kind in _COMPARED or kind.startswith("decimal")
         return (INSERTS if plain and inner else GROUPS), None
     exact = exact_type(argument, type_of) if function in ("sum", "avg") else None
-    if exact is None or exact.precision > 37 - _WEIGHT_DIGITS:
+    if exact is None or exact.precision > _DIGITS or exact.scale > _SCALE:
         return GROUPS, None
     # Spark's decimals hold every step of an average of these without loss.
     divides = not exact.integral and exact.precision <= 20 and exact.scale <= 6

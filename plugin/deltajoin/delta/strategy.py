@@ -11,7 +11,7 @@ The first rule that applies wins, in this order:
     the clock decides rows, and moved   full         CLOCK_MOVED
     no source changed                   noop         NO_CHANGE
     an operator is not kept             full         the operator's code  strict: refused
-    an incremental run of it failed     full         EVALUATION_FAILED    strict: refused
+    an incremental run of it failed     full         what it failed with  strict: refused
     mode auto, over 20 % of rows        full         CHANGE_TOO_LARGE
     mode auto, finding out is dearer    full         CHANGE_TOO_LARGE
     mode auto, it reaches over 20 %     full         CHANGE_TOO_LARGE

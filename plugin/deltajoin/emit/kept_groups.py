@@ -42,7 +42,8 @@ from deltajoin.sql.aggregates import aggregate_calls
 
 TARGET_ROWS, TARGET_STORED = "target_rows", "target_stored"
 _MISSING, _CHANGED, _LEAST = "__deltajoin_missing", "__deltajoin_changed", "__deltajoin_least"
-_SUM_DIGITS, _VALUE_DIGITS = 38, 27
+#: Digits of a sum, and of values whose weights have ten or four.
+_SUM_DIGITS, _VALUE_DIGITS, _WIDE_DIGITS = 38, 27, 33
 _ZERO = number(0)
 Outputs = list[tuple[str, exp.Expr]]
 
@@ -106,10 +107,39 @@ def _folded(aggregate: Aggregate, kind: str, weight: exp.Expr | None) -> exp.Exp
     if aggregate.type == "int":
         value: exp.Expr = exp.cast(argument, "bigint")
         return coalesce(call("sum", value if weight is None else value * weight), _ZERO)
+    if aggregate.may_overflow:
+        return _sum_of_wide(argument, aggregate.scale, weight)
     value = decimal(argument, _VALUE_DIGITS + (weight is None), aggregate.scale)
     if weight is not None:
         value = value * decimal(weight.copy(), 10, 0)
     return coalesce(call("sum", value), decimal(_ZERO.copy(), _SUM_DIGITS, aggregate.scale))
+
+
+def _sum_of_wide(argument: exp.Expr, scale: int, weight: exp.Expr | None) -> exp.Expr:
+    """The sum of values of a type with so many digits that it may overflow, 0 where there are none.
+
+    Over plain rows it is the query's own: NULL or an error where that overflows. Values of a change
+    have few enough digits beside their weights, or the run stops.
+    """
+    kept = decimal(_ZERO.copy(), _SUM_DIGITS, scale)
+    values: exp.Expr = argument
+    if weight is not None:
+        weighted = (
+            _try_decimal(argument, digits, scale) * _try_decimal(weight, 37 - digits, 0)
+            for digits in (_VALUE_DIGITS, _WIDE_DIGITS)
+        )
+        there = exp.Not(this=is_null(argument))
+        values = coalesce(*weighted, exp.case().when(there, fail("SUM_OVERFLOW")))
+    found = decimal(call("sum", values), _SUM_DIGITS, scale)
+    if weight is not None:
+        found = coalesce(found, fail("SUM_OVERFLOW"))
+    return exp.case().when(call("count", argument.copy()).eq(0), kept).else_(found)
+
+
+def _try_decimal(node: exp.Expr, precision: int, scale: int) -> exp.Expr:
+    """A cast to decimal(precision, scale), NULL where it doesn't fit."""
+    kind = exp.DataType.build(f"DECIMAL({precision}, {scale})")
+    return exp.TryCast(this=node.copy(), to=kind, safe=True)
 
 
 # change + state -> rows to write ------------------------------------------------------------------
@@ -210,11 +240,13 @@ def _sum(name: str, state: GroupState) -> exp.Expr:
     if owner is None or kind == "count" or owner.type == "int":
         return exp.cast(coalesce(old, _ZERO) + new, "bigint")
     zero = decimal(_ZERO.copy(), _SUM_DIGITS, owner.scale)
+    stored: exp.Expr = coalesce(old, zero)
+    if owner.may_overflow:  # the sum of a group that is there is NULL where the query's overflowed
+        stored = exp.case().when(is_null(column(ROWS, "t")), zero).else_(old)
     # One digit less, so that their sum has 38 and Spark takes none off the scale.
-    before, added = (
-        decimal(side, _SUM_DIGITS - 1, owner.scale) for side in (coalesce(old, zero), new)
-    )
-    return decimal(before + added, _SUM_DIGITS, owner.scale)
+    before, added = (decimal(side, _SUM_DIGITS - 1, owner.scale) for side in (stored, new))
+    both = decimal(before + added, _SUM_DIGITS, owner.scale)
+    return coalesce(both, fail("SUM_OVERFLOW")) if owner.may_overflow else both
 
 
 def _from_state(node: exp.Expr, state: GroupState) -> exp.Expr:

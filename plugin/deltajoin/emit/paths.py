@@ -10,6 +10,8 @@ Touched groups and partitions travel alike: from their keys to all of their rows
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -22,6 +24,10 @@ from deltajoin.emit.ast import pretty, table, union_all
 from deltajoin.emit.stream import Statement, StepEmitter
 from deltajoin.emit.views import Views
 from deltajoin.graph import JoinGraph
+
+#: How often a view over few rows is written out at most.
+_WRITTEN_OUT = 8
+_QUOTED = re.compile("`([^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -44,14 +50,15 @@ class PathProgram:
 class SharedProgram:
     """Lookups that several paths, given by their numbers, take together.
 
-    `view` is the union (all rows, columns by position) of the views `inputs` that have rows; the
-    statements go on from there as a path's do.
+    `view` is the union (all rows, columns by position) of the views `inputs` that have rows, which
+    is computed once if it is `kept`; the statements go on from there as a path's do.
     """
 
     view: str
     paths: tuple[int, ...]
     inputs: tuple[str, ...]
     statements: tuple[Statement, ...]
+    kept: bool = False
 
     @property
     def sql(self) -> str:
@@ -98,7 +105,38 @@ def path_programs(
         for number in end.paths:
             streams[number] = stream
             spare[number] = min(spare[number], emitter.spare)
-    return tuple(map(_with_sent, alone, paths, spare)), tuple(shared)
+    alone = list(map(_with_sent, alone, paths, spare))
+    kept = _read_often(path_statements(alone, shared), views)
+    return (
+        tuple(replace(path, statements=_marked(path.statements, kept)) for path in alone),
+        tuple(
+            replace(part, statements=_marked(part.statements, kept), kept=part.view in kept)
+            for part in shared
+        ),
+    )
+
+
+def _read_often(statements: Iterable[Statement], views: Views) -> frozenset[str]:
+    """The views that are computed once: Spark writes a view out wherever it is read, and what that
+    reads again, so that joins within joins would multiply. Over few rows, to compute one takes
+    longer than to write it out a few times."""
+    ordered = tuple(statements)
+    streams = {statement.view for statement in ordered} | {views.part.touched}
+    kept: set[str] = set()
+    times = Counter[str]()
+    for statement in reversed(ordered):
+        read = [name for name in _QUOTED.findall(statement.sql) if name in streams]
+        written = max(times[statement.view], 1)
+        if read and written > (_WRITTEN_OUT if views.few_rows else 1):
+            kept.add(statement.view)
+            written = 1
+        for name in read:
+            times[name] += written
+    return frozenset(kept)
+
+
+def _marked(statements: Iterable[Statement], kept: frozenset[str]) -> tuple[Statement, ...]:
+    return tuple(replace(each, kept=each.view in kept) for each in statements)
 
 
 def _with_sent(program: PathProgram, path: LookupPath, spare: float) -> PathProgram:
@@ -130,7 +168,10 @@ def regroup_statements(
         emitter = StepEmitter(graph, branch, views, f"{name}_{branch}")
         ends.append(emitter.follow(steps, emitter.touched(touched), nested=True).view)
         statements += emitter.statements
-    return (*statements, Statement(name, _union(ends))) if ends else ()
+    if not ends:
+        return ()
+    statements.append(Statement(name, _union(ends)))
+    return _marked(statements, _read_often(statements, views))
 
 
 def _union(inputs: Iterable[str]) -> str:

@@ -71,20 +71,22 @@ class Statement:
     """One SELECT and the view that its result is read through.
 
     `relation` is the one looked up, None where none is: the change itself, the output rows.
-    `measured`: one row, which is computed once and then read as literals.
+    `measured`: one row, which is computed once and then read as literals. `kept`: computed once,
+    whoever reads it.
     """
 
     view: str
     sql: str
     relation: str | None = None
     measured: bool = False
+    kept: bool = False
 
 
 @dataclass(frozen=True)
 class Stream:
     """A view of travelling rows: its columns, the relations bound, about how many rows, what bounds
     the columns' values. `hidden` are the weight and, where the rows of several paths are counted
-    apart, the path's number.
+    apart, the path's number. `of` is the stream that it was before a step that takes no row away.
     """
 
     view: str
@@ -93,6 +95,7 @@ class Stream:
     rows: float
     within: Within
     hidden: tuple[str, ...] = (WEIGHT,)
+    of: Stream | None = None
 
 
 class StepEmitter:
@@ -146,7 +149,7 @@ class StepEmitter:
         if len({(stream.refs, stream.hidden) for stream in streams}) > 1:
             raise AssertionError("streams that are united must have the same columns")
         rows, within = sum(s.rows for s in streams), of_all(s.within for s in streams)
-        return replace(streams[0], view=self._view(), rows=rows, within=within)
+        return replace(streams[0], view=self._view(), rows=rows, within=within, of=None)
 
     # along the steps -----------------------------------------------------------------------------
 
@@ -194,7 +197,7 @@ class StepEmitter:
             select = self._select(found, needed, self._hidden(stream, "stream"))
             select = select.from_(table(stream.view, "stream"))
             select = select.where(*(expression(sql, found) for sql in step.on))
-            return select, replace(stream, refs=stream.refs & needed)
+            return select, replace(stream, refs=stream.refs & needed, of=None)
         return self._joined(step, stream, needed)
 
     # a new stream --------------------------------------------------------------------------------
@@ -214,7 +217,7 @@ class StepEmitter:
             select, rows = self._entered(select, step, stream), stream.rows
         within = handed_on(stream.within, pairs, relation, self._type)
         refs, bound = needed.intersection(self._own(relation)), frozenset({relation})
-        return select, replace(stream, refs=refs, bound=bound, rows=rows, within=within)
+        return select, replace(stream, refs=refs, bound=bound, rows=rows, within=within, of=None)
 
     def _entered(self, select: exp.Select, step: LookupStep, stream: Stream) -> exp.Select:
         alias = "keys" if step.relation.lower() != "keys" else "keys_"
@@ -285,7 +288,8 @@ class StepEmitter:
             left, right, sign = self._flipped(step, stream, side, needed)
             on.append(column(_SIGN, "side").eq(sign))
             hidden[0] = named(hidden[0] * sign, WEIGHT)
-        after = replace(stream, refs=stream.refs & needed)
+        of = stream if step.kind == "left" else None
+        after = replace(stream, refs=stream.refs & needed, of=of)
         if step.kind in ("inner", "left"):
             found |= added
             after = replace(after, refs=needed.intersection(found), bound=stream.bound | bound)
@@ -406,7 +410,11 @@ class StepEmitter:
         return exp.select(*columns, *hidden)
 
     def _distinct(self, keys: Iterable[exp.Expr], stream: Stream, alias: str) -> exp.Select:
-        """The stream's distinct keys, as k0, k1, ..."""
+        """The stream's distinct keys, as k0, k1, ...; from where it has them first."""
+        keys = list(keys)
+        refs = frozenset((c.table, c.name) for key in keys for c in key.find_all(exp.Column))
+        while stream.of is not None and refs <= stream.of.refs:
+            stream = stream.of
         found = self._found(stream, alias)
         values = [named(moved(key, found), f"k{i}") for i, key in enumerate(keys)]
         return exp.select(*values).from_(table(stream.view, alias)).distinct()

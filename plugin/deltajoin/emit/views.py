@@ -12,6 +12,7 @@ from deltajoin.catalog import StaticFiles, zoned
 from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.path import known_types
 from deltajoin.delta.plan import DeltaPlan
+from deltajoin.delta.strategy import FEW_ROWS
 from deltajoin.emit.ast import null
 from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
 from deltajoin.emit.write import PATH_ROWS
@@ -77,6 +78,9 @@ class Views:
         self._changes: dict[str, str] = {}
         self._statistics = plan.statistics
         self._types = known_types(plan.all_sources)
+        rows = [source.rows for source in plan.sources]
+        #: True where the sources are known to have few rows together.
+        self.few_rows = None not in rows and sum(map(int, filter(None, rows))) <= FEW_ROWS
         for source in plan.all_sources:
             base = slug(source.source)
             for version in sorted({source.at("previous"), source.version}):

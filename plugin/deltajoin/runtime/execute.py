@@ -32,6 +32,7 @@ from deltajoin.runtime.narrowing import Narrowing
 from deltajoin.runtime.own_session import (
     commit_marks,
     for_few_rows,
+    for_target,
     has_few_rows,
     may_compare_rows,
     own_session,
@@ -77,9 +78,9 @@ def execute(
 
     Raises:
         DeltaJoinError: KEY_VIOLATED, TABLE_REPLACED, TARGET_DRIFT, TARGET_CHANGED, SHADOW_MISMATCH,
-            CONCURRENT_RUN, SOURCE_FILES_MISSING, EVALUATION_FAILED, SPARK_ANALYSIS, SPARK_FAILED,
-            SPARK_LOST. Nothing is committed then, but where the target was changed in the very
-            moment of the write, or Spark was lost behind it; its next plan knows that.
+            CONCURRENT_RUN, SOURCE_FILES_MISSING, EVALUATION_FAILED, SUM_OVERFLOW, SPARK_ANALYSIS,
+            SPARK_FAILED, SPARK_LOST. Nothing is committed then, but where the target was changed in
+            the very moment of the write, or Spark was lost behind it; its next plan knows that.
     """
     run = _Run(spark, job, on_step or (lambda name, info: None), watch or Stopwatch())
     with (
@@ -159,7 +160,7 @@ class _Run:
         if has_few_rows(self.caller, self.plan["frontier"]) and not self._compares_many():
             self.interpreted = True
             try:
-                with for_few_rows(self.spark, self.plan["frontier"]):
+                with for_few_rows(self.spark):
                     return write()
             except DeltaJoinError as error:
                 if error.code not in ("SPARK_FAILED", "EVALUATION_FAILED"):
@@ -347,10 +348,10 @@ class _Run:
 
     def _run_merge(self, near: str) -> None:
         """The MERGE, by the hash of rows where they have one, and by the rows if some share one."""
-        merge = self.program["merge"]
+        merge, place = self.program["merge"], self.target["place"]
         for into in filter(None, (merge.get("by_hash"), merge["into"])):
             try:
-                with explained(f"write of {self.target['place']}"):
+                with explained(f"write of {place}"), for_target(self.spark, self.target):
                     self.spark.sql(f"{into}{near}\n{merge['whens']}")
                 return
             except DeltaJoinError as error:

@@ -55,6 +55,10 @@ _TOLD = {
         "rows that differ tie in the order of a window function, which leaves its result open",
         "Add the columns of the row's key to ORDER BY, or use a mode that rebuilds.",
     ),
+    "SUM_OVERFLOW": (
+        "a group's sum, or that of its change, has more digits than Spark's decimals",
+        "If the query runs, use a mode that rebuilds; or cast the summed values to fewer digits.",
+    ),
     "TARGET_DRIFT": (
         "the target does not hold the rows that the last epoch left",
         "Something else wrote to it; run once with mode full.",
@@ -122,6 +126,7 @@ _BY_TEXT = (
         re.compile(
             r"Py4JNetworkError|ConnectionRefusedError|Answer from Java side is empty|"
             r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|INVALID_HANDLE\.SESSION_|"
+            r"does not exist in the JVM|"
             rf"^Py4JError: {_JAVA} \S+\Z"  # and no word of what went wrong there
         ),
         "SPARK_LOST",

@@ -71,6 +71,8 @@ def start_lookups(
         if not frames:
             continue
         union = reduce(lambda a, b: a.unionAll(b), frames)
+        if part.get("kept"):
+            union = Counter(part["view"]).materialise(union)
         union.createOrReplaceTempView(quote(part["view"]))
         live = [number for number in part["paths"] if by_number[number].change_rows]
         figures = [f"count_if(`{PATH}` = {number})" for number in live]
@@ -105,12 +107,13 @@ def _chain(
     `figures`: what to count, in the order of `runs`.
     """
     for statement in statements:
-        frame = opened(spark, statement)
+        frame, kept, columns = opened(spark, statement), statement.get("kept"), {}
         if statement["relation"] is not None:
             columns = {f"rows_{i}": sql for i, sql in enumerate(figures)}
+        if columns or kept:
             counter = Counter(statement["view"], columns)
-            frame = counter.watch(frame)
-            for name, run in zip(columns, runs, strict=True):
+            frame = counter.materialise(frame) if kept else counter.watch(frame)
+            for name, run in zip(columns, runs, strict=bool(columns)):
                 run.counters.append((statement["relation"], counter, name))
         frame.createOrReplaceTempView(quote(statement["view"]))
     return statements[-1]["view"], frame

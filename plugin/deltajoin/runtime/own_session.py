@@ -54,8 +54,8 @@ _FOR_FEW_ROWS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
 }
-#: A tiny file is written anew in one job; to mark rows of it as deleted takes Delta seven, which
-#: cost as much as 10,000 rows that are copied.
+#: Rows of a target up to which its files are written anew, in one job; to mark rows of them as
+#: deleted takes Delta seven, which cost as much as 10,000 rows that are copied.
 TINY_ROWS = 5_000
 _FOR_TINY_FILES = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
 _NO_HINTS = "spark.sql.optimizer.disableHints"
@@ -86,12 +86,8 @@ def own_session(
 def has_few_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
     """True when the sources of a frontier are known to have few rows together; INVALID_SETTING."""
     few = _number_of_rows(caller, FEW_ROWS_SETTING, FEW_ROWS)
-    return _have_at_most(few, frontier)
-
-
-def _have_at_most(most: int, frontier: dict[str, Any]) -> bool:
     rows = [at["rows"] for at in frontier.values()]
-    return None not in rows and sum(rows) <= most
+    return None not in rows and sum(rows) <= few
 
 
 def may_compare_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
@@ -118,10 +114,15 @@ def _number_of_rows(caller: SparkSession, setting: str, default: int) -> int:
     return int(given)
 
 
-def for_few_rows(own: SparkSession, frontier: dict[str, Any]) -> AbstractContextManager[None]:
+def for_few_rows(own: SparkSession) -> AbstractContextManager[None]:
     """Plans made inside are interpreted, and not planned anew between their stages."""
-    tiny = _FOR_TINY_FILES if _have_at_most(TINY_ROWS, frontier) else {}
-    return _with_confs(own, _FOR_FEW_ROWS | tiny)
+    return _with_confs(own, _FOR_FEW_ROWS)
+
+
+def for_target(own: SparkSession, target: dict[str, Any]) -> AbstractContextManager[None]:
+    """A MERGE made inside writes the files of a target of few rows anew."""
+    records = target.get("records")
+    return _with_confs(own, _FOR_TINY_FILES if records is not None and records <= TINY_ROWS else {})
 
 
 def without_broadcasts(own: SparkSession) -> None:

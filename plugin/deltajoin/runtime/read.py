@@ -88,9 +88,12 @@ def replaced(source: str, location: str, how: str) -> DeltaJoinError:
 
 
 def open_statements(spark: SparkSession, statements: list[dict[str, Any]]) -> None:
-    """Register each statement under its view name."""
+    """Register each statement under its view name; some are computed for that."""
     for statement in statements:
-        opened(spark, statement).createOrReplaceTempView(quote(statement["view"]))
+        rows = opened(spark, statement)
+        if statement.get("kept"):
+            rows = Counter(statement["view"]).materialise(rows)
+        rows.createOrReplaceTempView(quote(statement["view"]))
 
 
 def opened(spark: SparkSession, statement: dict[str, Any]) -> DataFrame:

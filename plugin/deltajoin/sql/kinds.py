@@ -218,9 +218,9 @@ def _arithmetic(node: exp.Expr, left: str, right: str) -> str:
         return ""
     one, other = _beside_decimal(node.this, one), _beside_decimal(node.expression, other)
     if isinstance(node, exp.Mul):
-        return _fitting(one.precision + other.precision + 1, one.scale + other.scale)
+        return _capped(one.precision + other.precision + 1, one.scale + other.scale)
     scale = max(one.scale, other.scale)
-    return _fitting(max(e.precision - e.scale for e in (one, other)) + scale + 1, scale)
+    return _capped(max(e.precision - e.scale for e in (one, other)) + scale + 1, scale)
 
 
 def _beside_decimal(node: exp.Expr, found: Exact) -> Exact:
@@ -256,6 +256,12 @@ def _whole(found: Exact, scale: int) -> str:
 
 def _fitting(precision: int, scale: int) -> str:
     return Exact(precision, scale).kind if precision <= 38 else ""
+
+
+def _capped(precision: int, scale: int) -> str:
+    """The type of a sum or product: of more digits than there are, Spark takes those before the
+    point; up to six behind it stay, whatever `spark.sql.decimalOperations.allowPrecisionLoss`."""
+    return _fitting(min(precision, 38), scale) if scale <= 6 else _fitting(precision, scale)
 
 
 def _chosen(values: Iterable[exp.Expr], type_of: TypeOf) -> str:
