@@ -144,7 +144,6 @@ class _Trees(_Generator):
             one, two = self.random.choice(numbers), self.random.choice(numbers)
             calls += [f"sum({one})", f"sum({one} * 2 + {two})", f"sum(-{one})"]
             calls += [f"sum(CAST({one} AS BIGINT))", f"sum(CAST({two} AS DECIMAL(12, 3)))"]
-            calls += [f"sum(CAST({one} AS DECIMAL(20, 2)) * CAST({two} AS DECIMAL(20, 2)))"]
             calls += [f"sum(CASE WHEN {one} > 1 THEN {two} END)", f"sum({one}) * 2 - count(*)"]
             calls += [f"sum({one}) FILTER (WHERE {two} > 1)", f"coalesce(sum({one}), 0) + 1"]
             if self.profile.averages:
