@@ -110,6 +110,7 @@ def test_what_is_not_certain_has_no_exact_type(sql: str) -> None:
         ("sum(x.d * (1 - x.d) * (1 + x.d))", LINEAR),
         ("sum(x.e * x.w)", GROUPS),
         ("sum(CAST(x.d AS DECIMAL(38, 20)))", GROUPS),
+        ("sum(CAST(x.d AS DECIMAL(25, 20)))", LINEAR),
         ("avg(x.w)", GROUPS),
         ("sum(x.f)", GROUPS),
         ("sum(x.s)", GROUPS),

@@ -31,10 +31,9 @@ from deltajoin.sql.kinds import Exact, TypeOf, exact_type
 
 Inexact = frozenset[tuple[str, str]]
 LINEAR, INSERTS, GROUPS = "linear", "inserts", "groups"
-#: A decimal of more digits, or more behind the point, has no sum that every change can be added to.
-_DIGITS, _SCALE = 38, 18
-#: A weighted sum of decimals of more digits may overflow.
-_SURE_DIGITS = 27
+#: A weighted sum of decimals of more digits may overflow; of these with more behind the point it
+#: soon would.
+_SURE_DIGITS, _SCALE = 27, 18
 _COMPARED = ("tinyint", "smallint", "int", "bigint", "date", "timestamp", "string")
 
 
@@ -196,7 +195,7 @@ def _sort(
         plain = kind in _COMPARED or kind.startswith("decimal")
         return (INSERTS if plain and inner else GROUPS), None
     exact = exact_type(argument, type_of) if function in ("sum", "avg") else None
-    if exact is None or exact.precision > _DIGITS or exact.scale > _SCALE:
+    if exact is None or (exact.precision > _SURE_DIGITS and exact.scale > _SCALE):
         return GROUPS, None
     # Spark's decimals hold every step of an average of these without loss.
     divides = not exact.integral and exact.precision <= 20 and exact.scale <= 6
