@@ -48,7 +48,7 @@ from deltajoin.delta.missing import missing_of_unknown_type
 from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Recent, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
-from deltajoin.delta.routes import Routes, routes_of, too_many_reads
+from deltajoin.delta.routes import Routes, routes_of, too_many_lookups
 from deltajoin.delta.seconds import predict
 from deltajoin.delta.signed_zeros import told_apart, with_one_extreme
 from deltajoin.delta.sources import (
@@ -149,10 +149,10 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
 
     unkept = meaning.obstacle or order_dependent(graph, described, target.kind)
     whole = next((o for o in (*(p.untraced for p in derived), routes.untraced) if o), None)
-    whole = too_many_reads((routes.paths, *(p.paths for p in derived))) or whole
+    paths = (*routes.paths, *(path for plan in derived for path in plan.paths))
+    whole = too_many_lookups(paths) or whole
     auto = model.mode == "auto"
-    lookups = (*routes.paths, *(path for plan in derived for path in plan.paths))
-    expected_rows = sum(path.estimated_rows + path.given_rows for path in lookups)
+    expected_rows = sum(path.estimated_rows + path.given_rows for path in paths)
     predicted = predict(state, mark, sources, expected_rows) if auto else None
     moved_text = [f"the clock ({moved})"] if graph and moved else []
     decision = decide(

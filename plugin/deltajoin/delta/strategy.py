@@ -16,7 +16,7 @@ The first rule that applies wins, in this order:
     mode auto, finding out is dearer    full         CHANGE_TOO_LARGE
     mode auto, it reaches over 20 %     full         CHANGE_TOO_LARGE
     mode auto, no key leads on          full         NO_SCOPE
-    mode auto, joins multiply the reads full         REPEATED_READS
+    mode auto, joins multiply lookups   full         TOO_MANY_LOOKUPS
     mode auto, past runs took longer    full         REBUILD_CHEAPER
     otherwise                           incremental  CHANGES
 

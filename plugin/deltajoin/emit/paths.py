@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -26,7 +26,7 @@ from deltajoin.emit.views import Views
 from deltajoin.graph import JoinGraph
 
 #: How often a view over few rows is written out at most.
-_WRITTEN_OUT = 8
+_WRITTEN_OUT = 2
 _QUOTED = re.compile("`([^`]+)`")
 
 
@@ -106,37 +106,43 @@ def path_programs(
             streams[number] = stream
             spare[number] = min(spare[number], emitter.spare)
     alone = list(map(_with_sent, alone, paths, spare))
-    kept = _read_often(path_statements(alone, shared), views)
+    last = {path.statements[-1].view for path in alone}
+    last |= {part.statements[-1].view for part in shared}
+    last -= {view for part in shared for view in part.inputs}
+    kept = _read(path_statements(alone, shared), last, views)
     return (
         tuple(replace(path, statements=_marked(path.statements, kept)) for path in alone),
         tuple(
-            replace(part, statements=_marked(part.statements, kept), kept=part.view in kept)
+            replace(part, statements=_marked(part.statements, kept), kept=kept[part.view])
             for part in shared
         ),
     )
 
 
-def _read_often(statements: Iterable[Statement], views: Views) -> frozenset[str]:
-    """The views that are computed once: Spark writes a view out wherever it is read, and what that
-    reads again, so that joins within joins would multiply. Over few rows, to compute one takes
-    longer than to write it out a few times."""
+def _read(statements: Iterable[Statement], ends: Iterable[str], views: Views) -> Mapping[str, bool]:
+    """The views that lead to one of the ends, and which of them are computed once: Spark writes a
+    view out wherever it is read, and what that reads again, so that joins within joins would
+    multiply. Over few rows, to compute one takes longer than to write it out a few times."""
     ordered = tuple(statements)
     streams = {statement.view for statement in ordered} | {views.part.touched}
-    kept: set[str] = set()
-    times = Counter[str]()
+    kept: dict[str, bool] = {}
+    times = Counter(ends)
     for statement in reversed(ordered):
+        written = times[statement.view]
+        if not written:
+            continue
         read = [name for name in _QUOTED.findall(statement.sql) if name in streams]
-        written = max(times[statement.view], 1)
-        if read and written > (_WRITTEN_OUT if views.few_rows else 1):
-            kept.add(statement.view)
-            written = 1
+        once = bool(read) and written > (_WRITTEN_OUT if views.few_rows else 1)
+        kept[statement.view] = once
         for name in read:
-            times[name] += written
-    return frozenset(kept)
+            times[name] += 1 if once else written
+    return kept
 
 
-def _marked(statements: Iterable[Statement], kept: frozenset[str]) -> tuple[Statement, ...]:
-    return tuple(replace(each, kept=each.view in kept) for each in statements)
+def _marked(statements: Iterable[Statement], kept: Mapping[str, bool]) -> tuple[Statement, ...]:
+    """The statements that are read. (Whoever goes on by the keys of the stream takes them from
+    before a left join, which nobody reads then.)"""
+    return tuple(replace(each, kept=kept[each.view]) for each in statements if each.view in kept)
 
 
 def _with_sent(program: PathProgram, path: LookupPath, spare: float) -> PathProgram:
@@ -171,7 +177,7 @@ def regroup_statements(
     if not ends:
         return ()
     statements.append(Statement(name, _union(ends)))
-    return _marked(statements, _read_often(statements, views))
+    return _marked(statements, _read(statements, [name], views))
 
 
 def _union(inputs: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ class PathRun:
         """Rows into the path, out of each lookup, and out of the path. Call after the action.
 
         A lookup that Spark never reached (an empty one beside it) has no count; the path's end then
-        had no rows.
+        had no rows. Neither has one that the rest of the path does without.
         """
         out: dict[str, int | None] = {}
         for relation, counter, figure in self.counters:

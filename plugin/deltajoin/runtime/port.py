@@ -11,6 +11,7 @@ the confs that mark a commit, or tell of the caller's last one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ _NOT_CARRIED = (*COMMIT_MARKS, LAST_COMMIT)
 #: Kept rows remember what Spark inferred of them, and Spark 4.2 loses track of it where it renames
 #: their columns: a UNION of such rows ends in "key not found".
 _CONSTRAINTS = "spark.sql.constraintPropagation.enabled"
+_LOG = logging.getLogger("deltajoin")
 #: Seconds to wait for a counter whose query has ended.
 _PATIENCE = 60.0
 
@@ -78,7 +80,7 @@ class Classic:
         from pyspark.sql import Observation
 
         observation = Observation(name)
-        return frame.observe(observation, *columns), lambda: _patiently(observation)
+        return frame.observe(observation, *columns), lambda: _patiently(observation, name)
 
     def materialise(self, frame: DataFrame, name: str, columns: list[Column]) -> Counted:
         """Compute the frame once, in one job, in which counters below it count too."""
@@ -96,10 +98,11 @@ class Classic:
                     own.catalog.dropTempView(view["viewName"])
 
 
-def _patiently(observation: Any) -> dict[str, int] | None:
+def _patiently(observation: Any, name: str) -> dict[str, int] | None:
     """What was counted; None where Spark proved the point unreachable. Call after an action.
 
-    An observation that no query completed would block for ever: it counts as unknown then.
+    An observation that no query completed would block for ever: it counts as unknown then, with a
+    warning.
     """
     from threading import Thread
 
@@ -115,6 +118,8 @@ def _patiently(observation: Any) -> dict[str, int] | None:
     reader = Thread(target=read, daemon=True)
     reader.start()
     reader.join(_PATIENCE)
+    if reader.is_alive():
+        _LOG.warning("Spark told nothing of counter %s within %.0f s", name, _PATIENCE)
     # An eliminated point leaves a row without schema, on which PySpark 4.2 asserts.
     if failed and "AssertionError" not in str(failed[0]):
         raise failed[0]
