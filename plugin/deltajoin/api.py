@@ -336,12 +336,14 @@ def read(model: Model, spark: SparkSession) -> DataFrame:
     The session gets the model's storage options: the rows are read when the caller asks for them.
 
     Raises:
-        DeltaJoinError: TARGET_MISSING before the first run.
+        DeltaJoinError: TARGET_MISSING before the first run; what Spark fails with.
     """
+    from deltajoin.runtime.failures import explained
     from deltajoin.runtime.object_store import set_storage
     from deltajoin.runtime.target import read_target
 
-    set_storage(spark)
+    with explained(f"read of {model.target}"):
+        set_storage(spark)
     state = Logs(model, Sessions(spark).locate).state
     if state is None:
         raise _missing("does not exist yet", model.target)
@@ -349,7 +351,8 @@ def read(model: Model, spark: SparkSession) -> DataFrame:
     if last is None:
         raise _missing("holds no epoch yet", state.location)
     target = {"location": state.location, "kind": last.kind, "columns": last.columns}
-    return read_target(spark, {**target, "hidden": last.hidden or ()})
+    with explained(f"read of {model.target}"):
+        return read_target(spark, {**target, "hidden": last.hidden or ()})
 
 
 @_with_storage

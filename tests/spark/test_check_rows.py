@@ -62,6 +62,20 @@ def test_rows_are_held_against_the_text(shop: Shop, spark: Any, name: str) -> No
     assert caught.value.code == "ROWS_DIFFER"
 
 
+class Ended:
+    """A session whose process has ended: to ask it anything fails."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
+@pytest.mark.parametrize("work", [deltajoin.read, check_rows])
+def test_a_session_that_has_ended(work: Any, shop: Shop) -> None:
+    with pytest.raises(deltajoin.DeltaJoinError) as caught:
+        work(model_of(shop, "keyed"), Ended())
+    assert caught.value.code == "SPARK_LOST"
+
+
 @pytest.mark.parametrize("by", ["path", "name"])
 def test_the_command(
     by: str, shop: Shop, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -38,7 +38,8 @@ def check_rows(spark: SparkSession, job: dict[str, Any]) -> dict[str, Any]:
     """
     own = own_session(spark, job["settings"])
     with undoing(lambda: port_of(own).release(own)):
-        nothing_to_write(own, job["target"])
+        with explained(f"read of {job['target']['place']}"):
+            nothing_to_write(own, job["target"])
         return compare(own, job["shadow"], job["target"], job["floats"], _DIFFER)
 
 
