@@ -106,14 +106,16 @@ def _chain(
 
     `figures`: what to count, in the order of `runs`.
     """
+    columns = {f"rows_{i}": sql for i, sql in enumerate(figures)}
     for statement in statements:
-        frame, kept, columns = opened(spark, statement), statement.get("kept"), {}
-        if statement["relation"] is not None:
-            columns = {f"rows_{i}": sql for i, sql in enumerate(figures)}
-        if columns or kept:
-            counter = Counter(statement["view"], columns)
-            frame = counter.materialise(frame) if kept else counter.watch(frame)
-            for name, run in zip(columns, runs, strict=bool(columns)):
-                run.counters.append((statement["relation"], counter, name))
+        frame, relation = opened(spark, statement), statement["relation"]
+        counter = Counter(statement["view"], columns)
+        if statement.get("kept"):
+            frame = counter.materialise(frame)
+        elif relation is not None:
+            frame = counter.watch(frame)
+        if relation is not None:
+            for name, run in zip(columns, runs, strict=True):
+                run.counters.append((relation, counter, name))
         frame.createOrReplaceTempView(quote(statement["view"]))
     return statements[-1]["view"], frame
