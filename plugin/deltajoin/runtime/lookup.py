@@ -7,6 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from deltajoin.names import PATH, quote
+from deltajoin.runtime.port import port_of
 from deltajoin.runtime.read import Counter, opened
 
 if TYPE_CHECKING:
@@ -60,11 +61,12 @@ def start_lookups(
 ) -> Lookups:
     """Chain the statements of each path whose change has rows, then those that paths share."""
     runs = [PathRun(path["driver"], change_rows[path["feed"]]) for path in paths]
-    ends: dict[str, DataFrame] = {}
-    for path, run in zip(paths, runs, strict=True):
-        if run.change_rows:
-            view, frame = _chain(spark, path["statements"], [run], ["count(1)"])
-            ends[view] = frame
+    live = [at for at, run in enumerate(runs) if run.change_rows]
+
+    def follow(at: int) -> tuple[str, DataFrame]:
+        return _chain(spark, paths[at]["statements"], [runs[at]], ["count(1)"])
+
+    ends = dict(port_of(spark).each(spark, follow, live))
     by_number = {path["number"]: run for path, run in zip(paths, runs, strict=True)}
     for part in shared:
         frames = [ends.pop(view) for view in part["inputs"] if view in ends]
@@ -74,9 +76,9 @@ def start_lookups(
         if part.get("kept"):
             union = Counter(part["view"]).materialise(union)
         union.createOrReplaceTempView(quote(part["view"]))
-        live = [number for number in part["paths"] if by_number[number].change_rows]
-        figures = [f"count_if(`{PATH}` = {number})" for number in live]
-        members = [by_number[number] for number in live]
+        numbers = [number for number in part["paths"] if by_number[number].change_rows]
+        figures = [f"count_if(`{PATH}` = {number})" for number in numbers]
+        members = [by_number[number] for number in numbers]
         view, frame = _chain(spark, part["statements"], members, figures)
         ends[view] = frame
     return Lookups(runs, list(ends.values()))

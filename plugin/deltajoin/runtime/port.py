@@ -3,6 +3,7 @@
     fork        a session of its own on the same cluster, as the caller's is
     watch       count the rows that pass a point of a query
     materialise compute a frame once, counting its rows
+    each        do some work on several things
     release     forget what a fork holds
 
 Rule: only PySpark's public API. A fork takes over the caller's confs, catalog and schema, without
@@ -12,9 +13,11 @@ the confs that mark a commit, or tell of the caller's last one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote
@@ -35,7 +38,11 @@ _CONSTRAINTS = "spark.sql.constraintPropagation.enabled"
 _LOG = logging.getLogger("deltajoin")
 #: Seconds to wait for a counter whose query has ended.
 _PATIENCE = 60.0
+#: Things that are worked on at once.
+_BESIDE = 4
 
+_Thing = TypeVar("_Thing")
+_Result = TypeVar("_Result")
 #: Column -> value; empty or None where nothing was counted.
 Figures = Callable[[], dict[str, int] | None]
 #: A frame in place of the one that was given, and what was counted over it.
@@ -86,6 +93,20 @@ class Classic:
         """Compute the frame once, in one job, in which counters below it count too."""
         watched, figures = self.watch(frame, name, columns)
         return watched.localCheckpoint(eager=True), figures
+
+    def each(
+        self, own: SparkSession, work: Callable[[_Thing], _Result], things: Sequence[_Thing]
+    ) -> list[_Result]:
+        """What some work gives for each of several things: beside one another, as it waits for the
+        driver most of its time."""
+        from pyspark import inheritable_thread_target
+
+        def begin(thing: _Thing) -> Future[_Result]:
+            # With local properties of its own, in which Spark notes the query that it runs.
+            return pool.submit(copy_context().run, inheritable_thread_target(own)(work), thing)
+
+        with ThreadPoolExecutor(_BESIDE) as pool:
+            return [future.result() for future in list(map(begin, things))]
 
     def release(self, own: SparkSession) -> None:
         """Drop the temporary views; never fails. Delta keeps the session that loaded a snapshot
@@ -155,6 +176,12 @@ class Connect(Classic):
         """Materialise: the server tells what is counted in the plan that a client sends, and
         nothing of counters within views."""
         return self.materialise(frame, name, columns)
+
+    def each(
+        self, own: SparkSession, work: Callable[[_Thing], _Result], things: Sequence[_Thing]
+    ) -> list[_Result]:
+        """The same, one after the other: `materialise` changes the session's confs for a while."""
+        return list(map(work, things))
 
     def materialise(self, frame: DataFrame, name: str, columns: list[Column]) -> Counted:
         """Compute the frame once, in one job."""

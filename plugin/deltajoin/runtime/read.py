@@ -114,12 +114,14 @@ def materialise_changes(spark: SparkSession, feeds: list[dict[str, Any]]) -> dic
 
     Returns: view name -> rows of the consolidated change.
     """
-    rows: dict[str, int] = {}
-    for feed in feeds:
+
+    def rows_of(feed: dict[str, Any]) -> int:
         with explained(f"change of {feed['source']}, versions {feed['first']}..{feed['last']}"):
             _open_raw(spark, feed)
-            rows[feed["view"]] = materialised(spark, feed["view"], feed["sql"])["rows"]
-    return rows
+            return materialised(spark, feed["view"], feed["sql"])["rows"]
+
+    views = [feed["view"] for feed in feeds]
+    return dict(zip(views, port_of(spark).each(spark, rows_of, feeds), strict=True))
 
 
 def materialised(
