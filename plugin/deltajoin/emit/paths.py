@@ -10,7 +10,6 @@ Touched groups and partitions travel alike: from their keys to all of their rows
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +23,10 @@ from deltajoin.emit.ast import pretty, table, union_all
 from deltajoin.emit.stream import Statement, StepEmitter
 from deltajoin.emit.views import Views
 from deltajoin.graph import JoinGraph
+from deltajoin.names import quote
 
 #: How often a view over few rows is written out at most.
 _WRITTEN_OUT = 2
-_QUOTED = re.compile("`([^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -124,18 +123,19 @@ def _read(statements: Iterable[Statement], ends: Iterable[str], views: Views) ->
     view out wherever it is read, and what that reads again, so that joins within joins would
     multiply. Over few rows, to compute one takes longer than to write it out a few times."""
     ordered = tuple(statements)
-    streams = {statement.view for statement in ordered} | {views.part.touched}
+    names = {name: quote(name) for name in (views.part.touched, *(each.view for each in ordered))}
     kept: dict[str, bool] = {}
     times = Counter(ends)
     for statement in reversed(ordered):
         written = times[statement.view]
         if not written:
             continue
-        read = [name for name in _QUOTED.findall(statement.sql) if name in streams]
-        once = bool(read) and written > (_WRITTEN_OUT if views.few_rows else 1)
+        # A user's own text is part of it: nothing but the name itself tells what is read.
+        found = {name: statement.sql.count(quoted) for name, quoted in names.items()}
+        once = any(found.values()) and written > (_WRITTEN_OUT if views.few_rows else 1)
         kept[statement.view] = once
-        for name in read:
-            times[name] += 1 if once else written
+        for name, often in found.items():
+            times[name] += often if once else often * written
     return kept
 
 
