@@ -111,13 +111,14 @@ def _chain(
     columns = {f"rows_{i}": sql for i, sql in enumerate(figures)}
     for statement in statements:
         frame, relation = opened(spark, statement), statement["relation"]
-        counter = Counter(statement["view"], columns)
+        counter = Counter(statement["view"])
+        if relation is not None:  # others may lack the path's number
+            counter = Counter(statement["view"], columns)
+            for name, run in zip(columns, runs, strict=True):
+                run.counters.append((relation, counter, name))
         if statement.get("kept"):
             frame = counter.materialise(frame)
         elif relation is not None:
             frame = counter.watch(frame)
-        if relation is not None:
-            for name, run in zip(columns, runs, strict=True):
-                run.counters.append((relation, counter, name))
         frame.createOrReplaceTempView(quote(statement["view"]))
     return statements[-1]["view"], frame
