@@ -79,6 +79,10 @@ TYPED = """
     d * m; d / m; f / 2; f / f; f + f; f - 1; l / k; d % 2; k % l; m % 2; l DIV 2; m DIV 2
     abs(d); abs(f); greatest(k, l); least(d, k); greatest(m, 1); sqrt(k); pow(k, 2); exp(m)
     sign(m); sum(k % 2) OVER (); sum(round(m, 1)) OVER (); log(k); rint(f); y % y; h / 2
+    coalesce(d, 0.0); coalesce(m, d); coalesce(f, m); coalesce(f, d, k); greatest(d, m, k)
+    nvl(m, f); if(b, d, 0); CASE WHEN b THEN d * k ELSE 0 END; nvl2(k, f, 0.5); least(f, d)
+    stddev(k) OVER (); stddev_pop(m) OVER (); stddev_samp(f) OVER (); variance(d) OVER ()
+    var_pop(k) OVER (); var_samp(m) OVER (); std(l) OVER (); coalesce(NULL, NULL); ifnull(d, 1)
     instr(g, 'a'); weekday(dt); weekofyear(dt); hash(k, g); xxhash64(g); crc32(bin)
 """
 

@@ -336,7 +336,7 @@ def test_rows_that_the_query_filters_out_are_not_measured(
         ("date_add(HOUR, 1, a.at)", ""),
         ("coalesce(a.day, a.at)", ""),
         ("greatest(a.i, a.x)", "double"),
-        ("greatest(a.i, a.f, a.x)", "float"),
+        ("greatest(a.i, a.f, a.x)", "double"),
         ("greatest(a.i, a.money)", "decimal(12,2)"),
         ("coalesce(a.fine, a.long)", ""),
         ("a.long * 2", "decimal(38,0)"),

@@ -172,7 +172,7 @@ def test_units_of_date_functions_are_keywords() -> None:
             "OUTER_JOIN",
         ),
         ("SELECT row_number() OVER (ORDER BY id) AS n FROM f", "WINDOW"),
-        ("SELECT id FROM f WHERE k = (SELECT DISTINCT k FROM w)", "SUBQUERY"),
+        ("SELECT id FROM f WHERE k = (SELECT DISTINCT parse_json(y) FROM w)", "SUBQUERY"),
         ("SELECT id FROM f WHERE k = (SELECT map('a', y) FROM w WHERE w.k = 1)", "SUBQUERY"),
         ("SELECT id, (SELECT parse_json(y) FROM w WHERE w.k = 1) AS x FROM f", "SUBQUERY"),
         ("SELECT id, (SELECT x FROM w WHERE w.k = f.id) AS x FROM f", "SUBQUERY"),

@@ -267,8 +267,8 @@ class Binder:
             message = f"a union of {len(left)} with {len(right)} columns"
             raise Unsupported("SET_OPERATION", message, query, "Give out as many on each side.")
         outputs = [
-            matched(f"c{i}", one, other, self.type_of, origin)
-            for i, ((_, one, origin), (_, other, _)) in enumerate(zip(left, right, strict=True))
+            matched(f"c{i}", one, other, self.type_of)
+            for i, (one, (_, other, _)) in enumerate(zip(left, right, strict=True))
         ]
         for arm in arms:
             arm.outputs = []

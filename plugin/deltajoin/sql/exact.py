@@ -54,7 +54,7 @@ def derived_outputs(derived: Derived, types: Types) -> Outputs:
 
 
 def _joined(graph: JoinGraph, types: Types) -> Outputs:
-    """What the joined rows give out; of a union that computes a column, without a type."""
+    """What the joined rows give out; without a type where branches give out several."""
     derived = {below.name: derived_outputs(below, types) for below in graph.derived}
 
     def of(relation: str, column: str) -> tuple[str, bool]:
@@ -63,20 +63,18 @@ def _joined(graph: JoinGraph, types: Types) -> Outputs:
             return derived[source][column]
         return types.get((source, column), ""), False
 
-    unsure = {
-        projection.name
-        for core in graph.branches
-        for projection in graph.outputs(core)
-        if any(of(*ref)[1] for ref in projection.refs)
-    }
+    kinds: dict[str, set[str]] = {}
+    unsure = set()
+    given = (projection for core in graph.branches for projection in graph.outputs(core))
+    for projection in dict.fromkeys(given):
+        node = parse_expression(projection.sql)
+        kind = kind_of(node, lambda column: of(column.table, column.name)[0])
+        kinds.setdefault(projection.name, set()).add(kind)
+        if any(of(*ref)[1] for ref in projection.refs):
+            unsure.add(projection.name)
+    found = {name: some - {"null"} for name, some in kinds.items()}
     return {
-        p.name: (
-            _kind(parse_expression(p.sql), lambda column: of(column.table, column.name)[0])
-            if p.column is not None or not graph.has_union
-            else "",
-            p.name in unsure,
-        )
-        for p in graph.projections
+        name: (some.pop() if len(some) == 1 else "", name in unsure) for name, some in found.items()
     }
 
 

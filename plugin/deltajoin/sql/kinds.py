@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 from sqlglot import exp
 
@@ -50,8 +51,8 @@ _GIVEN = {
     "ntile quarter rank row_number second weekday weekofyear year",
     "bigint": "count count_if crc32 unix_micros unix_millis unix_seconds xxhash64",
     "double": "acos asin atan atan2 cbrt cos cosh cot cume_dist degrees exp expm1 ln log log10 "
-    "log1p log2 months_between percent_rank pow power radians rint sign signum sin sinh sqrt tan "
-    "tanh",
+    "log1p log2 months_between percent_rank pow power radians rint sign signum sin sinh sqrt std "
+    "stddev stddev_pop stddev_samp tan tanh var_pop var_samp variance",
     "timestamp": "date_trunc timestamp_micros timestamp_millis timestamp_seconds",
     "date": "add_months date date_add date_sub last_day make_date next_day to_date trunc",
 }
@@ -105,19 +106,28 @@ def exact_type(node: exp.Expr, type_of: TypeOf) -> Exact | None:
 
 
 def common_kind(one: str, other: str) -> str:
-    """The type that Spark gives values of two types, empty where it is not certain."""
+    """The type that Spark gives values of two types, empty where it is not certain.
+
+    Example:
+        >>> common_kind("int", "decimal(7,2)"), common_kind("decimal(7,2)", "float")
+        ('decimal(12,2)', 'double')
+        >>> common_kind("int", "float"), common_kind("int", "string")
+        ('', '')
+    """
     if one == other:
         return one
     if "null" in (one, other) and one and other:
         return other if one == "null" else one
     left, right = exact(one), exact(other)
+    if not ((left or one in _NUMBERS) and (right or other in _NUMBERS)):
+        return ""
     if left and right and not (left.integral and right.integral):
         return _widest((left, right))
-    # An integer beside a float is float or double, as Spark's ANSI mode says.
-    mixed = "float" in (one, other) and "double" not in (one, other)
-    if one not in _NUMBERS or other not in _NUMBERS or mixed:
-        return ""
-    return max(one, other, key=_NUMBERS.index)
+    if one in _NUMBERS and other in _NUMBERS:
+        # An integer beside a float is float or double, as Spark's ANSI mode says.
+        mixed = "float" in (one, other) and "double" not in (one, other)
+        return "" if mixed else max(one, other, key=_NUMBERS.index)
+    return "double"
 
 
 def typed(node: exp.Expr, kind: str, own: str = "") -> exp.Expr:
@@ -265,16 +275,10 @@ def _capped(precision: int, scale: int) -> str:
 
 
 def _chosen(values: Iterable[exp.Expr], type_of: TypeOf) -> str:
-    """The type of one of some values: the one that all have, or the widest of exact ones."""
-    kinds = {kind_of(value, type_of) for value in values} - {"null"}
-    if len(kinds) == 1:
-        return kinds.pop()
-    known = [found for found in map(exact, kinds) if found is not None]
-    if not known or len(known) < len(kinds):
-        return ""
-    if all(found.integral for found in known):
-        return max(known, key=lambda e: e.precision).kind
-    return _widest(known)
+    """The type of one of some values, empty where it is not certain."""
+    kinds = {kind_of(value, type_of) for value in values}
+    # By name decimals come before floats: a float and an integer alone are of no certain type.
+    return reduce(common_kind, sorted(kinds) or [""])
 
 
 def _widest(found: Collection[Exact]) -> str:

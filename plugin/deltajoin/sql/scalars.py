@@ -5,7 +5,8 @@
     (SELECT max(x) FROM t WHERE t.k = o.k)  a left join with the groups by t.k; a count without rows
                                             is 0
     (SELECT 1 + 2)                          the value itself
-    (SELECT x FROM t WHERE ...)             a total: max(x), which stops where there are more rows
+    (SELECT x FROM t WHERE ...)             a total: max(x), which stops where there are more rows;
+                                            so of SELECT DISTINCT, groups and unions
     (SELECT x FROM t WHERE t.k = o.k)       the same by groups, if t.k is a declared key
     (SELECT x ... ORDER BY y LIMIT 1)       the first row of each partition (`correlated`)
     EXISTS (SELECT ... FROM t WHERE ...)    (SELECT count(1) FROM t WHERE ...) > 0
@@ -66,6 +67,19 @@ def make_single(query: exp.Query) -> bool:
     value = exp.case().when(several, stop).else_(call("max", node.unalias()))
     query.set("expressions", [exp.alias_(value, node.alias_or_name or "value", quoted=True)])
     return True
+
+
+def total_of(query: exp.Query) -> exp.Query | None:
+    """The same of any query of one value: a total of its rows, or itself made one; None where it
+    can't be one."""
+    if make_single(query):
+        return query
+    if len(query.selects) != 1 or query.selects[0].is_star:
+        return None
+    name = query.selects[0].alias_or_name
+    total = exp.select(exp.column(name, quoted=True)).from_(query.copy().subquery("several"))
+    ungroupable = any(gives_ungroupable(shown.unalias().copy()) for shown in query.selects)
+    return total if not ungroupable and make_single(total) else None
 
 
 def by_whole_key(query: exp.Query, columns: Collection[str], key: Collection[str]) -> bool:

@@ -42,6 +42,7 @@ from deltajoin.sql.scalars import (
     query_of,
     select_without_scalars,
     takes_first,
+    total_of,
     without_rows,
     without_scalars,
 )
@@ -207,9 +208,9 @@ def _scalar(binder: Binder, query: exp.Query, block: Block, scope: Scope | None)
     source = dict(binder.relations)
     sources = [binder.derived.get(source.get(str(item), "")) for item in inner.items]
     if not all(derived and derived.at_most_one_row for derived in sources):
-        if make_single(unwrapped(query)):
+        if (total := total_of(unwrapped(query))) is not None:
             binder.relations = relations
-            return _scalar(binder, query, block, scope)
+            return _scalar(binder, total, block, scope)
         what = "a scalar subquery that may give several rows"
         raise Unsupported("SUBQUERY", what, query, remedy)
     if not inner.conjuncts and all(d and d.exactly_one_row for d in sources):

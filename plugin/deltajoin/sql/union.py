@@ -17,7 +17,7 @@ from deltajoin.sql.dialect import closed, text, with_columns
 from deltajoin.sql.generators import View, make_generation
 from deltajoin.sql.group import Groups
 from deltajoin.sql.kinds import TypeOf, common_kind, kind_of, typed
-from deltajoin.sql.nodes import Named, call, column, number
+from deltajoin.sql.nodes import Given, Named, call, column, number
 from deltajoin.sql.refuse import Unsupported
 from deltajoin.sql.scope import Block, Outer, Output, Union
 
@@ -34,24 +34,20 @@ def is_counted_set(query: exp.Expr) -> TypeGuard[exp.SetOperation]:
     return isinstance(query, (exp.Except, exp.Intersect)) and not query.args.get("distinct")
 
 
-def matched(
-    name: str, left: exp.Expr, right: exp.Expr, type_of: TypeOf, origin: exp.Expr
-) -> Output:
-    """A column of a union from the expressions of both sides.
-
-    Args:
-        origin: the column as it is written on the left.
+def matched(place: str, left: Given, right: exp.Expr, type_of: TypeOf) -> Output:
+    """A column of a union, which has a name by its place, from what both sides give out.
 
     Raises:
         Unsupported: SET_OPERATION when it isn't certain that both have one type.
     """
-    one, other = kind_of(left, type_of), kind_of(right, type_of)
+    name, value, origin = left
+    one, other = kind_of(value, type_of), kind_of(right, type_of)
     if kind := common_kind(one, other):
-        return Output(name, typed(left, kind, one), typed(right, kind, other), kind)
-    if not one and not other and _shape(left, type_of) == _shape(right, type_of):
-        return Output(name, left, right, "")
+        return Output(place, typed(value, kind, one), typed(right, kind, other), kind)
+    if not one and not other and _shape(value, type_of) == _shape(right, type_of):
+        return Output(place, value, right, "")
     shown = " and ".join(kind or "unknown" for kind in (one, other))
-    message = f"a union whose column {text(origin)} has the types {shown}"
+    message = f"a union whose column {name or text(origin)} has the types {shown}"
     raise Unsupported("SET_OPERATION", message, origin, REMEDY)
 
 
