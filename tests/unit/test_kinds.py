@@ -12,7 +12,15 @@ from deltajoin.sql.kinds import in_place_of, kind_of
 from tests.property.cases import Case, Table
 from tests.property.oracle import maker_of
 
-COLUMNS = {"d": "decimal(6,2)", "whole": "decimal(5,0)", "i": "int", "b": "bigint", "s": "string"}
+COLUMNS = {
+    "d": "decimal(6,2)",
+    "whole": "decimal(5,0)",
+    "i": "int",
+    "b": "bigint",
+    "f": "float",
+    "x": "double",
+    "s": "string",
+}
 
 
 def kind(sql: str) -> str:
@@ -44,6 +52,23 @@ def kind(sql: str) -> str:
     ],
 )
 def test_an_integer_beside_a_decimal_has_the_digits_that_it_shows(sql: str, expected: str) -> None:
+    assert kind(sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("coalesce(f, x, i)", "double"),
+        ("coalesce(i, f)", ""),
+        ("coalesce(i, f, d)", "double"),
+        ("coalesce(x, 0.0)", "double"),
+        ("CASE WHEN s = '' THEN x * i ELSE 0 END", "double"),
+        ("coalesce(NULL, s)", "string"),
+        ("coalesce(s, i)", ""),
+        ("coalesce(CAST(NULL AS decimal(38,0)), d)", ""),
+    ],
+)
+def test_the_type_of_one_of_some_values(sql: str, expected: str) -> None:
     assert kind(sql) == expected
 
 

@@ -35,6 +35,12 @@ abs(`b`.`x`) > 0
 FALSE
 NULL
 1 = NULL
+'a' = 'b'
+'a' <> ('a')
+'a' IN ('b', 'A')
+1 = 2
+NOT 01 = 1
+`a`.`x` = 1 AND 'a' = 'A'
 """
 
 KEPT = """
@@ -52,6 +58,11 @@ CASE WHEN `b`.`x` > 0 THEN FALSE ELSE TRUE END
 concat_ws('-', `b`.`s`, `a`.`s`) = 'x'
 isnull(`b`.`x`)
 TRUE
+'a' = 'a'
+01 = 1
+'a' IN (NULL, 'a')
+'a' <> 'b' OR `b`.`x` = 1
+1 = 1.0
 """
 
 

@@ -99,6 +99,34 @@ def outputs(sql: str) -> list[list[str]]:
     return [[p.sql.replace("`", "") for p in core.projections] for core in graph(sql).branches]
 
 
+ARMS = """(
+    SELECT k, sum(v) AS v, 'a' AS arm FROM a GROUP BY k UNION ALL
+    SELECT k, v, 'b' FROM b UNION ALL
+    SELECT k, v, 'c' FROM c
+)"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "branches"),
+    [
+        (f"SELECT x.k FROM {ARMS} x WHERE x.arm = 'b'", ["b"]),
+        (f"SELECT x.k FROM {ARMS} x WHERE x.arm NOT IN ('a', 'b')", ["c"]),
+        (
+            f"SELECT x.k FROM {ARMS} x JOIN {ARMS} y ON x.k = y.k AND x.arm = 'a' AND y.arm = 'b' "
+            f"JOIN {ARMS} z ON z.k = x.k AND z.arm = 'c'",
+            ["groups b_2 c_3"],
+        ),
+        (
+            f"SELECT x.k FROM {ARMS} x JOIN d ON x.k = d.k LEFT JOIN {ARMS} y "
+            "ON x.k = y.k AND y.arm = 'b' WHERE x.arm = 'a' AND x.v > 0",
+            ["groups d b_2", "groups d anti(b_2)"],
+        ),
+    ],
+)
+def test_arms_whose_literals_are_not_asked_for_are_left_out(sql: str, branches: list[str]) -> None:
+    assert shapes(sql) == branches
+
+
 def test_a_union_is_a_sum_whose_branches_have_outputs_of_their_own() -> None:
     sql = "SELECT k AS x, s FROM a UNION ALL SELECT b.v, 'b' FROM b JOIN c USING (k)"
     assert shapes(sql) == ["a", "b c"]

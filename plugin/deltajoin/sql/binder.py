@@ -37,6 +37,7 @@ from deltajoin.sql.union import (
     counted_rows,
     is_counted_set,
     is_distinct_set,
+    literals_of,
     matched,
     repeated,
 )
@@ -262,7 +263,7 @@ class Binder:
         check_union(query)
         name_outputs(query.expression)
         arms = [self.block(arm, outer, distinct=distinct) for arm in (query.this, query.expression)]
-        left, right = (arm.outputs for arm in arms)
+        left, right = (self._with_constants(arm) for arm in arms)
         if len(left) != len(right):
             message = f"a union of {len(left)} with {len(right)} columns"
             raise Unsupported("SET_OPERATION", message, query, "Give out as many on each side.")
@@ -273,6 +274,22 @@ class Binder:
         for arm in arms:
             arm.outputs = []
         return arms, outputs, [(name, origin) for name, _, origin in left]
+
+    def _with_constants(self, arm: Block) -> list[Given]:
+        """What an arm gives out, with literals for the columns of groups that are such in each."""
+        literals = {
+            (item, name): literal
+            for item, source in self.relations
+            if item in arm.items and source in self.derived
+            for name, literal in literals_of(self.derived[source].graph)
+        }
+
+        def known(value: exp.Expr) -> exp.Expr:
+            if isinstance(value, exp.Column):
+                return literals.get((value.table, value.name), value)
+            return value
+
+        return [(name, known(value), origin) for name, value, origin in arm.outputs]
 
     def type_of(self, column: exp.Column) -> str:
         """The type of a bound column, empty where it is not known."""

@@ -29,9 +29,10 @@ from deltajoin.graph import Attachment, Block, Core, Join, Predicate, components
 from deltajoin.sql.dialect import parse_expression, text
 from deltajoin.sql.kinds import TypeOf
 from deltajoin.sql.nulls import rejects_nulls
-from deltajoin.sql.predicates import filled, predicate_of
+from deltajoin.sql.predicates import Values, filled, predicate_of
 from deltajoin.sql.refuse import Unsupported
 
+Predicates = tuple[Predicate, ...]
 _EMPTY = Core((), ())
 #: Branches, and relations in all of them together: each is looked up, and drives a path, by itself.
 MOST_BRANCHES, MOST_LOOKED_UP = 16, 64
@@ -63,21 +64,24 @@ class _Forms:
     def of(self, block: Block) -> list[Core]:
         return self._connected(self._flatten(block), ())
 
-    def _flatten(self, block: Block) -> list[Core]:
+    def _flatten(self, block: Block, above: Predicates = ()) -> list[Core]:
+        """The normal forms of a block that have rows for which the predicates above may hold."""
         branches = [_EMPTY]
+        judges = (*above, *block.predicates)
         for item in block.items:
-            ways = [Core((item,), ())] if isinstance(item, str) else self._flatten_join(item)
-            branches = _few([_crossed(one, way) for one in branches for way in ways])
+            ways = [Core((item,), ())] if isinstance(item, str) else self._of_join(item, judges)
+            crossed = (_crossed(one, way) for one in branches for way in ways)
+            branches = _few([core for core in crossed if _may_hold(judges, core)])
         return [core for one in branches for core in self._judged(one, block.predicates)]
 
-    def _flatten_join(self, join: Join) -> list[Core]:
+    def _of_join(self, join: Join, above: Predicates) -> list[Core]:
         if join.kind == "union":
             return self._united(join)
         if join.kind == "full":
             matched = self._attached(join.left, join.right, "left", join.on)
             others = self._attached(join.right, join.left, "anti", join.on)
             return _few([*matched, *(_missing(core, join.left.relations) for core in others)])
-        return self._attached(join.left, join.right, join.kind, join.on)
+        return self._attached(join.left, join.right, join.kind, join.on, above)
 
     def _united(self, union: Join) -> list[Core]:
         """The normal forms of both arms, each with what the union's columns stand for in it."""
@@ -93,11 +97,11 @@ class _Forms:
         return _few(found)
 
     def _attached(
-        self, left: Block, right: Block, kind: str, on: tuple[Predicate, ...]
+        self, left: Block, right: Block, kind: str, on: Predicates, above: Predicates = ()
     ) -> list[Core]:
         sides = self._connected(self._flatten(right), on)
         found: list[Core] = []
-        for core in self._flatten(left):
+        for core in self._flatten(left, above):
             if kind == "anti":
                 found.append(self._without_match(core, sides, on))
             elif kind == "semi":
@@ -109,12 +113,12 @@ class _Forms:
                 found.append(_missing(self._without_match(core, sides, on), right.relations))
         return _few(found)
 
-    def _without_match(self, core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> Core:
+    def _without_match(self, core: Core, sides: list[Core], on: Predicates) -> Core:
         for side in sides:
             (core,) = self._attach(core, side, "anti", on)
         return core
 
-    def _with_match(self, core: Core, sides: list[Core], on: tuple[Predicate, ...]) -> list[Core]:
+    def _with_match(self, core: Core, sides: list[Core], on: Predicates) -> list[Core]:
         """One branch for each side that is the first to match."""
         return [
             branch
@@ -124,10 +128,10 @@ class _Forms:
             )
         ]
 
-    def _joined(self, core: Core, side: Core, on: tuple[Predicate, ...]) -> list[Core]:
+    def _joined(self, core: Core, side: Core, on: Predicates) -> list[Core]:
         return self._judged(_crossed(core, side), on)
 
-    def _attach(self, core: Core, side: Core, kind: str, on: tuple[Predicate, ...]) -> list[Core]:
+    def _attach(self, core: Core, side: Core, kind: str, on: Predicates) -> list[Core]:
         """The core with one more attachment; nothing when no row is left.
 
         The side may hold relations that the core misses: of a full join's unmatched rows, what they
@@ -142,27 +146,24 @@ class _Forms:
         attachment = Attachment(kind, replace(side, nulls=(), given=()), condition)
         return [replace(core, attachments=(*core.attachments, attachment))]
 
-    def _judged(self, core: Core, predicates: tuple[Predicate, ...]) -> list[Core]:
+    def _judged(self, core: Core, predicates: Predicates) -> list[Core]:
         """The core under more predicates; nothing when no row is left."""
         more = self._filled(predicates, core)
         return [] if more is None else [replace(core, predicates=(*core.predicates, *more))]
 
-    def _filled(
-        self, predicates: tuple[Predicate, ...], *cores: Core
-    ) -> tuple[Predicate, ...] | None:
+    def _filled(self, predicates: Predicates, *cores: Core) -> Predicates | None:
         """The predicates with what is known of columns filled in; None if one can't be TRUE."""
-        missing = frozenset(name for core in cores for name in core.nulls)
-        values = {ref: parse_expression(sql) for core in cores for ref, sql in core.given}
-        found = []
-        for predicate in predicates:
-            if predicate.relations & missing or not values.keys().isdisjoint(predicate.refs):
-                if rejects_nulls(filled(predicate.sql, values, missing), frozenset()):
-                    return None
-                predicate = predicate_of(filled(predicate.sql, values, missing, self.type_of))
-            found.append(predicate)
-        return tuple(found)
+        if not _may_hold(predicates, *cores):
+            return None
+        missing, values = _known(cores)
+        return tuple(
+            predicate_of(filled(predicate.sql, values, missing, self.type_of))
+            if _is_touched(predicate, missing, values)
+            else predicate
+            for predicate in predicates
+        )
 
-    def _connected(self, cores: list[Core], above: tuple[Predicate, ...]) -> list[Core]:
+    def _connected(self, cores: list[Core], above: Predicates) -> list[Core]:
         """The cores; one whose inner relations hang together only by columns of a left join's right
         side is written as the sum of its matched and its other rows."""
         found: list[Core] = []
@@ -191,6 +192,26 @@ class _Forms:
                 parts = [part for branches in attached for part in branches]
             return [branch for part in parts for branch in self._judged(part, core.predicates)]
         return None
+
+
+def _known(cores: Iterable[Core]) -> tuple[frozenset[str], Values]:
+    """The relations whose columns are NULL in cores, and what columns of unions stand for."""
+    missing = frozenset(name for core in cores for name in core.nulls)
+    return missing, {ref: parse_expression(sql) for core in cores for ref, sql in core.given}
+
+
+def _is_touched(predicate: Predicate, missing: frozenset[str], values: Values) -> bool:
+    return bool(predicate.relations & missing) or not values.keys().isdisjoint(predicate.refs)
+
+
+def _may_hold(predicates: Iterable[Predicate], *cores: Core) -> bool:
+    """False if a predicate can't be TRUE with what is known of columns."""
+    missing, values = _known(cores)
+    return not any(
+        rejects_nulls(filled(predicate.sql, values, missing), frozenset())
+        for predicate in predicates
+        if _is_touched(predicate, missing, values)
+    )
 
 
 def _few(branches: list[Core]) -> list[Core]:
@@ -241,7 +262,7 @@ def simplify(core: Core, above: Iterable[Predicate] = ()) -> Core:
     return replace(core, predicates=tuple(dict.fromkeys(early)), attachments=tuple(attachments))
 
 
-def _promoted(core: Core, above: tuple[Predicate, ...]) -> Core:
+def _promoted(core: Core, above: Predicates) -> Core:
     """The core with every left join as an inner one that can be."""
     judges = [*core.predicates, *above]
     judges += [p for a in core.attachments if a.kind == "semi" for p in a.on]

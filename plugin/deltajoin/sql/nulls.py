@@ -116,6 +116,10 @@ def _outcomes(node: exp.Expr, nulls: frozenset[str]) -> Outcomes:  # noqa: C901 
             return _and(_strict((of(node.this), low)), _strict((of(node.this), high)))
         case exp.In():
             return _in(node, nulls)
+        case exp.EQ() | exp.NEQ() if (
+            same := _same_literal(node.this, node.expression)
+        ) is not None:
+            return _TRUE if same == isinstance(node, exp.EQ) else _FALSE
         case exp.Case():
             return _case(node, nulls)
         case exp.Anonymous():
@@ -125,6 +129,21 @@ def _outcomes(node: exp.Expr, nulls: frozenset[str]) -> Outcomes:  # noqa: C901 
             return _strict(tuple(of(part) for part in operands))
         case _:
             return _ANY
+
+
+def _same_literal(one: exp.Expr, other: exp.Expr) -> bool | None:
+    """Whether two texts, or two integers, that are written out are the same; None for all else."""
+    left, right = _literal(one.unnest()), _literal(other.unnest())
+    return left == right if left is not None and type(left) is type(right) else None
+
+
+def _literal(node: exp.Expr) -> str | int | None:
+    """What is written, where nothing else means the same: no escapes, no fractions."""
+    if not isinstance(node, exp.Literal) or "\\" in node.name:
+        return None
+    if node.is_string:
+        return node.name
+    return int(node.name) if node.is_int else None
 
 
 def _is_name(node: exp.Expr) -> bool:
@@ -163,6 +182,9 @@ def _in(node: exp.In, nulls: frozenset[str]) -> Outcomes:
         return _ANY
     if _outcomes(node.this, nulls) == _NULL:
         return _NULL
+    same = {_same_literal(node.this, value) for value in values}
+    if True in same or same == {False}:
+        return _TRUE if True in same else _FALSE
     return _NULL if all(_outcomes(value, nulls) == _NULL for value in values) else _ANY
 
 

@@ -11,9 +11,10 @@ from typing import TypeGuard
 
 from sqlglot import exp
 
+from deltajoin.graph import JoinGraph
 from deltajoin.layers import Generation
 from deltajoin.sql.clock import moves
-from deltajoin.sql.dialect import closed, text, with_columns
+from deltajoin.sql.dialect import closed, parse_expression, text, with_columns
 from deltajoin.sql.generators import View, make_generation
 from deltajoin.sql.group import Groups
 from deltajoin.sql.kinds import TypeOf, common_kind, kind_of, typed
@@ -49,6 +50,14 @@ def matched(place: str, left: Given, right: exp.Expr, type_of: TypeOf) -> Output
     shown = " and ".join(kind or "unknown" for kind in (one, other))
     message = f"a union whose column {name or text(origin)} has the types {shown}"
     raise Unsupported("SET_OPERATION", message, origin, REMEDY)
+
+
+def literals_of(graph: JoinGraph) -> list[tuple[str, exp.Expr]]:
+    """The columns of groups that are one literal in each, and that."""
+    if graph.grouping is None or graph.windowing is not None:
+        return []
+    made = ((name, parse_expression(sql)) for name, sql in graph.grouping.outputs)
+    return [(name, value) for name, value in made if isinstance(value, exp.Literal)]
 
 
 def _shape(node: exp.Expr, type_of: TypeOf) -> str:
