@@ -51,7 +51,10 @@ JOINED = ("`a`.`k` = `b`.`k`", "`a`.`k` = `c`.`k`")
                 "(a.x = 1 OR (a.x = 3 OR a.x = 4))",
             ],
         ),
-        ("(a.x = b.x AND a.y = 1) OR (b.y = 2 AND b.x = a.x)", None),
+        (
+            "(a.x = b.x AND a.y = 1) OR (b.y = 2 AND b.x = a.x)",
+            ["a.x = b.x", "(a.y = 1 OR b.y = 2)"],
+        ),
         (
             "(a.x = b.x AND a.y = 1) OR (a.x = b.x AND b.y = 2)",
             ["a.x = b.x", "(a.y = 1 OR b.y = 2)"],

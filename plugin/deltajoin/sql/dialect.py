@@ -107,7 +107,16 @@ def parse(sql: str) -> exp.Query:
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         message, remedy = "a model is exactly one SELECT", "Remove other statements."
         raise DeltaJoinError("NOT_A_QUERY", message, where="line 1", remedy=remedy)
-    return unwrapped(statements[0])
+    return _with_bare_columns(unwrapped(statements[0]))
+
+
+def _with_bare_columns(query: exp.Query) -> exp.Query:
+    """The query, columns of its SELECT lists without brackets: `(k)` has the name k."""
+    for select in query.find_all(exp.Select):
+        for value in [entry.unalias() for entry in select.expressions]:
+            if isinstance(value, exp.Paren) and isinstance(value.unnest(), (exp.Column, exp.Dot)):
+                value.replace(value.unnest())
+    return query
 
 
 @lru_cache(maxsize=16)

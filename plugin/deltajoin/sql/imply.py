@@ -37,7 +37,7 @@ _PLAIN = (
 def with_implied(conjuncts: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
     """The conjuncts, disjunctions without what their parts share, and the filters that follow."""
     for conjunct in conjuncts:
-        for each in _factored(conjunct):
+        for each in factored(conjunct):
             yield each
             yield from _filters(each)
 
@@ -80,14 +80,14 @@ def _about(node: exp.Expr, relation: str) -> exp.Expr | None:
     return None
 
 
-def _factored(conjunct: exp.Expr) -> Iterator[exp.Expr]:
+def factored(conjunct: exp.Expr) -> Iterator[exp.Expr]:
     """A disjunction as the conjuncts that all its parts share, and the rest."""
     node = conjunct.unnest()
     disjuncts = connected(node, exp.Or)
     if not 1 < len(disjuncts) <= MOST_PARTS:
         yield conjunct
         return
-    parts = [{text(c.unnest()): c for c in connected(d, exp.And)} for d in disjuncts]
+    parts = [{_spelled(c.unnest()): c for c in connected(d, exp.And)} for d in disjuncts]
     shared = [key for key in parts[0] if all(key in others for others in parts[1:])]
     if not shared:
         yield conjunct
@@ -96,6 +96,13 @@ def _factored(conjunct: exp.Expr) -> Iterator[exp.Expr]:
     rest = [[c for key, c in part.items() if key not in shared] for part in parts]
     if all(rest):
         yield _joined([_joined(each, exp.and_) for each in rest], exp.or_)
+
+
+def _spelled(node: exp.Expr) -> str:
+    """The text of a conjunct; of an equality, whichever side stands first."""
+    if isinstance(node, exp.EQ):
+        return " = ".join(sorted(text(side.unnest()) for side in (node.this, node.expression)))
+    return text(node)
 
 
 def _joined(parts: list[exp.Expr], connect: Callable[..., exp.Expr]) -> exp.Expr:

@@ -19,6 +19,7 @@ from deltajoin.sql.below import spelling
 from deltajoin.sql.columns import bound, conjuncts_of, flattened
 from deltajoin.sql.dialect import closed, exchanged, unwrapped
 from deltajoin.sql.group import Groups, counted, make_grouping, name_outputs
+from deltajoin.sql.imply import factored
 from deltajoin.sql.keys import not_in_match
 from deltajoin.sql.kinds import kind_of
 from deltajoin.sql.nearest import nearest, present
@@ -134,7 +135,8 @@ def taken_out(inner: Block, query: exp.Query) -> list[exp.Expr]:
 
 
 def _split(inner: Block) -> list[exp.Expr]:
-    below, conjuncts = inner.relations, inner.conjuncts
+    below = inner.relations
+    conjuncts = [part for conjunct in inner.conjuncts for part in factored(conjunct)]
     inner.conjuncts = [c for c in conjuncts if relations_in(c) <= below]
     return [c for c in conjuncts if not relations_in(c) <= below]
 
