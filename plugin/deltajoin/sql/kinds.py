@@ -216,21 +216,25 @@ def _arithmetic(node: exp.Expr, left: str, right: str) -> str:
         return "bigint" if one and other else ""
     if "double" in (left, right) and all(kind in _NUMBERS or exact(kind) for kind in (left, right)):
         return "double"
-    if isinstance(node, exp.Div):
-        return "double" if {left, right} <= set(_NUMBERS) else ""
+    if isinstance(node, exp.Div) and {left, right} <= set(_NUMBERS):
+        return "double"
     if left == right == "float":
         return "float"
     if one is None or other is None:
         return ""
     if one.integral and other.integral:
         return max(one, other, key=lambda e: e.precision).kind
-    if isinstance(node, exp.Mod):
-        return ""
     one, other = _beside_decimal(node.this, one), _beside_decimal(node.expression, other)
+    whole = [each.precision - each.scale for each in (one, other)]
     if isinstance(node, exp.Mul):
         return _capped(one.precision + other.precision + 1, one.scale + other.scale)
+    if isinstance(node, exp.Div):
+        scale = max(6, one.scale + other.precision + 1)
+        return _fitting(whole[0] + other.scale + scale, scale)
     scale = max(one.scale, other.scale)
-    return _capped(max(e.precision - e.scale for e in (one, other)) + scale + 1, scale)
+    if isinstance(node, exp.Mod):
+        return _fitting(min(whole) + scale, scale)
+    return _capped(max(whole) + scale + 1, scale)
 
 
 def _beside_decimal(node: exp.Expr, found: Exact) -> Exact:
