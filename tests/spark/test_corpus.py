@@ -82,7 +82,7 @@ TYPED = """
     coalesce(d, 0.0); coalesce(m, d); coalesce(f, m); coalesce(f, d, k); greatest(d, m, k)
     nvl(m, f); if(b, d, 0); CASE WHEN b THEN d * k ELSE 0 END; nvl2(k, f, 0.5); least(f, d)
     stddev(k) OVER (); stddev_pop(m) OVER (); stddev_samp(f) OVER (); variance(d) OVER ()
-    var_pop(k) OVER (); var_samp(m) OVER (); std(l) OVER (); coalesce(NULL, NULL); ifnull(d, 1)
+    var_pop(k) OVER (); var_samp(m) OVER (); std(l) OVER (); ifnull(d, 1)
     m / 2; m / m; 1.5 / m; k / m; m / k; m / -7; m % m; m % 3; k % m; 5 % m; (m + m) / 2
     sum(m / 2) OVER (); m * m / 2; m / d; m / f; y / m; l % m; m / (m + 1)
     instr(g, 'a'); weekday(dt); weekofyear(dt); hash(k, g); xxhash64(g); crc32(bin)

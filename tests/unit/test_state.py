@@ -83,7 +83,7 @@ def test_exact_types(sql: str, found: Exact) -> None:
         "d + CAST(d AS DECIMAL(38, 8))",
         "round(d, -1)",
         "round(d, i)",
-        "d % 2",
+        "d % f",
         "1e3",
         "coalesce(i, f)",
         "if(i > 1, i, s)",
