@@ -118,16 +118,19 @@ def common_kind(one: str, other: str) -> str:
         return one
     if "null" in (one, other) and one and other:
         return other if one == "null" else one
-    left, right = exact(one), exact(other)
-    if not ((left or one in _NUMBERS) and (right or other in _NUMBERS)):
+    if not (_is_number(one) and _is_number(other)):
         return ""
-    if left and right and not (left.integral and right.integral):
-        return _widest((left, right))
-    if one in _NUMBERS and other in _NUMBERS:
-        # An integer beside a float is float or double, as Spark's ANSI mode says.
-        mixed = "float" in (one, other) and "double" not in (one, other)
-        return "" if mixed else max(one, other, key=_NUMBERS.index)
-    return "double"
+    left, right = exact(one), exact(other)
+    if left and right:
+        integers = left.integral and right.integral
+        return max(one, other, key=_NUMBERS.index) if integers else _widest((left, right))
+    # An integer beside a float is float or double, as Spark's ANSI mode says.
+    either = "float" in (one, other) and not {one, other}.isdisjoint(INTEGERS)
+    return "" if either else "double"
+
+
+def _is_number(kind: str) -> bool:
+    return kind in _NUMBERS or exact(kind) is not None
 
 
 def typed(node: exp.Expr, kind: str, own: str = "") -> exp.Expr:
@@ -186,7 +189,7 @@ def _literal(node: exp.Expr, type_of: TypeOf) -> str:
     if below is node:
         return "string"
     kind = kind_of(below, type_of)
-    return kind if kind in _NUMBERS or exact(kind) else ""
+    return kind if _is_number(kind) else ""
 
 
 def _number(written: str, least: int = 0) -> str:
@@ -214,7 +217,7 @@ def _arithmetic(node: exp.Expr, left: str, right: str) -> str:
     one, other = exact(left), exact(right)
     if isinstance(node, exp.IntDiv):
         return "bigint" if one and other else ""
-    if "double" in (left, right) and all(kind in _NUMBERS or exact(kind) for kind in (left, right)):
+    if "double" in (left, right) and _is_number(left) and _is_number(right):
         return "double"
     if isinstance(node, exp.Div) and {left, right} <= set(_NUMBERS):
         return "double"
@@ -299,7 +302,7 @@ def _function(node: exp.Anonymous, type_of: TypeOf) -> str:
         return _chosen(arguments[1:], type_of)
     if name == "abs":
         found = _chosen(arguments, type_of)
-        return found if found in _NUMBERS or exact(found) else ""
+        return found if _is_number(found) else ""
     if name in _ROUNDED and len(arguments) in (1, 2):
         value, places = [*arguments, None][:2]
         return _rounded(name, kind_of(value, type_of), places)

@@ -183,8 +183,10 @@ def _in(node: exp.In, nulls: frozenset[str]) -> Outcomes:
     if _outcomes(node.this, nulls) == _NULL:
         return _NULL
     same = {_same_literal(node.this, value) for value in values}
-    if True in same or same == {False}:
-        return _TRUE if True in same else _FALSE
+    if True in same:
+        return _TRUE
+    if same == {False}:
+        return _FALSE
     return _NULL if all(_outcomes(value, nulls) == _NULL for value in values) else _ANY
 
 

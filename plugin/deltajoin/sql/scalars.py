@@ -70,8 +70,8 @@ def make_single(query: exp.Query) -> bool:
 
 
 def total_of(query: exp.Query) -> exp.Query | None:
-    """The same of any query of one value: a total of its rows, or itself made one; None where it
-    can't be one."""
+    """A query of one value as a total of its rows, which stops where there are more; None where it
+    can't be one. A SELECT of plain rows becomes one in place."""
     if make_single(query):
         return query
     if len(query.selects) != 1 or query.selects[0].is_star:
