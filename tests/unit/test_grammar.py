@@ -7,7 +7,14 @@ from sqlglot import exp
 
 from deltajoin.emit.ast import pretty
 from deltajoin.errors import DeltaJoinError
-from deltajoin.sql.dialect import Unreadable, is_readable, parse, parse_expression, text
+from deltajoin.sql.dialect import (
+    Unreadable,
+    Verbatim,
+    is_readable,
+    parse,
+    parse_expression,
+    text,
+)
 
 BRACKETS = {
     "a & b >> c": "a & (b >> c)",
@@ -85,3 +92,44 @@ def test_groups_may_follow_a_comma() -> None:
 def test_a_line_break_in_a_string_is_not_indented() -> None:
     case = parse_expression("CASE WHEN t.a THEN 'x\ny' ELSE upper(t.b) END")
     assert "'x\ny'" in pretty(exp.select(exp.alias_(case, "s")).from_("t"))
+
+
+#: Where a name may stand, and be taken for a word of SQL.
+PLACES = """
+SELECT {0}, -{0} AS x, NOT {0} AS y, {0}.f AS z, {0}[0] AS e, {0}::int AS i, ({0}, a) AS p FROM t
+SELECT struct({0}, a) AS x, array({0}, {0}) AS y, map({0}, 1) AS z, f({0}, 1) AS f FROM t
+SELECT CASE {0} WHEN {0} THEN {0} ELSE {0} END AS x, a + {0} AS y, {0} || a AS z FROM t
+SELECT a FROM t WHERE {0} BETWEEN {0} AND {0} AND {0} IN ({0}, 1) AND {0} LIKE 'a' OR {0} IS NULL
+SELECT {0}, sum({0}) AS s FROM t GROUP BY {0}, a HAVING count(DISTINCT {0}) > 1 ORDER BY {0} DESC
+SELECT lag({0}, 1) OVER (PARTITION BY a, {0} ORDER BY {0}, a) AS x FROM t QUALIFY {0} > 1
+SELECT a AS {0}, {0} AS b FROM (SELECT a AS {0} FROM t) z JOIN u USING ({0})
+SELECT {0}.a, t.{0} FROM t AS {0} JOIN {0} AS b ON {0}.a = b.{0}
+SELECT x FROM t LATERAL VIEW explode({0}) e AS x WHERE exists(a, {0} -> {0} > 1)
+WITH {0} AS (SELECT a FROM t) SELECT * EXCEPT ({0}) FROM {0}
+SELECT interval 1 day + {0} AS x, extract(YEAR FROM {0}) AS y, trim({0}) AS z FROM t
+"""
+NAMES = """
+    value key name status rank order group user first last start end comment percent rows range role
+    index location table column database schema position desc asc current row json year month day
+    hour minute second week quarter level period zone at by to of do no off cost filter lead lag
+    count sum match view cache data format path partition bucket source target action unique primary
+    references check default version next pivot temporary escape nulls ignore only set cascade
+"""
+TYPES = sorted(
+    word.lower()
+    for word, token in Verbatim.Tokenizer.KEYWORDS.items()
+    if token in Verbatim.Parser.TYPE_TOKENS and word.isidentifier()
+)
+
+
+@pytest.mark.parametrize("query", PLACES.strip().splitlines())
+def test_a_name_may_be_a_word_of_sql(query: str) -> None:
+    plain = parse(query.format("zzz"))
+    for name in {*NAMES.split(), *TYPES} - {"interval", "null", "union"}:
+        assert _renamed(parse(query.format(name)), name) == plain, name
+
+
+def _renamed(query: exp.Expr, name: str) -> exp.Expr:
+    for part in query.find_all(exp.Identifier):
+        part.set("this", "zzz" if part.this == name else part.this)
+    return query

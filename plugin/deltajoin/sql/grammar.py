@@ -2,6 +2,7 @@
 
     a | b ^ c & d << e + f || g     binds from right to left, weakest first; `>>>` is one operator
     array(t.x)[0]                   a call and its element, no constructor
+    struct(date, price)             a call, no type with parts
     substr(x FROM 2 FOR 3)          as `substring`
     v:a.b[0]::int                   a path into a variant
     SELECT a, FROM t                Spark refuses it, and so must we
@@ -91,6 +92,12 @@ class SparkGrammar:
         if self._match_text_seq("TABLE", advance=False) and named:
             self.raise_error("TABLE before a name is a query")
         return super()._parse_table(*args, **more)  # type: ignore[misc]
+
+    def _parse_types(self: Any, *args: Any, **more: Any) -> Any:
+        nested = self._curr and self._curr.token_type in self.NESTED_TYPE_TOKENS
+        if nested and self._next and self._next.token_type is TokenType.L_PAREN:
+            return None  # a call: `array(date, price)`
+        return super()._parse_types(*args, **more)  # type: ignore[misc]
 
     def _replace_lambda(self: Any, node: Any, expressions: list[Any]) -> Any:
         """The body with its parameters as bare names, which columns are not: `X -> upper(x)`."""
