@@ -54,6 +54,9 @@ def _check_call(call: exp.Anonymous, declared: Collection[str]) -> None:
         return
     if name.rsplit(".", 1)[-1] in functions.NON_DETERMINISTIC:
         raise changing(f"{name}()", call)
+    if name == "window_time":  # of a column that Spark's own window() has marked
+        remedy = "Write `w.end - INTERVAL 1 MICROSECOND` for `window_time(w)`."
+        raise Unsupported("GENERATOR", name, _placed(call), remedy)
     if name not in functions.DETERMINISTIC:
         what = f"'{name}', which is no built-in function and nothing proves deterministic,"
         remedy = f"Declare it (functions: {{{name}: deterministic}}), or use built-in functions."
