@@ -208,6 +208,18 @@ def test_what_fails_interpreted_is_compiled(spark: Any, market: Market) -> None:
     assert deltajoin.read(model, caller).collect() == []
 
 
+def test_what_means_something_else_interpreted_is_compiled(spark: Any, market: Market) -> None:
+    """Few rows are interpreted; Spark then gives -1 for a distance with no limit known."""
+    sql = "SELECT s.id, levenshtein('abc', 'adc', nullif(s.k, s.k)) AS d FROM sales s"
+    model = market.model("distance", sql)
+    caller = able(spark, "HAVING")  # compiled
+    caller.conf.unset(FEW_ROWS_SETTING)
+    for _ in ("full", "incremental"):
+        deltajoin.run(model, caller)
+        assert {row.d for row in deltajoin.read(model, spark).collect()} == {None}
+        write_deltalake(market.path("sales"), market.sales(2, 100), mode="append")
+
+
 def test_a_run_leaves_no_plans_behind(
     spark: Any, market: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from deltajoin import DeltaJoinError
-from deltajoin.runtime.own_session import FEW_ROWS, FEW_ROWS_SETTING, has_few_rows
+from deltajoin.runtime.own_session import FEW_ROWS, FEW_ROWS_SETTING, may_interpret
 
 
 def session(value: str | None) -> Any:
@@ -16,8 +16,8 @@ def session(value: str | None) -> Any:
     return SimpleNamespace(conf=SimpleNamespace(get=given.get))
 
 
-def frontier(*rows: int | None) -> dict[str, Any]:
-    return {f"t{i}": {"rows": count} for i, count in enumerate(rows)}
+def plan(*rows: int | None, sql: str = "SELECT a FROM t") -> dict[str, Any]:
+    return {"sql": sql, "frontier": {f"t{i}": {"rows": count} for i, count in enumerate(rows)}}
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,17 @@ def frontier(*rows: int | None) -> dict[str, Any]:
 def test_the_rows_of_all_sources_decide(
     setting: str | None, rows: tuple[int | None, ...], few: bool
 ) -> None:
-    assert has_few_rows(session(setting), frontier(*rows)) is few
+    assert may_interpret(session(setting), plan(*rows)) is few
+
+
+def test_what_means_something_else_interpreted_is_compiled() -> None:
+    assert not may_interpret(session(None), plan(1, sql="SELECT Levenshtein (a, b, c) FROM t"))
 
 
 @pytest.mark.parametrize("setting", ["many", "1e5", "-1", "100 000"])
 def test_a_setting_that_is_no_number_is_named(setting: str) -> None:
     with pytest.raises(DeltaJoinError) as caught:
-        has_few_rows(session(setting), frontier(1))
+        may_interpret(session(setting), plan(1))
     assert caught.value.code == "INVALID_SETTING"
     assert setting in caught.value.message
     assert caught.value.remedy is not None

@@ -33,8 +33,8 @@ from deltajoin.runtime.own_session import (
     commit_marks,
     for_few_rows,
     for_target,
-    has_few_rows,
     may_compare_rows,
+    may_interpret,
     own_session,
     without_broadcasts,
     without_hints,
@@ -157,7 +157,7 @@ class _Run:
         nothing is committed by what fails, or only by what Delta then knows to be this epoch.
         """
         write = self._rebuild if self.plan["strategy"] == "full" else self._merge
-        if has_few_rows(self.caller, self.plan["frontier"]) and not self._compares_many():
+        if may_interpret(self.caller, self.plan) and not self._compares_many():
             self.interpreted = True
             try:
                 with for_few_rows(self.spark):

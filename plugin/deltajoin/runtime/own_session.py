@@ -12,6 +12,7 @@ anew when its inputs are there. `for_few_rows` interprets plans as they were mad
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ COMPARE_ROWS = 20_000_000
 COMPARE_ROWS_SETTING = "spark.deltajoin.compareRows"
 #: Of so many rows that differ, an error tells the keys; none unless somebody asks for them.
 EXAMPLES_SETTING = "spark.deltajoin.examples"
+#: What Spark gives otherwise when it interprets: `levenshtein(a, b, NULL)` is NULL, and then -1.
+_COMPILED = re.compile(r"\blevenshtein\b", re.IGNORECASE)
 _FOR_FEW_ROWS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -83,11 +86,12 @@ def own_session(
     return own
 
 
-def has_few_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
-    """True when the sources of a frontier are known to have few rows together; INVALID_SETTING."""
+def may_interpret(caller: SparkSession, plan: dict[str, Any]) -> bool:
+    """True when a plan's sources are known to have few rows together, and it means the same
+    interpreted; INVALID_SETTING."""
     few = _number_of_rows(caller, FEW_ROWS_SETTING, FEW_ROWS)
-    rows = [at["rows"] for at in frontier.values()]
-    return None not in rows and sum(rows) <= few
+    rows = [at["rows"] for at in plan["frontier"].values()]
+    return None not in rows and sum(rows) <= few and not _COMPILED.search(plan["sql"])
 
 
 def may_compare_rows(caller: SparkSession, frontier: dict[str, Any]) -> bool:
