@@ -17,6 +17,7 @@ from deltajoin.sql.views import (
     gather_views,
     inline_views,
     qualify_tables,
+    tables_named,
     write_out,
 )
 from tests.spark.shop import open_shop
@@ -108,9 +109,35 @@ def test_a_view_that_the_query_pins_is_refused() -> None:
         inline_views("select * from dw.stg_c version as of 3", VIEWS)
 
 
-def test_a_view_that_cannot_be_parsed_is_named() -> None:
-    with pytest.raises(DeltaJoinError, match=r"SQL_PARSE_ERROR.*view dw\.v, line 1"):
-        inline_views("select * from dw.v", {"dw.v": "select ((1 from x"})
+#: `GROUP BY window` is read by Spark alone.
+UNREAD = {
+    "dw.w": "select o.window, dw.v.id from dw.v join raw.o on dw.v.id = o.id group by window",
+    "dw.v": "select id from raw.c;",
+}
+
+
+def test_dotted_names_are_found_in_a_text_that_spark_alone_reads() -> None:
+    written = write_out("select w.id\nfrom dw.w join dw.v on true", UNREAD)
+    assert written.sql == (
+        "select w.id\nfrom (\nselect o.window, `v`.id from (\nselect id from raw.c\n) AS `v` join "
+        "raw.o on `v`.id = o.id group by window\n) AS `w` join (\nselect id from raw.c\n) AS `v` "
+        "on true"
+    )
+    assert written.lines == ()
+    assert write_out(UNREAD["dw.w"], UNREAD).sql in written.sql
+    assert column_origin(written.sql, ["id"]) is None
+
+
+def test_views_are_gathered_in_a_text_that_spark_alone_reads() -> None:
+    known = ["`raw`.`o`", "`raw`.`c`", "`dw`.`v`", "`dw`.`w`", "`dw`.`other`"]
+
+    def read(parts: tuple[str, ...]) -> str | None:
+        return UNREAD.get(".".join(parts))
+
+    for query in ("select * from dw.w", UNREAD["dw.w"]):
+        views = gather_views(query, read, known)
+        assert set(views) - {"`dw`.`w`"} == {"`dw`.`v`"}
+        assert tables_named(write_out(query, views).sql, known) == ["`raw`.`o`", "`raw`.`c`"]
 
 
 def test_views_in_a_circle_and_views_that_grow_are_refused() -> None:
@@ -212,8 +239,3 @@ def test_an_error_after_a_view_names_the_querys_own_line(tmp_path: Path) -> None
     model = open_shop(tmp_path).model(sql=written.sql, lines=written.lines)
     with pytest.raises(DeltaJoinError, match=r"UNKNOWN_COLUMN: .* \(at line 4\)"):
         deltajoin.plan(model)
-
-
-def test_a_view_that_cannot_be_parsed_is_named_when_it_is_gathered() -> None:
-    with pytest.raises(DeltaJoinError, match=r"SQL_PARSE_ERROR.*view dw\.v, line 2"):
-        gather_views("select * from dw.v", {("dw", "v"): "select 1\n+ ((1 from x"}.get)

@@ -10,7 +10,7 @@ query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -56,13 +56,35 @@ def over_views(sql: str, views: Mapping[str, str]) -> str:
         ) AS `query`
     """
     tokens = tokens_of(sql)
-    edits = [edit for source, view in views.items() for edit in _edits(tokens, source, view)]
     end = next((t.start for t in tokens if t.token_type is TokenType.SEMICOLON), len(sql))
+    places = {source: quote(view) for source, view in views.items()}
     # A comment that ends in a backslash goes on to the next line.
-    return "\n".join(("SELECT * FROM (", edited(sql[:end], edits), "", ") AS `query`"))
+    return "\n".join(("SELECT * FROM (", redirected(sql[:end], places), "", ") AS `query`"))
 
 
-def _edits(tokens: Sequence[Token], source: str, view: str) -> Iterator[tuple[int, int, str]]:
+def redirected(sql: str, places: Mapping[str, str]) -> str:
+    """The text with something else in the place of each table of a dotted name.
+
+    Example:
+        >>> redirected("SELECT t.a FROM dw.t", {"dw.t": "(SELECT 1 AS a)"})
+        'SELECT t.a FROM (SELECT 1 AS a) AS `t`'
+    """
+    tokens = tokens_of(sql)
+    return edited(sql, (e for name, words in places.items() for e in _edits(tokens, name, words)))
+
+
+def named_in(sql: str, names: Iterable[str]) -> list[str]:
+    """Those dotted names that a text says somewhere.
+
+    Example:
+        >>> named_in("SELECT `DW`.t.a FROM dw.t, dw.u.v", ["dw.t", "dw.v", "t.a"])
+        ['dw.t']
+    """
+    tokens = tokens_of(sql)
+    return [name for name in names if any(_edits(tokens, name, ""))]
+
+
+def _edits(tokens: Sequence[Token], source: str, place: str) -> Iterator[tuple[int, int, str]]:
     parts = [part.lower() for part in split_dotted(source)]
     size = 2 * len(parts) - 1
     for first in range(len(tokens) - size + 1 if len(parts) > 1 else 0):
@@ -75,5 +97,5 @@ def _edits(tokens: Sequence[Token], source: str, view: str) -> Iterator[tuple[in
         words = alias = quote(split_dotted(source)[-1])
         if after != [TokenType.DOT]:
             named = after and after[0] in (*_NAMES, TokenType.ALIAS)
-            words = quote(view) if named else f"{quote(view)} AS {alias}"
+            words = place if named else f"{place} AS {alias}"
         yield found[0].start, found[-1].end + 1, words

@@ -2,14 +2,15 @@
 
     SELECT v.id FROM dw.v WHERE ...   ->   SELECT v.id FROM (\\n<SQL of dw.v>\\n) AS `v` WHERE ...
 
-Nothing else of the text changes; each name is bound at its own place. Caller: gives the SQL of
-every view (`gather_views`), with tables that have their schema (`qualify_tables`), for a bare name
-could be bound by a CTE of the query.
+Nothing else of the text changes; each name is bound at its own place. In a text that Spark alone
+can read, dotted names are found by its tokens. Caller: gives the SQL of every view
+(`gather_views`), with tables that have their schema (`qualify_tables`), for a bare name could be
+bound by a CTE of the query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import starmap
@@ -19,9 +20,11 @@ from sqlglot import exp
 
 from deltajoin.errors import DeltaJoinError, Refusal, reworded
 from deltajoin.names import MAX_SQL_BYTES, quote_dotted, split_dotted
-from deltajoin.sql.dialect import clauses_of, edited, parse
+from deltajoin.sql import opaque
+from deltajoin.sql.dialect import clauses_of, edited, is_readable, parse
 from deltajoin.sql.functions import GENERATORS
 from deltajoin.sql.nodes import function_name
+from deltajoin.sql.opaque import named_in
 from deltajoin.sql.origins import VIEW, Lines, numbered
 from deltajoin.sql.tables import (
     Parts,
@@ -36,7 +39,8 @@ from deltajoin.sql.tables import (
 
 
 class WrittenOut(NamedTuple):
-    """A query without views, and where each of its lines was written."""
+    """A query without views, and where each of its lines was written; no lines where Spark alone
+    can read it."""
 
     sql: str
     lines: Lines
@@ -70,7 +74,7 @@ def write_out(sql: str, views: Mapping[str, str]) -> WrittenOut:
         views: name as in the SQL (case and backticks don't matter) -> the view's query.
 
     Raises:
-        DeltaJoinError: VIEW_TOO_LARGE; SQL_PARSE_ERROR with the view's name; TIME_TRAVEL.
+        DeltaJoinError: VIEW_TOO_LARGE; TIME_TRAVEL.
 
     Example:
         >>> write_out("SELECT *\\nFROM v JOIN t USING (id)", {"v": "SELECT id\\nFROM r"}).lines
@@ -83,34 +87,47 @@ def write_out(sql: str, views: Mapping[str, str]) -> WrittenOut:
 def _inline(
     sql: str, views: Mapping[Parts, str], done: dict[Parts, WrittenOut], above: Parts
 ) -> WrittenOut:
+    if not is_readable(sql):
+        named = named_in(sql, map(quote_dotted, views))
+        queries = [_inline_view(lowered(split_dotted(n)), views, done, above).sql for n in named]
+        _check_size(queries, above)
+        places = {n: f"(\n{query}\n)" for n, query in zip(named, queries, strict=True)}
+        return WrittenOut(opaque.redirected(sql, places), ())
     query = parse(sql)
     edits: list[_Edit] = []
+    readable = True
     for table in real_tables(query):
         name = lowered(parts_of(table))
         if name not in views:
             continue
         check_unpinned(table, f"the view '{table.name}'")
-        if name not in done:
-            done[name] = _inline_view(name, views, done, above)
-        view = done[name]
+        view = _inline_view(name, views, done, above)
+        readable = readable and bool(view.lines)
         here, *alias = redirected(table, f"(\n{view.sql}\n)")
         edits += [_Edit(*here, view.lines), *starmap(_Edit, (*alias, *unqualified(query, table)))]
-    if sum(len(edit.text) for edit in edits) > MAX_SQL_BYTES:
-        raise _too_large("the SQL with its views written out has over 1 MB", ".".join(above))
+    _check_size((edit.text for edit in edits), above)
     own = numbered(sql.count("\n") + 1, above[-1] if above else "")
-    return WrittenOut(edited(sql, (edit[:3] for edit in edits)), _edited_lines(sql, own, edits))
+    lines = _edited_lines(sql, own, edits) if readable else ()
+    return WrittenOut(edited(sql, (edit[:3] for edit in edits)), lines)
 
 
 def _inline_view(
     name: Parts, views: Mapping[Parts, str], done: dict[Parts, WrittenOut], above: Parts
 ) -> WrittenOut:
     dotted = ".".join(name)
-    if dotted in above:
-        raise _too_large(f"the view '{dotted}' refers to itself", dotted)
-    with _in_view(dotted):
-        view = _inline(views[name], views, done, (*above, dotted))
-    sql = view.sql.rstrip().rstrip(";")
-    return WrittenOut(sql, view.lines[: sql.count("\n") + 1])
+    if name not in done:
+        if dotted in above:
+            raise _too_large(f"the view '{dotted}' refers to itself", dotted)
+        with _in_view(dotted):
+            view = _inline(views[name], views, done, (*above, dotted))
+        sql = view.sql.rstrip().rstrip(";")
+        done[name] = WrittenOut(sql, view.lines[: sql.count("\n") + 1])
+    return done[name]
+
+
+def _check_size(parts: Iterable[str], above: Parts) -> None:
+    if sum(map(len, parts)) > MAX_SQL_BYTES:
+        raise _too_large("the SQL with its views written out has over 1 MB", ".".join(above))
 
 
 def _in_view(name: str) -> AbstractContextManager[None]:
@@ -125,25 +142,36 @@ def _in_view(name: str) -> AbstractContextManager[None]:
     return reworded(named)
 
 
-def gather_views(sql: str, read: Callable[[Parts], str | None]) -> dict[str, str]:
+def gather_views(
+    sql: str, read: Callable[[Parts], str | None], known: Collection[str] = ()
+) -> dict[str, str]:
     """The views that a query reads, directly or through others, by their names in backticks.
 
     Args:
         read: parts of a table's name -> the query of the view of that name; None for no view.
+        known: dotted names among which those of a text that Spark alone can read are found.
     """
     views: dict[str, str] = {}
     asked: set[Parts] = set()
-    waiting = real_tables(parse(sql))
+    waiting = tables_named(sql, known)
     while waiting:
-        parts = parts_of(waiting.pop())
+        parts = split_dotted(waiting.pop())
         if lowered(parts) in asked:
             continue
         asked.add(lowered(parts))
         with _in_view(".".join(parts)):
             if (text := read(parts)) is not None:
                 views[quote_dotted(parts)] = text
-                waiting += real_tables(parse(text))
+                waiting += tables_named(text, known)
     return {name: views[name] for name in sorted(views)}
+
+
+def tables_named(sql: str, known: Collection[str]) -> list[str]:
+    """The tables that a query reads, dotted, in backticks; of a text that Spark alone can read,
+    those of the known ones that it names."""
+    if not is_readable(sql):
+        return named_in(sql, known)
+    return [quote_dotted(parts_of(table)) for table in real_tables(parse(sql))]
 
 
 def qualify_tables(sql: str, schema: Parts) -> str:
@@ -176,6 +204,8 @@ def column_origin(sql: str, columns: Sequence[str]) -> tuple[str, Parts] | None:
         >>> column_origin(view + " SELECT * FROM r", ["k", "y"]) is None
         True
     """
+    if not is_readable(sql):
+        return None
     query = parse(sql)
     found = [origin for column in columns if (origin := _origin(query, column))]
     tables = {table for table, _ in found}

@@ -11,15 +11,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from deltajoin.adapters.dbt.keys import Relations, fold, keys_of, nodes_by_table
+from deltajoin.adapters.dbt.keys import Relations, fold, keys_of, nodes_by_table, relations_in
 from deltajoin.adapters.dbt.options import layout_of, read_options
 from deltajoin.adapters.dbt.place import check_free, enter, name_parts, place_of
 from deltajoin.adapters.dbt.references import hints_of, references_of
 from deltajoin.errors import DeltaJoinError
 from deltajoin.model import Model, is_path
 from deltajoin.names import quote_dotted, split_dotted
-from deltajoin.sql.dialect import is_readable
-from deltajoin.sql.views import WrittenOut, gather_views, inline_views, write_out
+from deltajoin.sql.views import WrittenOut, gather_views, inline_views, tables_named, write_out
 from deltajoin.storage import storage
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def model_of(
     plain = {
         ".".join(split_dotted(name)): inline_views(text, views) for name, text in views.items()
     }
-    written, tables = _read(node, sql, graph, views)
+    written, tables = _read(sql, graph, views)
     relations = Relations(tables, graph, where, plain)
     resolved = {
         "keys": keys_of(options.get("keys", {}), relations),
@@ -136,20 +135,13 @@ def model_of(
 
 
 def _read(
-    node: Mapping[str, Any], sql: str, graph: Mapping[str, Any], views: Mapping[str, str]
+    sql: str, graph: Mapping[str, Any], views: Mapping[str, str]
 ) -> tuple[WrittenOut, tuple[str, ...]]:
-    """The SQL down to tables, and its tables; where Spark alone can read it, those that dbt says it
-    depends on."""
-    from deltajoin.sql.tables import source_names
-
-    if is_readable(sql):
-        written = write_out(sql, views)
-        return written, source_names(written.sql)
-    known = {**graph.get("nodes", {}), **graph.get("sources", {})}
-    above = (known.get(name, {}) for name in (node.get("depends_on") or {}).get("nodes") or ())
-    names = (one.get("relation_name") for one in above)
-    tables = {".".join(split_dotted(str(name))) for name in names if name}
-    return WrittenOut(sql, ()), tuple(sorted(tables))
+    """The SQL down to tables, and its tables; where Spark alone can read it, those of dbt's that it
+    names."""
+    written = write_out(sql, views)
+    named = tables_named(written.sql, relations_in(graph))
+    return written, tuple(sorted({".".join(split_dotted(name)) for name in named}))
 
 
 def views_below(session: SparkSession, sql: str, graph: Mapping[str, Any]) -> dict[str, str]:
@@ -165,9 +157,9 @@ def views_below(session: SparkSession, sql: str, graph: Mapping[str, Any]) -> di
     def read(parts: tuple[str, ...]) -> str | None:
         known = nodes.get(fold(quote_dotted(parts)), ())
         kinds = {(node.get("config") or {}).get("materialized") for node in known}
-        return None if kinds & set(_NO_VIEWS) else view_sql(session, parts)
+        return None if kinds & set(_NO_VIEWS) else view_sql(session, parts, dotted=bool(known))
 
-    return gather_views(sql, read) if is_readable(sql) else {}
+    return gather_views(sql, read, relations_in(graph))
 
 
 def storage_of(credentials: Any) -> dict[str, str]:

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from deltajoin.errors import DeltaJoinError
-from deltajoin.names import split_dotted
+from deltajoin.names import quote_dotted, split_dotted
 from deltajoin.sql.views import column_origin
 
 #: package and name of a test -> its argument that has the columns; "" is dbt or the project itself.
@@ -128,12 +128,22 @@ def keys_of(
 def nodes_by_table(graph: Mapping[str, Any]) -> dict[tuple[str, ...], list[Node]]:
     """Models, seeds and sources by the parts of their relations' names, in lower case."""
     nodes: dict[tuple[str, ...], list[Node]] = {}
+    for name, node in _relations(graph):
+        nodes.setdefault(fold(name), []).append(node)
+    return nodes
+
+
+def relations_in(graph: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of all relations that dbt knows of, in backticks."""
+    return tuple(sorted({quote_dotted(split_dotted(name)) for name, _ in _relations(graph)}))
+
+
+def _relations(graph: Mapping[str, Any]) -> Iterator[tuple[str, Node]]:
     for section in ("nodes", "sources"):
         for _, node in sorted(graph.get(section, {}).items()):
             deferred = node.get("defer_relation") or {}
             for name in {node.get("relation_name"), deferred.get("relation_name")} - {None, ""}:
-                nodes.setdefault(fold(str(name)), []).append(node)
-    return nodes
+                yield str(name), node
 
 
 def _known_keys(node: Node, graph: Mapping[str, Any]) -> Iterator[tuple[int, int, tuple[str, ...]]]:

@@ -19,6 +19,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote, quote_dotted, split_dotted
 from deltajoin.runtime.settings import PARSING, SETTINGS, value_of
 from deltajoin.runtime.target import facts_of
+from deltajoin.sql.dialect import is_readable
 from deltajoin.sql.views import qualify_tables
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ _OURS = BACKING_SUFFIX + "`"
 _UTC = {"utc", "etc/utc", "gmt", "z", "+00:00"}
 
 
-def view_sql(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
-    """The query of the view of this name; None for a table, a target's view, or no such name.
+def view_sql(spark: SparkSession, parts: tuple[str, ...], *, dotted: bool = False) -> str | None:
+    """The query of the view of this name; None for a table, a target's view, or no such name. Only
+    where its names of tables are `dotted`, Spark alone may be able to read it.
 
     Raises:
         DeltaJoinError: VIEW_SETTINGS.
@@ -37,7 +39,7 @@ def view_sql(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     name = quote_dotted(parts)
     if not is_view(spark, name):
         return None
-    found = query_of(facts_of(spark, name), spark.table(name).columns)
+    found = query_of(facts_of(spark, name), spark.table(name).columns, dotted=dotted)
     if found is not None:
         _check_settings(spark, name)
     return found
@@ -63,7 +65,9 @@ def _alike(one: str, other: str) -> bool:
     return one == other or {one, other} <= _UTC
 
 
-def query_of(facts: Mapping[str, str | None], columns: Sequence[str]) -> str | None:
+def query_of(
+    facts: Mapping[str, str | None], columns: Sequence[str], *, dotted: bool = False
+) -> str | None:
     """The query of a view from what DESCRIBE EXTENDED says of it and the view's own columns.
 
     Its lines keep their numbers.
@@ -80,7 +84,8 @@ def query_of(facts: Mapping[str, str | None], columns: Sequence[str]) -> str | N
         return None
     schema = split_dotted(facts.get("View Catalog and Namespace") or "")
     schema = schema[1:] if schema[:1] == ("spark_catalog",) else schema
-    text = qualify_tables(text, schema) if schema else text
+    if schema and not (dotted and not is_readable(text)):
+        text = qualify_tables(text, schema)
     given = (facts.get("View Query Output Columns") or "").strip("[]")
     queried = [split_dotted(column.strip())[0] for column in given.split(", ") if column.strip()]
     if len(queried) != len(columns):
