@@ -21,7 +21,7 @@ from sqlglot import exp
 from deltajoin.errors import DeltaJoinError, Refusal, reworded
 from deltajoin.names import MAX_SQL_BYTES, quote_dotted, split_dotted
 from deltajoin.sql import opaque
-from deltajoin.sql.dialect import clauses_of, edited, is_readable, parse
+from deltajoin.sql.dialect import Unreadable, clauses_of, edited, parse
 from deltajoin.sql.functions import GENERATORS
 from deltajoin.sql.nodes import function_name
 from deltajoin.sql.opaque import named_in
@@ -87,13 +87,10 @@ def write_out(sql: str, views: Mapping[str, str]) -> WrittenOut:
 def _inline(
     sql: str, views: Mapping[Parts, str], done: dict[Parts, WrittenOut], above: Parts
 ) -> WrittenOut:
-    if not is_readable(sql):
-        named = named_in(sql, map(quote_dotted, views))
-        queries = [_inline_view(lowered(split_dotted(n)), views, done, above).sql for n in named]
-        _check_size(queries, above)
-        places = {n: f"(\n{query}\n)" for n, query in zip(named, queries, strict=True)}
-        return WrittenOut(opaque.redirected(sql, places), ())
-    query = parse(sql)
+    try:
+        query = parse(sql)
+    except Unreadable:
+        return _inline_by_tokens(sql, views, done, above)
     edits: list[_Edit] = []
     readable = True
     for table in real_tables(query):
@@ -109,6 +106,16 @@ def _inline(
     own = numbered(sql.count("\n") + 1, above[-1] if above else "")
     lines = _edited_lines(sql, own, edits) if readable else ()
     return WrittenOut(edited(sql, (edit[:3] for edit in edits)), lines)
+
+
+def _inline_by_tokens(
+    sql: str, views: Mapping[Parts, str], done: dict[Parts, WrittenOut], above: Parts
+) -> WrittenOut:
+    named = named_in(sql, map(quote_dotted, views))
+    queries = [_inline_view(lowered(split_dotted(n)), views, done, above).sql for n in named]
+    _check_size(queries, above)
+    places = {n: f"(\n{query}\n)" for n, query in zip(named, queries, strict=True)}
+    return WrittenOut(opaque.redirected(sql, places), ())
 
 
 def _inline_view(
@@ -169,9 +176,10 @@ def gather_views(
 def tables_named(sql: str, known: Collection[str]) -> list[str]:
     """The tables that a query reads, dotted, in backticks; of a text that Spark alone can read,
     those of the known ones that it names."""
-    if not is_readable(sql):
+    try:
+        return [quote_dotted(parts_of(table)) for table in real_tables(parse(sql))]
+    except Unreadable:
         return named_in(sql, known)
-    return [quote_dotted(parts_of(table)) for table in real_tables(parse(sql))]
 
 
 def qualify_tables(sql: str, schema: Parts) -> str:
@@ -204,9 +212,10 @@ def column_origin(sql: str, columns: Sequence[str]) -> tuple[str, Parts] | None:
         >>> column_origin(view + " SELECT * FROM r", ["k", "y"]) is None
         True
     """
-    if not is_readable(sql):
+    try:
+        query = parse(sql)
+    except Unreadable:
         return None
-    query = parse(sql)
     found = [origin for column in columns if (origin := _origin(query, column))]
     tables = {table for table, _ in found}
     if len(found) < len(columns) or len(tables) != 1:
