@@ -114,3 +114,16 @@ def test_a_with_stays_where_it_stands() -> None:
     tree = parse(f"SELECT a.x FROM {below} AS a CROSS JOIN {below} AS b")
     tree.select("b.x", copy=False)
     assert text(tree).count("WITH") == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("SELECT to_json(struct(X)) FROM t", "SELECT to_json(struct(x)) FROM t"),
+        ("SELECT CAST(a AS STRUCT<X: INT>) FROM t", "SELECT CAST(a AS STRUCT<x: INT>) FROM t"),
+        ("SELECT to_json(arrays_zip(X, Y)) FROM t", "SELECT to_json(arrays_zip(X, y)) FROM t"),
+    ],
+)
+def test_a_field_in_another_case_is_another_text(one: str, other: str) -> None:
+    assert spelled(one) != spelled(other)
+    assert spelled(one) == spelled(one.replace("SELECT", "select").replace("INT", "Int"))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import ClassVar
 
 from sqlglot import exp
@@ -298,11 +297,13 @@ def _own_name(kind: str) -> str:
 @lru_cache(maxsize=4096)
 def spelled(sql: str) -> str:
     """What two texts share that differ in white space, comments, and case of words alone; but that
-    of an alias, which may name a field, and of a path into a variant, which finds one.
+    of an alias, of a name beside a struct, which may name a field, and of a path into a variant.
 
     Example:
         >>> spelled("Sum( `a`.`X`)  -- all") == spelled("sum(`a`.`X`)"), spelled("'It' = X AS Y")
         (True, "'It' = x as Y")
+        >>> spelled("To_Json(Struct(X))"), spelled("CAST(a AS STRUCT<X: INT>)")
+        ('to_json ( struct ( X ) )', 'cast ( a as struct < X : int > )')
     """
     try:
         tokens = tokens_of(sql)
@@ -310,12 +311,15 @@ def spelled(sql: str) -> str:
         return sql
     if _continued(sql, tokens):
         return sql
+    kinds = [None, *(token.token_type for token in tokens), None]
     kept = {TokenType.ALIAS, TokenType.COLON}
-    kept |= {TokenType.DOT} if any(t.token_type is TokenType.COLON for t in tokens) else set()
+    kept |= {TokenType.DOT} if TokenType.COLON in kinds else set()
+    in_struct = TokenType.STRUCT in kinds or "arrays_zip" in sql.lower()
     named = {
         token.start
-        for before, token in pairwise(tokens)
-        if token.token_type is TokenType.VAR and before.token_type in kept
+        for before, token, after in zip(kinds, tokens, kinds[2:], strict=False)
+        if token.token_type is TokenType.VAR
+        and (before in kept or (in_struct and after is not TokenType.L_PAREN))
     }
     words = ((start, sql[start:end]) for start, end in Tokens(sql, tokens).places)
     return " ".join(
