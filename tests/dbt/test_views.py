@@ -19,11 +19,11 @@ FILES = {
     """,
     "models/staged.sql": """
         {{ config(materialized='view') }}
-        select customer as window, id as values from {{ source('raw', 'orders') }}
+        select customer as `limit`, id from {{ source('raw', 'orders') }}
     """,
     "models/words.sql": """
         {{ deltajoin.delta_join() }}
-        select s.window, count(values) as n from {{ ref('staged') }} s group by window
+        select s.limit, count(id) as n from {{ ref('staged') }} s group by limit
     """,
     "models/sources.yml": """
         sources: [{name: raw, tables: [{name: shown}, {name: customers}, {name: orders}]}]

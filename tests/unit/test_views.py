@@ -109,9 +109,9 @@ def test_a_view_that_the_query_pins_is_refused() -> None:
         inline_views("select * from dw.stg_c version as of 3", VIEWS)
 
 
-#: `GROUP BY window` is read by Spark alone.
+#: `GROUP BY limit` is read by Spark alone.
 UNREAD = {
-    "dw.w": "select o.window, dw.v.id from dw.v join raw.o on dw.v.id = o.id group by window",
+    "dw.w": "select o.limit, dw.v.id from dw.v join raw.o on dw.v.id = o.id group by limit",
     "dw.v": "select id from raw.c;",
 }
 
@@ -119,8 +119,8 @@ UNREAD = {
 def test_dotted_names_are_found_in_a_text_that_spark_alone_reads() -> None:
     written = write_out("select w.id\nfrom dw.w join dw.v on true", UNREAD)
     assert written.sql == (
-        "select w.id\nfrom (\nselect o.window, `v`.id from (\nselect id from raw.c\n) AS `v` join "
-        "raw.o on `v`.id = o.id group by window\n) AS `w` join (\nselect id from raw.c\n) AS `v` "
+        "select w.id\nfrom (\nselect o.limit, `v`.id from (\nselect id from raw.c\n) AS `v` join "
+        "raw.o on `v`.id = o.id group by limit\n) AS `w` join (\nselect id from raw.c\n) AS `v` "
         "on true"
     )
     assert written.lines == ()

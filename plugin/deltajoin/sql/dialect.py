@@ -36,7 +36,12 @@ _SYNONYMS = {
 #: A comment between two tokens; one of several within one another is read apart.
 _COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _BARE = ("values", "table")
-_GROUP_BY_WINDOW = (TokenType.GROUP_BY, TokenType.WINDOW, TokenType.L_PAREN)
+#: What may stand behind VALUES where it begins rows; else it is a name.
+_ROWS = Spark.Parser.TYPE_TOKENS | {
+    *(TokenType.L_PAREN, TokenType.NUMBER, TokenType.STRING, TokenType.HEX_STRING, TokenType.DASH),
+    *(TokenType.TRUE, TokenType.FALSE, TokenType.VAR, TokenType.IDENTIFIER, TokenType.CASE),
+    *(TokenType.CURRENT_DATE, TokenType.CURRENT_TIMESTAMP),
+}
 _OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 
 
@@ -122,10 +127,12 @@ def _with_bare_columns(query: exp.Query) -> exp.Query:
 def tokens_of(sql: str) -> tuple[Token, ...]:
     """The tokens of a text, for all who read it; TokenError."""
     tokens = Verbatim().tokenize(sql)
-    kinds = [token.token_type for token in tokens]
-    for number in range(1, len(tokens) - 1):
-        if tuple(kinds[number - 1 : number + 2]) == _GROUP_BY_WINDOW:
-            tokens[number].token_type = TokenType.VAR  # a call: a clause has a name after the word
+    kinds = [*(token.token_type for token in tokens), None, None]
+    for number, token in enumerate(tokens):
+        after, then = kinds[number + 1 : number + 3]
+        window = token.token_type is TokenType.WINDOW and then is not TokenType.ALIAS
+        if window or (token.token_type is TokenType.VALUES and after not in _ROWS):
+            token.token_type = TokenType.VAR  # a name: a clause goes on otherwise
     return tuple(tokens)
 
 
