@@ -501,7 +501,7 @@ def test_what_only_looks_bad_is_planned(model: Model, sql: str) -> None:
     [
         ("a.v > r'today'", "NON_DETERMINISTIC"),
         ("a.v > 'no' 'w'", "NON_DETERMINISTIC"),
-        ("array_contains(values, 1)", "UNKNOWN_CLAUSE"),
+        ("array_contains(fetch, 1)", "UNKNOWN_CLAUSE"),
         ("interval + 1 > 2", "UNKNOWN_CLAUSE"),
         ("coalesce(all, 1) > 1", "UNKNOWN_CLAUSE"),
         ("exists(array(a.v), input -> input > 1)", "UNKNOWN_CLAUSE"),

@@ -115,6 +115,9 @@ def _check_columns(query: exp.Query) -> None:
     for interval in query.find_all(exp.Interval):
         if not interval.args.get("unit") and not any(map(str.isalpha, interval.name)):
             raise _unknown("a column named interval", interval)
+    for fetch in query.find_all(exp.Fetch):
+        if fetch.arg_key != "limit":
+            raise _unknown("a column named fetch", fetch)
 
 
 def _unknown(what: str, node: exp.Expr) -> Unsupported:
