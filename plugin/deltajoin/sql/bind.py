@@ -26,7 +26,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
-from sqlglot.errors import ParseError
 
 from deltajoin.errors import Refusal
 from deltajoin.graph import JoinGraph
@@ -80,9 +79,6 @@ class BoundQuery:
 
 _NESTED = Refusal(
     "SQL_PARSE_ERROR", "an expression that is nested too deeply", "the SQL", "Divide it."
-)
-_MISREAD = Refusal(
-    "UNKNOWN_CLAUSE", "a name that is a word of SQL", "the SQL", "Write names in backticks."
 )
 
 
@@ -151,11 +147,10 @@ def _bind(
         if not graph.sources:
             raise Unsupported("NO_FROM", "a query without a table", query, "Select from a table.")
         check_clock(graph, query)
-    except (Unsupported, UnknownColumn, RecursionError, ParseError) as stop:
+    except (Unsupported, UnknownColumn, RecursionError) as stop:
         if isinstance(stop, UnknownColumn) and not stop.is_known(query):
             raise
-        unread = _NESTED if isinstance(stop, RecursionError) else _MISREAD
-        refusal = stop.refusal if isinstance(stop, (Unsupported, UnknownColumn)) else unread
+        refusal = _NESTED if isinstance(stop, RecursionError) else stop.refusal
         # What changes by itself is told before anything else.
         found = next((bare.refusal for bare in bare_functions(query)), refusal)
         why = replace(found, message=f"{found.message} is not kept incrementally")
