@@ -32,9 +32,9 @@ _SYNONYMS = {
     "dec": "decimal",
     "numeric": "decimal",
 }
-#: Queries of which sqlglot makes something else.
 #: A comment between two tokens; one of several within one another is read apart.
 _COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+#: Queries of which sqlglot makes something else.
 _BARE = ("values", "table")
 #: What may stand behind VALUES where it begins rows; else it is a name.
 _ROWS = Spark.Parser.TYPE_TOKENS | {

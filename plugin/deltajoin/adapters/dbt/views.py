@@ -19,7 +19,7 @@ from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote, quote_dotted, split_dotted
 from deltajoin.runtime.settings import PARSING, SETTINGS, value_of
 from deltajoin.runtime.target import facts_of
-from deltajoin.sql.dialect import is_readable
+from deltajoin.sql.dialect import Unreadable
 from deltajoin.sql.views import qualify_tables
 
 if TYPE_CHECKING:
@@ -84,8 +84,11 @@ def query_of(
         return None
     schema = split_dotted(facts.get("View Catalog and Namespace") or "")
     schema = schema[1:] if schema[:1] == ("spark_catalog",) else schema
-    if schema and not (dotted and not is_readable(text)):
-        text = qualify_tables(text, schema)
+    try:
+        text = qualify_tables(text, schema) if schema else text
+    except Unreadable:
+        if not dotted:
+            raise
     given = (facts.get("View Query Output Columns") or "").strip("[]")
     queried = [split_dotted(column.strip())[0] for column in given.split(", ") if column.strip()]
     if len(queried) != len(columns):
