@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,28 @@ def test_a_function_of_the_user_is_run_and_named(spark: Any, shop: Shop, tmp_pat
     assert record.strategy == "full"
     assert any("rand()" in warning for warning in record.warnings)
     assert deltajoin.run(model, spark).strategy == "noop"
+
+
+def test_versions_that_the_text_names_are_read(spark: Any, tmp_path: Path) -> None:
+    place = str(tmp_path / "day`s")
+    for value in (1, 2, 3):
+        write_deltalake(place, pa.table({"k": [1, value], "v": [value, 10 * value]}), mode="append")
+    latest = datetime.fromtimestamp(DeltaTable(place).history(1)[0]["timestamp"] / 1000)
+    name = f"delta.`{place.replace('`', '``')}`"
+    sql = f"""WITH first AS (SELECT * FROM {name} VERSION AS OF 0) -- the first day
+        SELECT n.k, n.v, f.v AS first, l.v AS last
+        FROM {name} AS n LEFT JOIN first AS f ON f.v = n.v
+        LEFT JOIN {name} TIMESTAMP AS OF '{latest - timedelta(milliseconds=1)}' l ON l.v = n.v"""
+    model = deltajoin.Model("versions", sql, {name: place}, str(tmp_path / "target"))
+    for _ in range(2):
+        record = deltajoin.run(model, spark)
+        assert record.strategy == "full"
+        wanted = sorted(map(tuple, spark.sql(sql).collect()), key=str)
+        assert sorted(map(tuple, deltajoin.read(model, spark).collect()), key=str) == wanted
+        assert deltajoin.run(model, spark).strategy == "noop"
+        write_deltalake(place, pa.table({"k": [9], "v": [1]}), mode="append")
+    with pytest.raises(DeltaJoinError, match="TIME_TRAVEL"):
+        deltajoin.plan(replace(model, mode="incremental_strict", target=str(tmp_path / "other")))
 
 
 def test_what_spark_refuses_leaves_nothing(spark: Any, shop: Shop, tmp_path: Path) -> None:

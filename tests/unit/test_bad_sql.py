@@ -167,8 +167,6 @@ NAMES = {
     "reserved in any case": (f"SELECT a.k,\nb.v AS __DeltaJoin_x {JOIN}", "RESERVED_NAME"),
     "empty name": (f"SELECT a.k,\nb.v AS ` ` {JOIN}", "INVALID_NAME"),
     "overlong name": (f"SELECT a.k,\nb.v AS {'x' * 256} {JOIN}", "INVALID_NAME"),
-    "version": ("SELECT a.k FROM a JOIN\nb VERSION AS OF 0 ON a.k = b.k", "TIME_TRAVEL"),
-    "timestamp": ("SELECT a.k FROM a JOIN\nb TIMESTAMP AS OF '2020-01-01'", "TIME_TRAVEL"),
 }
 
 

@@ -281,6 +281,28 @@ def test_replacing_tables_leaves_every_other_character() -> None:
     )
 
 
+def test_a_version_that_the_text_names_is_read_from_the_table() -> None:
+    first, second = "version as of 3 tablesample (5 rows)", "timestamp as of '2026-01-01' as x"
+    sql = f"select f.id from f {first}, f {second}, f"
+    tables = {"f": "/lake/f`s"}
+    table = "delta.`/lake/f``s`"
+    assert replace_tables(sql, {"f": "f_v9"}, paths=tables) == (
+        f"select f.id from {table} {first} AS `f`, {table} {second}, `f_v9` AS `f`"
+    )
+    computed = "select f.id from f timestamp as of current_timestamp() - interval 1 day"
+    for refused, paths in ((sql, None), (computed, tables)):
+        with pytest.raises(DeltaJoinError, match="TIME_TRAVEL"):
+            replace_tables(refused, {"f": "f_v9"}, paths=paths)
+    for each in ("version as of 3", "timestamp as of '2026-01-01'"):
+        found = bind(f"select f.id from f {each}", COLUMNS)
+        assert found.graph is None
+        assert found.reason is not None
+        assert found.reason.code == "TIME_TRAVEL"
+    assert bind("select f.id from f version as of 3", COLUMNS).canonical != (
+        bind("select f.id from f version as of 4", COLUMNS).canonical
+    )
+
+
 def test_fields_of_structs_are_read_through_a_union() -> None:
     columns = {"a": ("id", "s"), "b": ("id", "s"), "c": ("id",)}
     types = {("a", "s"): "struct<x:int>", ("b", "s"): "struct<x:int>"}

@@ -122,7 +122,9 @@ def own_text(plan: DeltaPlan, views: Views) -> str:
         if any(name.startswith(RESERVED_PREFIX) for name, _ in s.columns)
     }
     if not plan.is_unreadable:
-        return replace_tables(at_clock(plan) or plan.sql, places, selects)
+        tables = (s for s in plan.sources if not s.static and s.source not in selects)
+        paths = {s.source: s.location for s in tables}
+        return replace_tables(at_clock(plan) or plan.sql, places, selects, paths)
     if selects and (why := plan.rebuilt_because):  # no subquery can take the place of a name
         message = f"{why.message}, and {', '.join(selects)} has hidden columns"
         raise DeltaJoinError.of(replace(why, message=message))

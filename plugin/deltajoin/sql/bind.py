@@ -102,7 +102,7 @@ def bind(
 
     Raises:
         DeltaJoinError: SQL_PARSE_ERROR, NOT_A_QUERY, UNKNOWN_TABLE, UNKNOWN_COLUMN,
-            AMBIGUOUS_COLUMN, DUPLICATE_COLUMN, TIME_TRAVEL, RESERVED_NAME, NOT_A_STAMP.
+            AMBIGUOUS_COLUMN, DUPLICATE_COLUMN, RESERVED_NAME, NOT_A_STAMP.
     """
     given = (columns, types, functions, stamps, keys)
     found = _bind(sql, *given)

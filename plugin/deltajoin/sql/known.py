@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from deltajoin.sql.dialect import Verbatim, tokens_of
 from deltajoin.sql.refuse import Unsupported
+from deltajoin.sql.tables import is_pinned, real_tables
 
 _QUERY = "with_ joins where group having qualify windows order limit offset laterals pivots"
 _SAID: dict[type[exp.Expr], str] = {
@@ -26,7 +27,7 @@ _SAID: dict[type[exp.Expr], str] = {
     **dict.fromkeys(
         (exp.Union, exp.Except, exp.Intersect), f"{_QUERY} this expression distinct by_name"
     ),
-    exp.Table: "this alias db catalog joins pivots version when sample",
+    exp.Table: "this alias db catalog joins pivots version sample",
     exp.Pivot: "expressions fields unpivot include_nulls alias columns pivot_column_naming",
     exp.PivotAlias: "this alias",
     exp.Join: "this on side kind using method",
@@ -77,11 +78,13 @@ def check_known(query: exp.Query, sql: str) -> None:
     """Stop at a part of a query that nothing here understands.
 
     Raises:
-        Unsupported: UNKNOWN_CLAUSE, PIPE.
+        Unsupported: UNKNOWN_CLAUSE, PIPE, TIME_TRAVEL.
     """
     tokens = tokens_of(sql)
     if any(token.token_type is TokenType.PIPE_GT for token in tokens):
         raise Unsupported("PIPE", "pipe syntax", query, _REMEDY)
+    for table in filter(is_pinned, real_tables(query)):
+        raise Unsupported("TIME_TRAVEL", "a table at a version of its own", table, _REMEDY)
     for node in query.walk():
         if type(node) not in _KNOWN:
             continue

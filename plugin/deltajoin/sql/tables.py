@@ -70,9 +70,8 @@ def table_key(table: exp.Table, sources: Collection[str]) -> str:
     """The source that a table reference means; case and backticks don't matter.
 
     Raises:
-        DeltaJoinError: UNKNOWN_TABLE, TIME_TRAVEL.
+        DeltaJoinError: UNKNOWN_TABLE.
     """
-    check_unpinned(table, f"'{table.name}'")
     parts = lowered(parts_of(table))
     for source in sorted(sources):
         if source.lower() == ".".join(parts) or lowered(split_dotted(source)) == parts:
@@ -82,11 +81,9 @@ def table_key(table: exp.Table, sources: Collection[str]) -> str:
     raise refused("UNKNOWN_TABLE", what, table, f"Declare it in sources; known: {known}.")
 
 
-def check_unpinned(table: exp.Table, what: str) -> None:
-    """Refuse a table at a version of its own: TIME_TRAVEL."""
-    if table.args.get("version") or table.args.get("when"):
-        remedy = "Remove VERSION AS OF; each run pins its own versions."
-        raise refused("TIME_TRAVEL", f"{what} is pinned to a version in the SQL", table, remedy)
+def is_pinned(table: exp.Table) -> bool:
+    """True for a table at a version of its own: `t VERSION AS OF 3`, `t TIMESTAMP AS OF ...`."""
+    return bool(table.args.get("version"))
 
 
 def parts_of(table: exp.Table) -> Parts:
@@ -105,31 +102,50 @@ def resolve_tables(query: exp.Query, sources: Collection[str]) -> tuple[str, ...
 
 
 def replace_tables(
-    sql: str, views: Mapping[str, str], selects: Mapping[str, str] | None = None
+    sql: str,
+    views: Mapping[str, str],
+    selects: Mapping[str, str] | None = None,
+    paths: Mapping[str, str] | None = None,
 ) -> str:
     """The query's own text with every source name replaced by a view, and nothing else changed; by
-    a subquery where `selects` has one for the source.
+    a subquery where `selects` has one for the source, by its table in `paths` where the reference
+    names a version of its own, which a view can't have.
 
     A reference without alias gets the table's name as alias, so that qualified columns still bind.
+
+    Raises:
+        DeltaJoinError: TIME_TRAVEL, where a reference names a version, and `paths` has no table.
     """
     edits: list[Edit] = []
     query = parse(sql)
     for table in real_tables(query):
         source = table_key(table, views)
         view = (selects or {}).get(source) or quote(views[source])
+        if is_pinned(table):
+            view = _by_path(source, table, (paths or {}).get(source))
         edits += redirected(table, view)
         edits += unqualified(query, table)
     return edited(sql, edits)
+
+
+def _by_path(source: str, table: exp.Table, path: str | None) -> str:
+    if path is None:
+        what = f"'{source}' has no versions that the SQL could name"
+        raise refused("TIME_TRAVEL", what, table, "Remove VERSION or TIMESTAMP AS OF.")
+    at = table.args["version"].expression
+    if not isinstance(at.this if isinstance(at, exp.Cast) else at, exp.Literal):
+        what = f"the version of '{source}' is computed, which Delta allows by no path"
+        raise refused("TIME_TRAVEL", what, table, "Write a number, a string or TIMESTAMP '...'.")
+    return f"delta.{quote(path)}"
 
 
 def redirected(table: exp.Table, words: str) -> Iterator[Edit]:
     """The edits that read something else where a table is read, by its name or alias."""
     start, end = around(table.parts)
     yield start, end, words
-    if not table.alias:  # which stands behind TABLESAMPLE
-        sample = table.args.get("sample")
-        span = span_of(sample) if sample else None
-        end = span.end if span else end
+    if not table.alias:  # which stands behind a version and TABLESAMPLE
+        parts = filter(None, map(table.args.get, ("version", "sample")))
+        end = max([end, *(span.end for part in parts if (span := span_of(part)))])
         yield end, end, f" AS {quote(table.name)}"
 
 

@@ -21,15 +21,15 @@ from sqlglot import exp
 from deltajoin.errors import DeltaJoinError, Refusal, reworded
 from deltajoin.names import MAX_SQL_BYTES, quote_dotted, split_dotted
 from deltajoin.sql import opaque
-from deltajoin.sql.dialect import Unreadable, clauses_of, edited, parse
+from deltajoin.sql.dialect import Unreadable, clauses_of, edited, parse, refused
 from deltajoin.sql.functions import GENERATORS
 from deltajoin.sql.nodes import function_name
 from deltajoin.sql.opaque import named_in
 from deltajoin.sql.origins import VIEW, Lines, numbered
 from deltajoin.sql.tables import (
     Parts,
-    check_unpinned,
     find_cte,
+    is_pinned,
     lowered,
     parts_of,
     real_tables,
@@ -97,7 +97,9 @@ def _inline(
         name = lowered(parts_of(table))
         if name not in views:
             continue
-        check_unpinned(table, f"the view '{table.name}'")
+        if is_pinned(table):
+            what = f"the view '{table.name}' has no versions that the SQL could name"
+            raise refused("TIME_TRAVEL", what, table, "Remove VERSION or TIMESTAMP AS OF.")
         view = _inline_view(name, views, done, above)
         readable = readable and bool(view.lines)
         here, *alias = redirected(table, f"(\n{view.sql}\n)")
