@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -93,6 +94,7 @@ def check_known(query: exp.Query, sql: str) -> None:
                 raise _unknown(f"{name.strip('_').upper()} of {type(node).__name__.upper()}", node)
     _check_operands(query)
     _check_columns(query)
+    _check_distinct(tokens)
     _check_complete(query, tokens)
 
 
@@ -121,6 +123,13 @@ def _check_columns(query: exp.Query) -> None:
     for fetch in query.find_all(exp.Fetch):
         if fetch.arg_key != "limit":
             raise _unknown("a column named fetch", fetch)
+
+
+def _check_distinct(tokens: Sequence[Token]) -> None:
+    for token, after in pairwise(tokens):
+        if token.token_type is TokenType.DISTINCT and after.token_type in _ENDS:
+            where = exp.to_identifier(token.text).update_positions(token)
+            raise _unknown("a column named distinct", where)
 
 
 def _unknown(what: str, node: exp.Expr) -> Unsupported:
