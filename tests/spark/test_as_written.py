@@ -88,6 +88,22 @@ def test_versions_that_the_text_names_are_read(spark: Any, tmp_path: Path) -> No
         deltajoin.plan(replace(model, mode="incremental_strict", target=str(tmp_path / "other")))
 
 
+def test_the_files_of_a_table_are_told(spark: Any, shop: Shop, tmp_path: Path) -> None:
+    names = {f"delta.`{place}`": place for place in shop.model().sources.values()}
+    orders, customers = (next(n for n in names if t in n) for t in ("orders", "customers"))
+    sql = f"""SELECT order_id, o._metadata.file_path AS path, c._metadata.file_size + 1 AS size
+        FROM {orders} AS o JOIN {customers} AS c ON o.customer_id = c.customer_id
+        WHERE length(o._metadata.file_name) > 3"""
+    model = deltajoin.Model("files", sql, names, str(tmp_path / "target"))
+    record = deltajoin.run(model, spark)
+    assert record.strategy == "full"
+    assert any("_metadata" in warning for warning in record.warnings)
+    wanted = sorted(map(tuple, spark.sql(sql).collect()))
+    assert wanted
+    assert sorted(map(tuple, deltajoin.read(model, spark).collect())) == wanted
+    assert deltajoin.run(model, spark).strategy == "noop"
+
+
 def test_what_spark_refuses_leaves_nothing(spark: Any, shop: Shop, tmp_path: Path) -> None:
     for sql in ("SELECT o.order_id >>> FROM orders AS o", "TABLE nothing_there"):
         target = tmp_path / "target"

@@ -75,7 +75,7 @@ from deltajoin.sql.origins import at_origin, origin
 from deltajoin.sql.padding import loses_padding
 from deltajoin.sql.ungroupable import gives_ungroupable
 
-_CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION")
+_CHANGING = ("NON_DETERMINISTIC", "UNKNOWN_FUNCTION", "FILE_METADATA")
 
 
 #: Rows of a table from which its declared key isn't checked where nothing rests on it.
@@ -490,7 +490,7 @@ def _warnings(
     found += [
         f"{name} has no change feed: its change is the difference of the files that changed"
         for name, table in sorted(tables.items())
-        if not table.change_feed and table.static is None
+        if graph and not table.change_feed and table.static is None
     ]
     found += [
         f"{name} has no row count in its log and no hint: the joins keep their written order"

@@ -22,11 +22,12 @@ from deltajoin.emit.write import count_select, stamped
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import JoinGraph
 from deltajoin.layers import INPUT
-from deltajoin.names import RESERVED_PREFIX, SHOWN
+from deltajoin.names import RESERVED_PREFIX, SHOWN, quote
 from deltajoin.planner.full_query import FullQuery
 from deltajoin.sql.clock import frozen_query
 from deltajoin.sql.dialect import parse
 from deltajoin.sql.opaque import over_views
+from deltajoin.sql.scope import OF_FILES
 from deltajoin.sql.tables import replace_tables
 
 
@@ -122,8 +123,12 @@ def own_text(plan: DeltaPlan, views: Views) -> str:
         if any(name.startswith(RESERVED_PREFIX) for name, _ in s.columns)
     }
     if not plan.is_unreadable:
-        tables = (s for s in plan.sources if not s.static and s.source not in selects)
+        tables = [s for s in plan.sources if not s.static and s.source not in selects]
         paths = {s.source: s.location for s in tables}
+        if _tells_of_files(plan):  # a view hides it
+            selects |= {
+                s.source: f"delta.{quote(s.location)} VERSION AS OF {s.version}" for s in tables
+            }
         return replace_tables(at_clock(plan) or plan.sql, places, selects, paths)
     if selects and (why := plan.rebuilt_because):  # no subquery can take the place of a name
         message = f"{why.message}, and {', '.join(selects)} has hidden columns"
@@ -174,6 +179,12 @@ def at_clock(plan: DeltaPlan) -> str | None:
         return plan.sql
     columns = {name.lower() for source in plan.sources for name, _ in source.columns}
     return frozen_query(plan.sql, micros(plan.clock), columns)
+
+
+def _tells_of_files(plan: DeltaPlan) -> bool:
+    columns = {name.lower() for source in plan.sources for name, _ in source.columns}
+    names = (name.name.lower() for name in parse(plan.sql).find_all(exp.Identifier))
+    return OF_FILES not in columns and OF_FILES in names
 
 
 def _visible(source: SourceVersion, view: str) -> str:

@@ -24,9 +24,8 @@ from deltajoin.sql.grammar import is_word
 from deltajoin.sql.nodes import Given, Named, own_name
 from deltajoin.sql.refuse import Unsupported, changing, is_bare
 
-_OF_FILES = (
-    "It tells of a table's files, which OPTIMIZE exchanges; copy it into a column when loading."
-)
+#: The hidden column of every table that Spark reads from files.
+OF_FILES = "_metadata"
 
 
 #: A column that Spark has beside grouping sets.
@@ -227,6 +226,9 @@ class Scope:
             return self.outer.resolve(node)
         if is_bare(node):
             raise changing(name, node)
+        if OF_FILES in map(str.lower, parts):
+            what = f"{OF_FILES}, which changes when OPTIMIZE exchanges a table's files,"
+            raise Unsupported("FILE_METADATA", what, node, "Copy it into a column when loading.")
         shown = ".".join(parts)
         if any(item.unnamed for item in self.items):
             what = f"'{shown}', perhaps the name that Spark gives a column without a name,"
@@ -234,8 +236,7 @@ class Scope:
         names = [name for item in self.items for name, _ in item.columns.values()]
         known = ", ".join(names[:40]) + (" ..." if len(names) > 40 else "")
         what = f"no table of this FROM has the column '{shown}'"
-        remedy = _OF_FILES if name == "_metadata" else f"Columns here: {known}."
-        error = refused("UNKNOWN_COLUMN", what, node, remedy)
+        error = refused("UNKNOWN_COLUMN", what, node, f"Columns here: {known}.")
         raise UnknownColumn(error.refusal, "" if self._qualified(parts[:1]) else name, len(parts))
 
     def first(self, name: str) -> Shown | None:
