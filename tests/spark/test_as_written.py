@@ -14,6 +14,7 @@ from deltalake.schema import PrimitiveType
 
 import deltajoin
 from deltajoin import DeltaJoinError
+from tests.property.test_written import QUERIES, history_of, written
 from tests.spark.shop import Shop, open_shop
 
 JOIN = "FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id"
@@ -225,3 +226,13 @@ def test_a_comma_before_join_by_the_session(spark: Any, shop: Shop, tmp_path: Pa
     with pytest.raises(DeltaJoinError) as caught:
         deltajoin.run(replace(shop.model(sql=sql), target=str(tmp_path / "target")), session)
     assert caught.value.code == "SESSION_SYNTAX"
+
+
+@pytest.mark.parametrize("file", ["written.sql", "clocked.sql", "last_rows.sql"])
+def test_what_random_histories_are_tried_on_is_sparks_sql(spark: Any, file: str) -> None:
+    own = spark.newSession()
+    for table in history_of("", 1).tables:
+        columns = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in table.columns)
+        own.sql(f"SELECT {columns}").createOrReplaceTempView(table.name)
+    for query in written(QUERIES.with_name(file)):
+        own.sql(query)
