@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deltajoin.delta.derived import describe
 from deltajoin.delta.identity import row_key, target_key, why_a_bag
 from deltajoin.sql.bind import bind
 from tests.unit.flights import COLUMNS, KEYS, SQL
@@ -36,15 +37,24 @@ FULL = "SELECT a.carrier FROM airlines a FULL JOIN airlines b ON a.carrier = b.c
             "airlines.carrier, of",
         ),
         (SQL, "", ""),
+        ("SELECT t.n FROM (SELECT count(*) AS n FROM planes) AS t", "planes", "there is one row"),
+        ("SELECT n, year FROM planes, (SELECT count(*) AS n FROM weather)", "", "planes.tailnum,"),
+        (
+            "SELECT a.name, (SELECT max(year) FROM planes) AS most FROM airlines AS a",
+            "airlines",
+            "no key of airlines is",
+        ),
     ],
 )
 def test_a_bag_says_why_it_is_one(sql: str, undeclared: str, why: str) -> None:
     graph = bind(sql, NAMES).graph
     assert graph is not None
-    keys = {table: tuple(columns) for table, columns in KEYS.items() if table != undeclared}
-    said = why_a_bag(graph, keys, TYPES)
+    declared = {table: tuple(columns) for table, columns in KEYS.items() if table != undeclared}
+    found = describe(graph, declared, TYPES)
+    keys, types = found.keys, found.types
+    said = why_a_bag(graph, keys, types)
     assert said.startswith(why)
-    assert bool(said) == (row_key(graph, keys, TYPES) == ())
+    assert bool(said) == (row_key(graph, keys, types) == ())
 
 
 def test_looking_up_a_unique_key_adds_nothing() -> None:

@@ -25,6 +25,7 @@ from deltajoin.accelerate.choose import why_compared
 from deltajoin.audit.estimates import path_estimates
 from deltajoin.audit.layout import layout_advice
 from deltajoin.audit.operators import operators
+from deltajoin.delta.derived import describe
 from deltajoin.delta.identity import why_a_bag
 from deltajoin.delta.path import types_of
 from deltajoin.delta.plan import DeltaPlan
@@ -66,8 +67,8 @@ def _bag_because(planned: DeltaPlan) -> str | None:
     """Why the target is a bag; None for another."""
     if planned.graph is None or planned.target.kind != "bag":
         return None
-    keys = dict(planned.keys) | {d.source.source: d.key for d in planned.derived if d.key}
-    why = why_a_bag(planned.graph, keys, types_of(planned.all_sources))
+    described = describe(planned.graph, dict(planned.keys), types_of(planned.sources))
+    why = why_a_bag(planned.graph, described.keys, described.types)
     return why or "it was one under its view: mode full makes it a table"
 
 

@@ -48,7 +48,9 @@ def why_a_bag(graph: JoinGraph, keys: Keys, types: Types) -> str:
         return "rows of several branches (UNION ALL, a full join) may be equal"
     if unknown := sorted(_sources(graph) - keys.keys()):
         return f"no key of {', '.join(unknown)} is declared"
-    columns = _key_columns(_given_out(graph), keys, types)
+    columns = [*_key_columns(_given_out(graph), keys, types)]
+    if not columns:
+        return "there is one row at most, which needs no key"
     lost = sorted(f"{name}.{column}" for (name, column), given in columns if not given)
     return f"{', '.join(lost)}, of its key, is not selected" if lost else ""
 
