@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from sqlglot import exp
 
+from deltajoin.errors import DeltaJoinError
 from deltajoin.names import quote, split_dotted
 from deltajoin.sql.dialect import edited, parse, refused
 from deltajoin.sql.spans import around, span_of
@@ -128,10 +129,15 @@ def replace_tables(
     return edited(sql, edits)
 
 
+def unversioned(what: str, table: exp.Table) -> DeltaJoinError:
+    """The refusal of a version of what has none."""
+    message = f"{what} has no versions that the SQL could name"
+    return refused("TIME_TRAVEL", message, table, "Remove VERSION or TIMESTAMP AS OF.")
+
+
 def _by_path(source: str, table: exp.Table, path: str | None) -> str:
     if path is None:
-        what = f"'{source}' has no versions that the SQL could name"
-        raise refused("TIME_TRAVEL", what, table, "Remove VERSION or TIMESTAMP AS OF.")
+        raise unversioned(f"'{source}'", table)
     at = table.args["version"].expression
     if not isinstance(at.this if isinstance(at, exp.Cast) else at, exp.Literal):
         what = f"the version of '{source}' is computed, which Delta allows by no path"

@@ -21,7 +21,7 @@ from sqlglot import exp
 from deltajoin.errors import DeltaJoinError, Refusal, reworded
 from deltajoin.names import MAX_SQL_BYTES, quote_dotted, split_dotted
 from deltajoin.sql import opaque
-from deltajoin.sql.dialect import Unreadable, clauses_of, edited, parse, refused
+from deltajoin.sql.dialect import Unreadable, clauses_of, edited, parse
 from deltajoin.sql.functions import GENERATORS
 from deltajoin.sql.nodes import function_name
 from deltajoin.sql.opaque import named_in
@@ -35,6 +35,7 @@ from deltajoin.sql.tables import (
     real_tables,
     redirected,
     unqualified,
+    unversioned,
 )
 
 
@@ -98,8 +99,7 @@ def _inline(
         if name not in views:
             continue
         if is_pinned(table):
-            what = f"the view '{table.name}' has no versions that the SQL could name"
-            raise refused("TIME_TRAVEL", what, table, "Remove VERSION or TIMESTAMP AS OF.")
+            raise unversioned(f"the view '{table.name}'", table)
         view = _inline_view(name, views, done, above)
         readable = readable and bool(view.lines)
         here, *alias = redirected(table, f"(\n{view.sql}\n)")
