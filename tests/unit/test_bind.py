@@ -289,15 +289,14 @@ def test_a_version_that_the_text_names_is_read_from_the_table() -> None:
     assert replace_tables(sql, {"f": "f_v9"}, paths=tables) == (
         f"select f.id from {table} {first} AS `f`, {table} {second}, `f_v9` AS `f`"
     )
-    by_time = "select f.id from f timestamp as of '2026-01-01'"
-    for refused, paths in ((sql, None), (by_time, tables)):
-        with pytest.raises(DeltaJoinError, match="TIME_TRAVEL"):
-            replace_tables(refused, {"f": "f_v9"}, paths=paths)
-    for each in ("version as of 3", "timestamp as of '2026-01-01'"):
-        found = bind(f"select f.id from f {each}", COLUMNS)
-        assert found.graph is None
-        assert found.reason is not None
-        assert found.reason.code == "TIME_TRAVEL"
+    with pytest.raises(DeltaJoinError, match="TIME_TRAVEL"):
+        replace_tables(sql, {"f": "f_v9"})
+    with pytest.raises(DeltaJoinError, match="TIME_TRAVEL"):
+        bind("select f.id from f timestamp as of '2026-01-01'", COLUMNS)
+    found = bind("select f.id from f version as of 3", COLUMNS)
+    assert found.graph is None
+    assert found.reason is not None
+    assert found.reason.code == "TIME_TRAVEL"
     assert bind("select f.id from f version as of 3", COLUMNS).canonical != (
         bind("select f.id from f version as of 4", COLUMNS).canonical
     )

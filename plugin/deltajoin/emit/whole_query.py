@@ -183,8 +183,10 @@ def at_clock(plan: DeltaPlan) -> str | None:
 
 def _tells_of_files(plan: DeltaPlan) -> bool:
     columns = {name.lower() for source in plan.sources for name, _ in source.columns}
+    if OF_FILES in columns or OF_FILES not in plan.sql.lower():
+        return False
     names = (name.name.lower() for name in parse(plan.sql).find_all(exp.Identifier))
-    return OF_FILES not in columns and OF_FILES in names
+    return OF_FILES in names
 
 
 def _visible(source: SourceVersion, view: str) -> str:

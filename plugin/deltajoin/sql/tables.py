@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -98,15 +99,25 @@ def lowered(parts: Iterable[str]) -> Parts:
 
 
 def resolve_tables(query: exp.Query, sources: Collection[str]) -> tuple[str, ...]:
-    """The sources that a query reads, sorted; unknown tables are refused."""
-    return tuple(sorted({table_key(table, sources) for table in real_tables(query)}))
+    """The sources that a query reads, sorted.
+
+    Raises:
+        DeltaJoinError: UNKNOWN_TABLE; TIME_TRAVEL, where a version is told by a timestamp, which
+            Delta reads in the time zone of another session where a process has several.
+    """
+    tables = real_tables(query)
+    for table in filter(is_pinned, tables):
+        if table.args["version"].name.upper() != "VERSION":
+            what = f"the version of '{table.name}' is told by a timestamp"
+            raise refused("TIME_TRAVEL", what, table, "Write VERSION AS OF.")
+    return tuple(sorted({table_key(table, sources) for table in tables}))
 
 
 def replace_tables(
     sql: str,
     views: Mapping[str, str],
     selects: Mapping[str, str] | None = None,
-    paths: Mapping[str, str] | None = None,
+    paths: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The query's own text with every source name replaced by a view, and nothing else changed; by
     a subquery where `selects` has one for the source, by its table in `paths` where the reference
@@ -123,7 +134,9 @@ def replace_tables(
         source = table_key(table, views)
         view = (selects or {}).get(source) or quote(views[source])
         if is_pinned(table):
-            view = _by_path(source, table, (paths or {}).get(source))
+            if source not in paths:
+                raise unversioned(f"'{source}'", table)
+            view = f"delta.{quote(paths[source])}"
         edits += redirected(table, view)
         edits += unqualified(query, table)
     return edited(sql, edits)
@@ -133,16 +146,6 @@ def unversioned(what: str, table: exp.Table) -> DeltaJoinError:
     """The refusal of a version of what has none."""
     message = f"{what} has no versions that the SQL could name"
     return refused("TIME_TRAVEL", message, table, "Remove VERSION or TIMESTAMP AS OF.")
-
-
-def _by_path(source: str, table: exp.Table, path: str | None) -> str:
-    if path is None:
-        raise unversioned(f"'{source}'", table)
-    if table.args["version"].name.upper() != "VERSION":
-        # Delta reads the text in the time zone of another session, where a process has several.
-        what = f"the version of '{source}' is told by a timestamp"
-        raise refused("TIME_TRAVEL", what, table, "Write VERSION AS OF.")
-    return f"delta.{quote(path)}"
 
 
 def redirected(table: exp.Table, words: str) -> Iterator[Edit]:
