@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -70,18 +72,25 @@ def test_versions_that_the_text_names_are_read(spark: Any, tmp_path: Path) -> No
     place = str(tmp_path / "day`s")
     for value in (1, 2, 3):
         write_deltalake(place, pa.table({"k": [1, value], "v": [value, 10 * value]}), mode="append")
+    own, tokyo = spark.newSession(), spark.newSession()
+    zone = spark._jvm.java.util.TimeZone.getDefault().getID()  # in others Delta shifts it twice
+    own.conf.set("spark.sql.session.timeZone", zone)
+    tokyo.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    tokyo.createDataFrame([(1,)], "k int").collect()  # which makes it the active session
+    latest = DeltaTable(place).history(1)[0]["timestamp"] - 1
+    before = datetime.fromtimestamp(latest / 1000, ZoneInfo(zone)).replace(tzinfo=None)
     name = f"delta.`{place.replace('`', '``')}`"
     sql = f"""WITH first AS (SELECT * FROM {name} VERSION AS OF 0) -- the first day
         SELECT n.k, n.v, f.v AS first, l.v AS last
         FROM {name} AS n LEFT JOIN first AS f ON f.v = n.v
-        LEFT JOIN {name} VERSION AS OF '1' l ON l.v = n.v"""
+        LEFT JOIN {name} TIMESTAMP AS OF '{before}' l ON l.v = n.v"""
     model = deltajoin.Model("versions", sql, {name: place}, str(tmp_path / "target"))
     for _ in range(2):
-        record = deltajoin.run(model, spark)
+        record = deltajoin.run(model, own)
         assert record.strategy == "full"
-        wanted = sorted(map(tuple, spark.sql(sql).collect()), key=str)
-        assert sorted(map(tuple, deltajoin.read(model, spark).collect()), key=str) == wanted
-        assert deltajoin.run(model, spark).strategy == "noop"
+        wanted = sorted(map(tuple, own.sql(sql).collect()), key=str)
+        assert sorted(map(tuple, deltajoin.read(model, own).collect()), key=str) == wanted
+        assert deltajoin.run(model, own).strategy == "noop"
         write_deltalake(place, pa.table({"k": [9], "v": [1]}), mode="append")
     with pytest.raises(DeltaJoinError, match="TIME_TRAVEL"):
         deltajoin.plan(replace(model, mode="incremental_strict", target=str(tmp_path / "other")))

@@ -64,8 +64,13 @@ def carry(own: SparkSession, key: str, value: str) -> None:
 
 def place_of(spark: SparkSession) -> str:
     """The catalog and schema in which a session's unqualified names are; Spark quotes the schema
-    where it must be."""
-    return f"{quote(spark.catalog.currentCatalog())}.{spark.catalog.currentDatabase()}"
+    where it must be.
+
+    By SQL: `spark.catalog` loads the session's catalog outside of the session, and Delta's keeps
+    whichever session is active then, to read its settings for all tables by path.
+    """
+    (here,) = spark.sql("SELECT current_catalog(), current_schema()").collect()
+    return f"{quote(here[0])}.{here[1]}"
 
 
 class Classic:

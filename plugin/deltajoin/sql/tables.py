@@ -102,14 +102,16 @@ def resolve_tables(query: exp.Query, sources: Collection[str]) -> tuple[str, ...
     """The sources that a query reads, sorted.
 
     Raises:
-        DeltaJoinError: UNKNOWN_TABLE; TIME_TRAVEL, where a version is told by a timestamp, which
-            Delta reads in the time zone of another session where a process has several.
+        DeltaJoinError: UNKNOWN_TABLE; TIME_TRAVEL, where a version is computed, which Delta allows
+            by no path.
     """
     tables = real_tables(query)
     for table in filter(is_pinned, tables):
-        if table.args["version"].name.upper() != "VERSION":
-            what = f"the version of '{table.name}' is told by a timestamp"
-            raise refused("TIME_TRAVEL", what, table, "Write VERSION AS OF.")
+        at = table.args["version"].expression
+        if not isinstance(at.this if isinstance(at, exp.Cast) else at, exp.Literal):
+            what = f"the version of '{table.name}' is computed"
+            remedy = "Write a number, a string or TIMESTAMP '...'."
+            raise refused("TIME_TRAVEL", what, table, remedy)
     return tuple(sorted({table_key(table, sources) for table in tables}))
 
 
