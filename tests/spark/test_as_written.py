@@ -81,8 +81,9 @@ def test_versions_that_the_text_names_are_read(spark: Any, tmp_path: Path) -> No
     before = datetime.fromtimestamp(latest / 1000, ZoneInfo(zone)).replace(tzinfo=None)
     name = f"delta.`{place.replace('`', '``')}`"
     sql = f"""WITH first AS (SELECT * FROM {name} VERSION AS OF 0) -- the first day
-        SELECT n.k, n.v, f.v AS first, l.v AS last
+        SELECT n.k, n.v, f.v AS first, s.v AS second, l.v AS last
         FROM {name} AS n LEFT JOIN first AS f ON f.v = n.v
+        LEFT JOIN {name} VERSION AS OF '1' s ON s.v = n.v
         LEFT JOIN {name} TIMESTAMP AS OF '{before}' l ON l.v = n.v"""
     model = deltajoin.Model("versions", sql, {name: place}, str(tmp_path / "target"))
     for _ in range(2):

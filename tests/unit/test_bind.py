@@ -282,12 +282,13 @@ def test_replacing_tables_leaves_every_other_character() -> None:
 
 
 def test_a_version_that_the_text_names_is_read_from_the_table() -> None:
-    first, second = "version as of 3 tablesample (5 rows)", "timestamp as of '2026-01-01' as x"
-    sql = f"select f.id from f {first}, f {second}, f"
+    first, second = "version as of 3 tablesample (5 rows)", "version as of '4' as x"
+    third = "timestamp as of '2026-01-01' as y"
+    sql = f"select f.id from f {first}, f {second}, f {third}, f"
     tables = {"f": "/lake/f`s"}
     table = "delta.`/lake/f``s`"
     assert replace_tables(sql, {"f": "f_v9"}, paths=tables) == (
-        f"select f.id from {table} {first} AS `f`, {table} {second}, `f_v9` AS `f`"
+        f"select f.id from {table} {first} AS `f`, {table} {second}, {table} {third}, `f_v9` AS `f`"
     )
     with pytest.raises(DeltaJoinError, match="TIME_TRAVEL"):
         replace_tables(sql, {"f": "f_v9"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -119,7 +118,7 @@ def replace_tables(
     sql: str,
     views: Mapping[str, str],
     selects: Mapping[str, str] | None = None,
-    paths: Mapping[str, str] = MappingProxyType({}),
+    paths: Mapping[str, str] | None = None,
 ) -> str:
     """The query's own text with every source name replaced by a view, and nothing else changed; by
     a subquery where `selects` has one for the source, by its table in `paths` where the reference
@@ -136,9 +135,9 @@ def replace_tables(
         source = table_key(table, views)
         view = (selects or {}).get(source) or quote(views[source])
         if is_pinned(table):
-            if source not in paths:
+            if (path := (paths or {}).get(source)) is None:
                 raise unversioned(f"'{source}'", table)
-            view = f"delta.{quote(paths[source])}"
+            view = f"delta.{quote(path)}"
         edits += redirected(table, view)
         edits += unqualified(query, table)
     return edited(sql, edits)
