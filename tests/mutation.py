@@ -299,6 +299,11 @@ DEFECTS = (
         "runtime/narrowing.py",
         "bounded_reads",
         ("days tell more than orders", "return len(values) / possible", "return 1 / possible"),
+        ("a file's last value", "low <= greatest and", "low < greatest and"),
+        ("a file's first value", "least <= high for low", "least < high for low"),
+        ("a file with NULLs", "or not bound and self.nulls and nulls", ""),
+        ("files from a value on", "return greatest >= min(", "return least >= min("),
+        ("files up to a value", "return least <= max(", "return greatest <= max("),
     ),
     *_of(
         "delta/neighbours.py",

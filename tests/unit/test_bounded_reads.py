@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import duckdb
 import pytest
 
 from deltajoin.emit.narrowing import NarrowedKey, bounded
-from deltajoin.runtime.narrowing import Ranges, share_of
+from deltajoin.runtime.narrowing import Ranges, merged_ranges, share_of
 
 HELD = (("changes", "at"),)
 WITHIN = {("s", "at"): frozenset(HELD), ("s", "till"): frozenset({("changes", "till")})}
@@ -38,6 +41,31 @@ def test_a_bound_is_the_outermost_of_all_ranges() -> None:
     assert ranges.bounded("x", "to") == "x <= greatest(5, 9)"
     assert Ranges((("1", "5"),), nulls=False).bounded("x", "to") == "x <= 5"
     assert Ranges((), nulls=True).bounded("x", "from") == "FALSE"
+
+
+def test_a_file_with_a_row_that_is_asked_for_is_read() -> None:
+    """Files of some values and NULLs against ranges of others, as DuckDB filters their rows."""
+    random, left_out = Random(1), 0
+    with duckdb.connect() as connection:
+        for _ in range(500):
+            held = [random.randint(-30, 30) for _ in range(random.randint(0, 4))]
+            merged = tuple(merged_ranges([(value, value) for value in held]))
+            literals = tuple((str(low), str(high)) for low, high in merged)
+            asked = Ranges(literals, nulls=random.random() < 0.3, integers=merged)
+            values = [random.randint(-30, 30) for _ in range(random.randint(1, 3))]
+            rows = [*values, *[None] * random.randint(0, 1)]
+            file = min(values), max(values), None in rows
+            connection.execute("CREATE OR REPLACE TABLE f AS SELECT unnest(?::INT[]) AS x", [rows])
+            for bound in ("", "from", "to"):
+                condition = asked.bounded("x", bound) if bound else asked.condition("x")
+                counted = f"SELECT count(*) FROM f WHERE {condition}"
+                (found,) = connection.execute(counted).fetchone() or (0,)
+                meets = asked.meets(file, bound)
+                assert meets or not found, (condition, rows)
+                left_out += not meets
+    assert left_out > 300
+    assert asked.meets(None, "")
+    assert Ranges((("'a'", "'b'"),), nulls=False).meets((1, 2, False), "")
 
 
 def test_the_column_that_leaves_out_most_has_the_smallest_share() -> None:

@@ -322,7 +322,8 @@ def steps(s3: S3, model: Model) -> list[list[str]]:
 def test_a_long_log_with_a_checkpoint_costs_no_more_requests(
     s3: S3, tmp_path: Path, thorough: bool
 ) -> None:
-    """Apart from the list of a log, a request for each thousand of its files."""
+    """Apart from the list of a log, a request for each thousand of its files; of a table of many
+    files no older version is opened, to be read as files."""
     counted = []
     for commits in (100, 10_000 if thorough else 1000):
         model = lake(s3, f"long{commits}", tmp_path / str(commits), commits)
@@ -330,8 +331,8 @@ def test_a_long_log_with_a_checkpoint_costs_no_more_requests(
         counted.append((len(unchanged), sum("delimiter=" not in one for one in changed)))
         print(f"{commits} commits: {len(unchanged)} requests unchanged, {len(changed)} changed")  # noqa: T201
         assert len(changed) <= 203
-    assert counted[0] == counted[1]
-    assert counted[0][0] <= 51
+    assert counted[0][0] == counted[1][0] <= 51
+    assert counted[0][1] >= counted[1][1]
 
 
 def test_without_a_checkpoint_each_commit_is_read_a_fixed_number_of_times(

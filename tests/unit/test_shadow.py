@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
-from deltajoin.catalog import Column, TargetState
+from deltajoin.catalog import Column, PlainFiles, TargetState
+from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.shadow import with_shadow
 from deltajoin.emit.job import describe_job, job_source
@@ -73,7 +75,8 @@ def test_every_version_is_opened_once_and_the_job_says_the_same(keys: dict[str, 
 
 def test_what_the_run_reads_as_files_is_compared_through_delta() -> None:
     plan = shadowed()
-    files = ("/data/airports/part-0.parquet",)
+    actions = pa.record_batch({"path": ["part-0.parquet"]})
+    files = PlainFiles(("/data/airports/part-0.parquet",), FileStatistics(actions))
     sources = tuple(
         replace(s, plain=((s.version, files),)) if s.source == "airports" else s
         for s in plan.sources
@@ -84,6 +87,6 @@ def test_what_the_run_reads_as_files_is_compared_through_delta() -> None:
     again = {scan.view: scan.static for scan in program.shadow.scans}
     airports = next(view for view in again if view.startswith("airports"))
     assert opened[airports] is not None
-    assert opened[airports].paths == files
+    assert opened[airports].paths == files.paths
     assert again[airports] is None
     assert not {"weather_v8", "planes_v8", "flights_v8"} & opened.keys() & again.keys()

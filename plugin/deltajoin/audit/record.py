@@ -34,8 +34,9 @@ class AuditRecord:
                       or in the order of which columns rows `tied`, so that the text itself was run
     shadow            what mode shadow compared: rows, rows that differ (none), tolerances of floats
     clock, stamps     the moment that the query's clock showed; what the rows written got
-    narrowed          reads within ranges of what changed: table -> column -> how many ranges, and
-                      how many values where these were listed
+    narrowed          reads within ranges of what changed: table -> column -> how many ranges,
+                      how many values where these were listed, and how many files were read, of
+                      how many, where not Delta chose them
     predicted         seconds to the commit that either strategy was expected to take
     phases, seconds   of the run (`runtime/stopwatch.py`), and all of them: up to the write only
                       where the record was made anew from the commit

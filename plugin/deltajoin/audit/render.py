@@ -136,14 +136,21 @@ def _narrowed(tables: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str
     Example:
         >>> _narrowed({"target": {"id": {"ranges": 1, "values": 90}, "at": {"ranges": 3}}})
         ['  target read within ranges of id (1, 90 values), at (3)']
+        >>> _narrowed({"t version 3": {"id": {"ranges": 1, "files": 2, "of_files": 68}}})
+        ['  t version 3 read within ranges of id (1): 2 of 68 files']
     """
 
     def one(column: str, report: Mapping[str, int]) -> str:
         listed = f", {report['values']:,} values" if "values" in report else ""
         return f"{column} ({report['ranges']:,}{listed})"
 
+    def files(columns: Mapping[str, Mapping[str, int]]) -> str:
+        told = [each for each in columns.values() if "files" in each]
+        return f": {told[0]['files']:,} of {told[0]['of_files']:,} files" if told else ""
+
     return [
         f"  {table} read within ranges of {', '.join(one(*each) for each in columns.items())}"
+        f"{files(columns)}"
         for table, columns in tables.items()
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from deltajoin.catalog.changes import Changes, read_changes
 from deltajoin.catalog.difference import ChangedFiles
 from deltajoin.catalog.files import normalise, open_files, overlap
+from deltajoin.catalog.plain import PlainFiles
 from deltajoin.catalog.schema import Column, zoned
 from deltajoin.catalog.static import load_source
 from deltajoin.catalog.table import (
@@ -12,7 +13,7 @@ from deltajoin.catalog.table import (
     StaticFiles,
     TableState,
     load_table,
-    small_files,
+    plain_files,
 )
 from deltajoin.catalog.target import TargetCommit, TargetState, load_target
 
@@ -21,6 +22,7 @@ __all__ = [
     "Changes",
     "Column",
     "Consumed",
+    "PlainFiles",
     "StaticFiles",
     "TableState",
     "TargetCommit",
@@ -31,7 +33,7 @@ __all__ = [
     "normalise",
     "open_files",
     "overlap",
+    "plain_files",
     "read_changes",
-    "small_files",
     "zoned",
 ]

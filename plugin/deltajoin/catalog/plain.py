@@ -1,22 +1,27 @@
-"""Where a table's files can be read as plain Parquet, and which those of a small table are.
+"""Where a table's files can be read as plain Parquet, and which files those are.
 
 Rule: files are read as Parquet only where Delta would do no more than that: no deletion vector, no
-column mapping, no partitions, no reader feature that gives a file's bytes another meaning. A small
-table is read so because Delta plans every scan of a version with a Spark job of its own, 0.1 to
-0.4 s whatever the size; a large one gains from Delta's choice of files.
+column mapping, no partitions, no reader feature that gives a file's bytes another meaning. Delta
+loads a version's log and chooses its files by Spark jobs of its own, together most of a second. So
+a table of few files is read whole, of another one the files that a change asks for.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from deltajoin.catalog.statistics import FileStatistics
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _MAPPING_PROPERTY = "delta.columnMapping.mode"
-#: A table of more files or bytes is not small. Spark lists so many paths without a job.
-MOST_FILES, MOST_BYTES = 32, 64 * 2**20
+#: Spark lists so many paths without a job.
+FEW_FILES = 32
+#: A plan holds no more files of a version, each with bounds of its values.
+MOST_FILES = 512
 
 _PLAIN_FEATURES = {
     "columnMapping",
@@ -30,21 +35,32 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9._=-]+\Z")
 _GLOB = re.compile(r"[{}\[\]*?\\]")
 
 
-def small_files_of(table: DeltaTable, location: str, actions: Any) -> tuple[str, ...]:
-    """Absolute paths of all files of a version; () where they are not plain, none or many.
+@dataclass(frozen=True)
+class PlainFiles:
+    """All files of a version: absolute paths in the order of `log`."""
+
+    paths: tuple[str, ...]
+    log: FileStatistics = field(repr=False, compare=False)
+
+    @property
+    def few(self) -> bool:
+        """Whether all are read without Delta, where nothing tells which are asked for."""
+        return len(self.paths) <= FEW_FILES
+
+
+def plain_files_of(table: DeltaTable, location: str, actions: Any) -> PlainFiles | None:
+    """The files of a version; None where they are not plain, none or many.
 
     Args:
         actions: its flattened add actions.
     """
     if not 0 < actions.num_rows <= MOST_FILES:
-        return ()
-    if sum(actions.column("size_bytes").to_pylist()) > MOST_BYTES:
-        return ()
+        return None
     names = [str(name) for name in actions.column("path").to_pylist()]
     if not is_plain(table) or not all(map(is_safe, names)) or _is_masked(table):
-        return ()
-    paths = tuple(sorted(f"{location}/{name}" for name in names))
-    return () if any(map(is_misread, paths)) else paths
+        return None
+    paths = tuple(f"{location}/{name}" for name in names)
+    return None if any(map(is_misread, paths)) else PlainFiles(paths, FileStatistics(actions))
 
 
 def _is_masked(table: DeltaTable) -> bool:

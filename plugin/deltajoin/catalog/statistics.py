@@ -21,9 +21,12 @@ from typing import Any, NamedTuple
 
 Value = bool | int | float | Decimal | str | date | datetime
 Range = tuple[Value | None, Value | None]
+#: Least and greatest value, as integers in their order, and whether there may be NULLs.
+IntegerBounds = tuple[int, int, bool]
 
 _WEIGHED_FILES = 5_000
 _CUT = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1)
 #: Places within a file among which its rows are spread to find quantiles.
 _POINTS = 32
 #: Parts of the rows, between which a value is asked for.
@@ -63,6 +66,11 @@ class _InFile(NamedTuple):
     def only_null(self) -> bool:
         """Whether it holds no value at all."""
         return self.bounds is None and self.rows is not None and self.nulls == self.rows
+
+    def as_integers(self) -> IntegerBounds | None:
+        """The bounds of integers, of dates in days, of times in microseconds, both since 1970."""
+        low, high = map(_integer, self.bounds or (None, None))
+        return None if low is None or high is None else (low, high, self.nulls != 0)
 
 
 class FileStatistics:
@@ -129,6 +137,10 @@ class FileStatistics:
             if not each.only_null and (each.bounds is None or meets(*each.bounds))
         ]
         return Surviving(len(kept), len(found), sum(kept))
+
+    def integers(self, name: str) -> list[IntegerBounds | None]:
+        """Of each file the bounds of a column, as `_InFile.as_integers`; None where it has none."""
+        return [each.as_integers() for each in self._read(name)]
 
     def share(self, name: str, low: Value | None, high: Value | None) -> float | None:
         """Share of the rows within a closed range, values taken as even within each file.
@@ -217,8 +229,16 @@ def _bounds(low: Any, high: Any) -> tuple[Value, Value] | None:
     if low is None or high is None or low != low or high != high:
         return None
     if isinstance(low, datetime):
-        return _plain(low), _plain(high) + _CUT
+        return _plain(low), min(_plain(high), datetime.max - _CUT) + _CUT
     return low, high
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return value.toordinal() - _EPOCH.toordinal()
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _plain(value: datetime) -> datetime:
@@ -306,7 +326,7 @@ def _position(value: Any, prefix: str) -> float:
         tail = value[len(prefix) :].encode()[:8]
         return float(int.from_bytes(tail.ljust(8, b"\0"), "big"))
     if isinstance(value, datetime):
-        return (value - datetime(1970, 1, 1)).total_seconds()
+        return (value - _EPOCH).total_seconds()
     if isinstance(value, date):
         return float(value.toordinal())
     return float(value)
@@ -315,5 +335,5 @@ def _position(value: Any, prefix: str) -> float:
 def _value(position: float, kind: type) -> Any:
     """The value at a place on the line of `_position`."""
     if kind is datetime:
-        return datetime(1970, 1, 1) + timedelta(seconds=round(position))
+        return _EPOCH + timedelta(seconds=round(position))
     return date.fromordinal(round(position)) if kind is date else round(position)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise, open_files
 from deltajoin.catalog.log import commit_digest
-from deltajoin.catalog.plain import small_files_of
+from deltajoin.catalog.plain import PlainFiles, plain_files_of
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.contract import FEED_PROPERTY
@@ -41,8 +41,8 @@ class TableState:
     """One version of a source; `bytes` and `files` count the active data files.
 
     `log` tells of values per file; None for a state that was not loaded from a log. `static` is
-    None for a Delta table. `small` are the files of a small table that hold its rows as they are.
-    `commit` tells the version's commit from another one of the same number.
+    None for a Delta table. `plain` are its files where they hold its rows as they are. `commit`
+    tells the version's commit from another one of the same number.
     """
 
     name: str
@@ -57,7 +57,7 @@ class TableState:
     properties: tuple[tuple[str, str], ...]
     log: FileStatistics | None = field(default=None, repr=False, compare=False)
     static: StaticFiles | None = None
-    small: tuple[str, ...] = ()
+    plain: PlainFiles | None = None
     commit: str | None = None
 
 
@@ -98,7 +98,7 @@ def load_table(
         columns = columns_of(table.schema().to_json())
         actions = table.get_add_actions(flatten=True)
         rows, size, files = table_size(table, location, actions)
-        small = small_files_of(table, location, actions)
+        plain = plain_files_of(table, location, actions)
     except Exception as failure:
         if version is not None:
             cause = in_one_line(failure)
@@ -117,7 +117,7 @@ def load_table(
         change_feed=feed_is_on(metadata.configuration),
         properties=properties,
         log=FileStatistics(actions),
-        small=small,
+        plain=plain,
         commit=opened.commit,
     )
 
@@ -135,15 +135,15 @@ def open_table(location: str, version: int | None = None) -> DeltaTable:
     return DeltaTable(location, version=version, storage_options=options_of(location))
 
 
-def small_files(location: str, version: int) -> tuple[str, ...]:
-    """`TableState.small` of an older version; () too where there is none any more."""
+def plain_files(location: str, version: int) -> PlainFiles | None:
+    """`TableState.plain` of an older version; None too where there is none any more."""
     from deltalake.exceptions import DeltaError
 
     try:
         table = open_table(location, version)
-        return small_files_of(table, location, table.get_add_actions(flatten=True))
+        return plain_files_of(table, location, table.get_add_actions(flatten=True))
     except (DeltaError, OSError):
-        return ()
+        return None
 
 
 def feed_is_on(properties: Mapping[str, str | None]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deltajoin.accelerate.protocol import Candidates
-from deltajoin.catalog import ChangedFiles, StaticFiles
+from deltajoin.catalog import ChangedFiles, PlainFiles, StaticFiles
 from deltajoin.delta.format import SELDOM, digest, fields_of
 
 #: What the type of a derived source's column begins with, where it is not certain.
@@ -27,8 +27,9 @@ class SourceVersion:
     `change_rows` is the estimate from the log, None when it says none. `change_kind` is what came
     (noop, insert_only, mutating, replaced), `method` how the change is read (feed, files,
     difference), `why` what stands against the feed. `static` is None for a Delta table; a `bag` is
-    a target of ours whose rows have a multiplicity. `plain` are the files of the versions that are
-    small and plain Parquet. `commit` tells the version from another one of the same number.
+    a target of ours whose rows have a multiplicity. `plain` are the files of the versions
+    where they hold the rows as they are. `commit` tells the version from another one of the same
+    number.
     """
 
     source: str
@@ -46,7 +47,7 @@ class SourceVersion:
     bytes: int | None = None
     static: StaticFiles | None = None
     bag: bool = False
-    plain: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    plain: tuple[tuple[int, PlainFiles], ...] = ()
     commit: str | None = None
 
     @property

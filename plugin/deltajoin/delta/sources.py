@@ -16,10 +16,11 @@ from deltajoin.catalog import (
     Consumed,
     TableState,
     TargetState,
+    plain_files,
     read_changes,
-    small_files,
 )
 from deltajoin.catalog.history import metadata_at
+from deltajoin.catalog.plain import MOST_FILES
 from deltajoin.delta.history import Record
 from deltajoin.delta.path import LookupPath, SourceVersion, schema_of
 from deltajoin.delta.strategy import FEW_ROWS, LARGEST_SHARE
@@ -78,13 +79,13 @@ def source_versions(
 
 
 def with_files(source: SourceVersion, table: TableState) -> SourceVersion:
-    """The source with the files of its versions where these are read as they are: a small table
+    """The source with the files of its versions where these may be read as they are: of a table
     that is no bag, by its used columns."""
     if source.static is not None or source.bag or not source.columns:
         return source
-    before, files = source.at("previous"), {source.version: table.small}
-    if before not in files:
-        files[before] = small_files(source.location, before)
+    before, files = source.at("previous"), {source.version: table.plain}
+    if before not in files and table.files <= MOST_FILES:
+        files[before] = plain_files(source.location, before)
     return replace(
         source, plain=tuple((version, found) for version, found in sorted(files.items()) if found)
     )

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from deltajoin.catalog.statistics import IntegerBounds
 from deltajoin.emit.ast import column, expression, is_null, pretty, union_all
 from deltajoin.emit.ast import table as named_table
 from deltajoin.graph import ColumnRef
@@ -42,15 +43,27 @@ class NarrowedKey:
 
 
 @dataclass(frozen=True)
+class ListedFiles:
+    """The Parquet files that hold a scan's rows: columns as Spark DDL; each file with the bounds of
+    its values of some columns, None where they are not known."""
+
+    schema: str
+    columns: tuple[str, ...]
+    files: tuple[tuple[str, tuple[IntegerBounds | None, ...]], ...]
+
+
+@dataclass(frozen=True)
 class NarrowedScan:
     """The rows of the view `of` within the ranges of all keys, or more of them; rows without a
     value of a key only where a NULL is among its values. `table` is what they are of, for people.
+    Where its `files` are listed, few of them are read without Delta.
     """
 
     view: str
     of: str
     keys: tuple[NarrowedKey, ...]
     table: str
+    files: ListedFiles | None = None
 
     @property
     def sql(self) -> str:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from deltajoin.catalog import StaticFiles, zoned
+from deltajoin.catalog import PlainFiles, StaticFiles, zoned
 from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.path import known_types
 from deltajoin.delta.plan import DeltaPlan
 from deltajoin.delta.strategy import FEW_ROWS
 from deltajoin.emit.ast import null
-from deltajoin.emit.narrowing import NarrowedKey, NarrowedScan
+from deltajoin.emit.narrowing import ListedFiles, NarrowedKey, NarrowedScan
 from deltajoin.emit.write import PATH_ROWS
 from deltajoin.graph import ColumnRef, JoinGraph
 from deltajoin.names import UniqueNames, quote, slug
@@ -75,6 +75,8 @@ class Views:
         names = self._names = UniqueNames((PATH_ROWS, TOUCHED, *names_in(plan.sql)))
         self._narrowed: dict[tuple[str, tuple[NarrowedKey, ...]], NarrowedScan] = {}
         self._scans: dict[tuple[str, int], Scan] = {}
+        #: Of scans whose files may be read as they are: the columns, and the files.
+        self._plain: dict[str, tuple[str, PlainFiles]] = {}
         self._changes: dict[str, str] = {}
         self._statistics = plan.statistics
         self._types = known_types(plan.all_sources)
@@ -88,11 +90,13 @@ class Views:
                 if plan.is_unreadable and version == source.version:
                     view = own_view(source.source) or view
                 files = source.static
-                if paths := dict(source.plain).get(version):
+                if plain := dict(source.plain).get(version):
                     schema = ", ".join(
                         f"{quote(name)} {zoned(kind)}" for name, kind in source.columns
                     )
-                    files = StaticFiles("parquet", paths, schema)
+                    self._plain[view] = schema, plain
+                    if plain.few:
+                        files = StaticFiles("parquet", tuple(sorted(plain.paths)), schema)
                 scan = Scan(view, source.location, version, files, source.bag)
                 self._scans[source.source, version] = scan
             self._changes[source.source] = names.take(f"{base}_changes")
@@ -134,9 +138,20 @@ class Views:
         found = self._narrowed.get((scan.view, keys))
         if found is None:
             view = self._names.take(f"{scan.view}_within")
-            found = NarrowedScan(view, scan.view, keys, f"{source} version {version}")
+            files, table = self._files(scan, keys), f"{source} version {version}"
+            found = NarrowedScan(view, scan.view, keys, table, files)
             self._narrowed[scan.view, keys] = found
         return found.view
+
+    def _files(self, scan: Scan, keys: tuple[NarrowedKey, ...]) -> ListedFiles | None:
+        """The files of a scan with the bounds of some keys, where these leave out any."""
+        if scan.view not in self._plain:
+            return None
+        schema, plain = self._plain[scan.view]
+        columns = sorted({key.column for key in keys})
+        bounds = zip(*(plain.log.integers(column) for column in columns), strict=True)
+        files = sorted(zip(plain.paths, bounds, strict=True))
+        return ListedFiles(schema, tuple(columns), tuple(files))
 
     def type_of(self, source: str, column: str) -> str:
         """The type of a source's column, empty where it is not known."""

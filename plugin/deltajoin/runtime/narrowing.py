@@ -38,6 +38,8 @@ _TAKEN = 20_000
 _LISTED = 1_000_000
 #: Columns of a target without a key whose ranges are looked at.
 _COMPARED = 8
+#: Spark lists so many paths without a job.
+_FEW_FILES = 32
 _EPOCH = datetime(1970, 1, 1)
 _ZONED = "TIMESTAMP_LTZ"
 _INTEGERS = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
@@ -57,12 +59,14 @@ class Ranges:
 
     `values` are the values themselves, where they are known and too many for a range each, and
     `share` about what they are of all that may lie between the least and the greatest of them.
+    `integers` are the ranges as integers, as the job has the bounds of files; None of texts.
     """
 
     ranges: tuple[tuple[str, str], ...]
     nulls: bool
     values: tuple[str, ...] = ()
     share: float = 1.0
+    integers: tuple[tuple[int, int], ...] | None = None
 
     @property
     def order(self) -> tuple[float, int, int]:
@@ -89,6 +93,19 @@ class Ranges:
         function = "least" if bound == "from" else "greatest"
         end = ends[0] if len(ends) == 1 else f"{function}({', '.join(ends)})"
         return f"{column} {'>=' if bound == 'from' else '<='} {end}"
+
+    def meets(self, file: tuple[int, int, bool] | None, bound: str) -> bool:
+        """Whether a file with such values may hold a row for which `condition`, or `bounded`, is
+        true."""
+        if file is None or self.integers is None:
+            return True
+        least, greatest, nulls = file
+        if bound and self.integers:
+            if bound == "from":
+                return greatest >= min(low for low, _ in self.integers)
+            return least <= max(high for _, high in self.integers)
+        within = any(low <= greatest and least <= high for low, high in self.integers)
+        return within or not bound and self.nulls and nulls
 
     def listed(self, column: str) -> str:
         """The same, by the values themselves where they are known."""
@@ -164,20 +181,37 @@ class Narrowing:
         return found
 
     def _open(self, scan: dict[str, Any], keys: list[_ComparedKey]) -> None:
-        rows = self._spark.table(quote(scan["of"]))
+        asked = []
         for key, values, _ in keys:
             if not all(each in self._ranges for each in values):
                 continue
-            held = [self._ranges[each] for each in values]
-            ranges = tuple(one for each in held for one in each.ranges)
-            together = Ranges(ranges, any(each.nulls for each in held))
-            column, bound = quote(key["column"]), key["bound"]
-            rows = rows.where(
-                together.bounded(column, bound) if bound else together.condition(column)
-            )
+            together = _together([self._ranges[each] for each in values])
+            asked.append((key["column"], key["bound"], together))
             used = self.used.setdefault(scan["table"], {})
-            used[key["column"]] = {"ranges": 1 if bound else len(ranges)}
+            used[key["column"]] = {"ranges": 1 if key["bound"] else len(together.ranges)}
+        rows = self._rows_of(scan, asked)
+        for column, bound, ranges in asked:
+            name = quote(column)
+            rows = rows.where(ranges.bounded(name, bound) if bound else ranges.condition(name))
         rows.createOrReplaceTempView(quote(scan["view"]))
+
+    def _rows_of(self, scan: dict[str, Any], asked: list[tuple[str, str, Ranges]]) -> DataFrame:
+        """At least all rows within some ranges: those of the files that may hold any, where these
+        are few, else the whole table's."""
+        if listed := scan.get("files"):
+            at = {name: place for place, name in enumerate(listed["columns"])}
+            files = [
+                path
+                for path, bounds in listed["files"]
+                if all(ranges.meets(bounds[at[name]], bound) for name, bound, ranges in asked)
+            ]
+            if len(files) <= _FEW_FILES:
+                for name, _, _ in asked:
+                    found = {"files": len(files), "of_files": len(listed["files"])}
+                    self.used[scan["table"]][name] |= found
+                files = files or [listed["files"][0][0]]
+                return self._spark.read.schema(listed["schema"]).parquet(*files)
+        return self._spark.table(quote(scan["of"]))
 
 
 #: A key of a scan, the columns (view, name) that hold its values, the type of all.
@@ -215,20 +249,31 @@ def ranges_of(
     return {each: ranges for each, ranges in found.items() if ranges is not None}
 
 
+def _together(held: list[Ranges]) -> Ranges:
+    """The values of several columns."""
+    ranges = tuple(one for each in held for one in each.ranges)
+    integers = None
+    if all(each.integers is not None for each in held):
+        integers = tuple(one for each in held for one in each.integers or ())
+    return Ranges(ranges, any(each.nulls for each in held), integers=integers)
+
+
 def _ranges(kind: str, parts: list[tuple[Any, Any]], nulls: bool) -> Ranges | None:
     """The ranges of parts (least, greatest); None for bytes that are no text: no literal is."""
     if kind == "string":
         if any("\ufffd" in text for part in parts for text in part):
             return None
         merged = [(min(low for low, _ in parts), max(high for _, high in parts))] if parts else []
+        integers = None
     else:
         parts = [(int(low), int(high)) for low, high in parts]
-        merged = merged_ranges(parts)
+        integers = tuple(merged := merged_ranges(parts))
     single = len(parts) > RANGES and all(low == high for low, high in parts)
     values = tuple(_literal(kind, low) for low, _ in sorted(parts)) if single else ()
     values = values if sum(map(len, values)) <= _LISTED else ()
     literals = tuple((_literal(kind, low), _literal(kind, high)) for low, high in merged)
-    return Ranges(literals, nulls, values, share_of([low for low, _ in parts]) if values else 1.0)
+    share = share_of([low for low, _ in parts]) if values else 1.0
+    return Ranges(literals, nulls, values, share, integers)
 
 
 def share_of(values: list[Any]) -> float:
