@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltajoin.catalog.statistics import FileStatistics
 
@@ -48,19 +48,14 @@ class PlainFiles:
         return len(self.paths) <= FEW_FILES
 
 
-def plain_files_of(table: DeltaTable, location: str, actions: Any) -> PlainFiles | None:
-    """The files of a version; None where they are not plain, none or many.
-
-    Args:
-        actions: its flattened add actions.
-    """
-    if not 0 < actions.num_rows <= MOST_FILES:
+def plain_files_of(table: DeltaTable, location: str, log: FileStatistics) -> PlainFiles | None:
+    """The files of a version; None where they are not plain, none or many."""
+    if not 0 < log.files <= MOST_FILES:
         return None
-    names = [str(name) for name in actions.column("path").to_pylist()]
-    if not is_plain(table) or not all(map(is_safe, names)) or _is_masked(table):
+    if not is_plain(table) or not all(map(is_safe, log.paths)) or _is_masked(table):
         return None
-    paths = tuple(f"{location}/{name}" for name in names)
-    return None if any(map(is_misread, paths)) else PlainFiles(paths, FileStatistics(actions))
+    paths = tuple(f"{location}/{name}" for name in log.paths)
+    return None if any(map(is_misread, paths)) else PlainFiles(paths, log)
 
 
 def _is_masked(table: DeltaTable) -> bool:

@@ -17,7 +17,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 Value = bool | int | float | Decimal | str | date | datetime
 Range = tuple[Value | None, Value | None]
@@ -76,6 +79,11 @@ class _InFile(NamedTuple):
 class FileStatistics:
     """The active files of one table version, from deltalake's flattened add actions."""
 
+    @classmethod
+    def of(cls, table: DeltaTable) -> FileStatistics:
+        """Those of a version that deltalake has opened."""
+        return cls(table.get_add_actions(flatten=True))
+
     def __init__(self, actions: Any) -> None:
         self._actions = actions
         self._names = frozenset(actions.schema.names)
@@ -91,6 +99,17 @@ class FileStatistics:
     def bytes(self) -> int:
         """Bytes of the active files."""
         return sum(self._pylist("size_bytes"))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, as their log names them."""
+        return tuple(map(str, self._pylist("path")))
+
+    @property
+    def records(self) -> int | None:
+        """Rows in the files, with those that are marked as deleted; None where one has no count."""
+        counts = self._pylist("num_records")
+        return None if None in counts else sum(counts)
 
     def bytes_of_a_value(self, name: str) -> int | None:
         """Bytes of the files that may hold a value of a column, as a mean over the rows; None where

@@ -96,9 +96,9 @@ def load_table(
         table = opened.table
         metadata = table.metadata()
         columns = columns_of(table.schema().to_json())
-        actions = table.get_add_actions(flatten=True)
-        rows, size, files = table_size(table, location, actions)
-        plain = plain_files_of(table, location, actions)
+        log = FileStatistics.of(table)
+        rows = count_rows(table, location, log)
+        plain = plain_files_of(table, location, log)
     except Exception as failure:
         if version is not None:
             cause = in_one_line(failure)
@@ -112,11 +112,11 @@ def load_table(
         version=table.version(),
         columns=columns,
         rows=rows,
-        bytes=size,
-        files=files,
+        bytes=log.bytes,
+        files=log.files,
         change_feed=feed_is_on(metadata.configuration),
         properties=properties,
-        log=FileStatistics(actions),
+        log=log,
         plain=plain,
         commit=opened.commit,
     )
@@ -141,7 +141,7 @@ def plain_files(location: str, version: int) -> PlainFiles | None:
 
     try:
         table = open_table(location, version)
-        return plain_files_of(table, location, table.get_add_actions(flatten=True))
+        return plain_files_of(table, location, FileStatistics.of(table))
     except (DeltaError, OSError):
         return None
 
@@ -156,18 +156,11 @@ def properties_of(configuration: Mapping[str, str | None]) -> tuple[tuple[str, s
     return tuple(sorted((key, value) for key, value in configuration.items() if value is not None))
 
 
-def table_size(
-    table: DeltaTable, location: str, actions: Any = None
-) -> tuple[int | None, int, int]:
-    """Rows (None where the log doesn't count them), bytes and number of a version's files."""
-    actions = table.get_add_actions(flatten=True) if actions is None else actions
-    counts = actions.column("num_records").to_pylist()
-    size = sum(actions.column("size_bytes").to_pylist())
-    if any(count is None for count in counts):
-        return None, size, len(counts)
-    features = table.protocol().reader_features or []
-    masked = _masked_rows(table, location) if "deletionVectors" in features else 0
-    return sum(counts) - masked, size, len(counts)
+def count_rows(table: DeltaTable, location: str, log: FileStatistics) -> int | None:
+    """Rows of a version; None where its log doesn't count them."""
+    masked = "deletionVectors" in (table.protocol().reader_features or [])
+    records = log.records
+    return records and records - (_masked_rows(table, location) if masked else 0)
 
 
 def _masked_rows(table: DeltaTable, location: str) -> int:

@@ -22,7 +22,7 @@ from deltajoin.catalog.files import Files, normalise, open_files
 from deltajoin.catalog.log import Commit, commit_versions, paths_of, read_commit
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.statistics import FileStatistics
-from deltajoin.catalog.table import in_one_line, open_table, properties_of, table_size
+from deltajoin.catalog.table import count_rows, in_one_line, open_table, properties_of
 from deltajoin.contract import LEDGER
 from deltajoin.errors import DeltaJoinError
 
@@ -63,25 +63,18 @@ class TargetState:
     @cached_property
     def rows(self) -> int | None:
         """Rows of the newest version; None where its log doesn't count them."""
-        if self._opened is None:
-            return None
-        return table_size(self._opened, self.location)[0]
+        return count_rows(self._opened, self.location, self.log) if self.log else None
 
     @cached_property
     def records(self) -> int | None:
         """Rows in the files of the newest version, with those that are marked as deleted; None
         where its log doesn't count them."""
-        if self._opened is None:
-            return None
-        counts = self._opened.get_add_actions(flatten=True).column("num_records").to_pylist()
-        return None if None in counts else sum(counts)
+        return self.log.records if self.log else None
 
     @cached_property
     def log(self) -> FileStatistics | None:
         """What its files say of their values; None for a state that was not loaded from a log."""
-        if self._opened is None:
-            return None
-        return FileStatistics(self._opened.get_add_actions(flatten=True))
+        return FileStatistics.of(self._opened) if self._opened else None
 
     def has(self, column: str) -> bool:
         """Whether the table has a column of this name."""
