@@ -209,10 +209,13 @@ def test_an_accelerated_lookup_leaves_files_out(
             assert shown(deltajoin.read(model, spark)) == own
             if table in narrowed:
                 version = f"{table} version {record.frontier[table]['version']}"
-                by, (read, of) = set((record.narrowed or {}).get(version, ())), files[version]
+                told, (read, of) = (record.narrowed or {}).get(version, {}), files[version]
+                by = set(told)
                 print(f"\n{model.name}: {read} of {of} files of {version}, by {sorted(by)}")
                 assert by == (narrowed[table] if way == "narrowed" else set())
                 assert read < of / 2 if way == "narrowed" else read == of
+                for column in told.values():
+                    assert (column["files"], column["of_files"]) == (read, of)
 
 
 def served(record: Any) -> set[str]:
