@@ -275,7 +275,7 @@ def test_each_data_set_has_the_rows_of_the_text(
     cases, found = 0, Counter[str]()
     for kind, conditions in CONDITIONS.items():
         joins = _joins(kind)
-        for number, condition in enumerate(conditions if thorough else conditions[::2]):
+        for number, condition in enumerate(conditions if thorough else conditions[::3]):
             for join in joins if thorough else (joins[number % len(joins)],):
                 text = _query(join, f"a.case_id = b.case_id AND {condition}", "b")
                 own = _compared(session, tables, kind, text, "b")
@@ -283,7 +283,7 @@ def test_each_data_set_has_the_rows_of_the_text(
                 cases += len(DATA_SETS)
     print(f"\n{cases:,} cases: {sum(map(len, CONDITIONS.values()))} conditions, ", end="")
     print(f"{len(DATA_SETS)} data sets; {sum(found.values()):,} have rows")
-    assert cases >= (3_000 if thorough else 500)
+    assert cases >= (3_000 if thorough else 350)
     assert sum(found.values()) >= cases / 2
     assert set(found) == {*DATA_SETS}
 

@@ -405,6 +405,7 @@ def test_sources_without_a_feed(spark: Any, tmp_path: Path) -> None:
 # What is not kept incrementally ----------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_window_is_rebuilt(spark: Any, shop: Shop) -> None:
     sql = """
     SELECT o.order_id,
@@ -427,6 +428,7 @@ def test_a_window_is_rebuilt(spark: Any, shop: Shop) -> None:
     assert_right(shop, 2, sql)
 
 
+@pytest.mark.thorough
 def test_an_outer_join_with_groups_is_kept(spark: Any, shop: Shop) -> None:
     sql = """
     SELECT c.customer_id, count(DISTINCT o.order_id) AS orders, max(o.amount) AS most

@@ -313,6 +313,7 @@ BY_WIDE = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_sums_of_types_with_many_digits_are_added_to(ansi: str, spark: Any, tmp_path: Path) -> None:
     """As long as their values have room; else a rebuild takes the run's place."""
