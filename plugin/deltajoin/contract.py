@@ -24,6 +24,8 @@ BACKING_SUFFIX = "__deltajoin"
 #: need the feed.
 FEED_PROPERTY = "delta.enableChangeDataFeed"
 PROPERTIES = {FEED_PROPERTY: "true", "delta.enableDeletionVectors": "true"}
+#: So many Parquet files of a version are read without Delta: Spark lists them without a job.
+FEW_FILES = 32
 #: Static files of so many bytes together are told by their content.
 HASHED_BYTES = 64 * 1024 * 1024
 _KEY = "deltajoin"

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deltajoin.catalog.statistics import FileStatistics
+from deltajoin.contract import FEW_FILES
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _MAPPING_PROPERTY = "delta.columnMapping.mode"
-#: Spark lists so many paths without a job.
-FEW_FILES = 32
 #: A plan holds no more files of a version, each with bounds of its values.
 MOST_FILES = 512
 
@@ -52,9 +51,10 @@ def plain_files_of(table: DeltaTable, location: str, log: FileStatistics) -> Pla
     """The files of a version; None where they are not plain, none or many."""
     if not 0 < log.files <= MOST_FILES:
         return None
-    if not is_plain(table) or not all(map(is_safe, log.paths)) or _is_masked(table):
+    names = log.paths
+    if not is_plain(table) or not all(map(is_safe, names)) or _is_masked(table):
         return None
-    paths = tuple(f"{location}/{name}" for name in log.paths)
+    paths = tuple(f"{location}/{name}" for name in names)
     return None if any(map(is_misread, paths)) else PlainFiles(paths, log)
 
 

@@ -144,7 +144,7 @@ class Views:
         return found.view
 
     def _files(self, scan: Scan, keys: tuple[NarrowedKey, ...]) -> ListedFiles | None:
-        """The files of a scan with the bounds of some keys, where these leave out any."""
+        """The files of a scan with the bounds of some keys, where they may be read as they are."""
         if scan.view not in self._plain:
             return None
         schema, plain = self._plain[scan.view]

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from deltajoin.contract import FEW_FILES
 from deltajoin.names import ROW_HASH, quote
 from deltajoin.runtime.failures import explained
 from deltajoin.runtime.settings import value_of
@@ -38,8 +39,6 @@ _TAKEN = 20_000
 _LISTED = 1_000_000
 #: Columns of a target without a key whose ranges are looked at.
 _COMPARED = 8
-#: Spark lists so many paths without a job.
-_FEW_FILES = 32
 _EPOCH = datetime(1970, 1, 1)
 _ZONED = "TIMESTAMP_LTZ"
 _INTEGERS = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
@@ -100,11 +99,10 @@ class Ranges:
         if file is None or self.integers is None:
             return True
         least, greatest, nulls = file
-        if bound and self.integers:
-            if bound == "from":
-                return greatest >= min(low for low, _ in self.integers)
-            return least <= max(high for _, high in self.integers)
-        within = any(low <= greatest and least <= high for low, high in self.integers)
+        within = any(
+            (bound == "to" or low <= greatest) and (bound == "from" or least <= high)
+            for low, high in self.integers
+        )
         return within or not bound and self.nulls and nulls
 
     def listed(self, column: str) -> str:
@@ -205,10 +203,10 @@ class Narrowing:
                 for path, bounds in listed["files"]
                 if all(ranges.meets(bounds[at[name]], bound) for name, bound, ranges in asked)
             ]
-            if len(files) <= _FEW_FILES:
+            if len(files) <= FEW_FILES:
+                counts = {"files": len(files), "of_files": len(listed["files"])}
                 for name, _, _ in asked:
-                    found = {"files": len(files), "of_files": len(listed["files"])}
-                    self.used[scan["table"]][name] |= found
+                    self.used[scan["table"]][name] |= counts
                 files = files or [listed["files"][0][0]]
                 return self._spark.read.schema(listed["schema"]).parquet(*files)
         return self._spark.table(quote(scan["of"]))
