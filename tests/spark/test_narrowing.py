@@ -83,6 +83,7 @@ def test_a_narrowed_lookup_meets_all_rows(
 ) -> None:
     for module in (lookup, lookup_paths):
         monkeypatch.setattr(module, "LARGE_TABLE_ROWS", 0)
+    monkeypatch.setattr(narrowing, "RANGES", 1)  # so that several values are listed
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     one, two, three, four, five = KEYS["timestamp"]
@@ -103,6 +104,7 @@ def test_a_narrowed_lookup_meets_all_rows(
         (f"UPDATE {d} SET name = upper(name) WHERE k IS NULL OR k = {four}",),
         (f"UPDATE {f} SET k = NULL WHERE id = 0", f"DELETE FROM {d} WHERE k = {five}"),
     )
+    listed: list[int] = []
     for number, statements in enumerate(epochs):
         for statement in statements:
             session.sql(statement)
@@ -110,12 +112,19 @@ def test_a_narrowed_lookup_meets_all_rows(
             record = deltajoin.run(model, session)
             assert record.strategy == "incremental", record.detail
             tables = set(record.narrowed or {})
+            listed += [
+                at["values"]
+                for table in tables - {"target"}
+                for at in (record.narrowed or {})[table].values()
+                if "values" in at
+            ]
             assert tables & {
                 f"{table} version {at['version']}" for table, at in record.frontier.items()
             }
             assert shown(deltajoin.read(model, session)) == as_written(
                 session, places, QUERIES[name]
             ), f"{name}, epoch {number}"
+    assert 2 in listed
 
 
 def model_of(folder: Path, name: str, sql: str) -> deltajoin.Model:
@@ -151,6 +160,28 @@ def test_a_narrowed_scan_leaves_files_out(spark: Any, tmp_path: Path) -> None:
     found = spark.table("narrowed_some")
     assert len(found.inputFiles()) == 2
     assert {row["id"] for row in found.collect()} == {3, 75}
+
+
+def test_a_scan_by_few_values_leaves_pages_out(spark: Any, tmp_path: Path) -> None:
+    """Of pages of 20,000 rows, as Spark writes them, in one file."""
+    place, session = str(tmp_path / "t"), spark.newSession()
+    rows = session.range(0, 600_000, 1, 1).selectExpr("id", "CAST(id AS STRING) AS s")
+    rows.write.format("delta").save(place)
+    session.read.format("delta").load(place).createOrReplaceTempView("paged_t")
+    wanted = [*range(10_000, 600_000, 40_000), None]
+    held = ", ".join(f"(CAST({value or 'NULL'} AS BIGINT))" for value in wanted)
+    session.sql(f"SELECT * FROM VALUES {held} AS t (k)").createOrReplaceTempView("paged_k")
+    key = {"column": "id", "held": [("paged_k", "k")], "bound": ""}
+    scans = [{"view": "paged_some", "of": "paged_t", "keys": [key], "table": "t version 0"}]
+
+    narrowed = Narrowing(session, scans)
+    narrowed.hold({"paged_k": len(wanted)})
+
+    assert narrowed.used == {"t version 0": {"id": {"ranges": 1, "values": 15}}}
+    found = session.table("paged_some")
+    assert {row["id"] for row in found.collect()} == {value for value in wanted if value}
+    leaves = found._jdf.queryExecution().executedPlan().collectLeaves()
+    assert leaves.head().metrics().apply("numOutputRows").value() == 15 * 20_000
 
 
 #: Queries by ranges over points `f` and intervals `d`; the columns by whose values a run leaves out

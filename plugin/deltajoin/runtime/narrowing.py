@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from deltajoin.contract import FEW_FILES
 from deltajoin.names import ROW_HASH, quote
 from deltajoin.runtime.failures import explained
+from deltajoin.runtime.port import carry
 from deltajoin.runtime.settings import value_of
 from deltajoin.runtime.target import literal
 
@@ -37,6 +38,9 @@ _PARTS = 1024
 _TAKEN = 20_000
 #: Characters that a list of values has at most.
 _LISTED = 1_000_000
+#: Of at most so many values, Parquet leaves out pages by each of them; it looks for each one in the
+#: dictionary of every file, and compares them in a recursion as deep as they are many.
+FEW_VALUES = 64
 #: Columns of a target without a key whose ranges are looked at.
 _COMPARED = 8
 _EPOCH = datetime(1970, 1, 1)
@@ -58,7 +62,8 @@ class Ranges:
 
     `values` are the values themselves, where they are known and too many for a range each, and
     `share` about what they are of all that may lie between the least and the greatest of them.
-    `integers` are the ranges as integers, as the job has the bounds of files; None of texts.
+    `integers` are the ranges, or few values, as integers, as the job has the bounds of files; None
+    of texts.
     """
 
     ranges: tuple[tuple[str, str], ...]
@@ -115,9 +120,10 @@ class Ranges:
 
 
 class Narrowing:
-    """The scans of a run that wait for the values that they are narrowed by."""
+    """The scans of a run, in its own session, that wait for the values they are narrowed by."""
 
     def __init__(self, spark: SparkSession, scans: list[dict[str, Any]]) -> None:
+        carry(spark, "spark.sql.parquet.pushdown.inFilterThreshold", str(FEW_VALUES))
         self._spark, self._waiting = spark, scans
         self._held: dict[str, int] = {}
         self._ranges: dict[tuple[str, str], Ranges] = {}
@@ -161,8 +167,7 @@ class Narrowing:
         conditions, used = [], self.used.setdefault("target", {})
         for (_, name), each in ranges.items():
             told = each if (view, name) == telling else each.around()
-            used[name] = {"ranges": len(told.ranges)}
-            used[name] |= {"values": len(told.values)} if told.values else {}
+            used[name] = _told(told)
             conditions.append(told.listed(f"`t`.{quote(name)}"))
         return " AND ".join(conditions)
 
@@ -186,11 +191,11 @@ class Narrowing:
             together = _together([self._ranges[each] for each in values])
             asked.append((key["column"], key["bound"], together))
             used = self.used.setdefault(scan["table"], {})
-            used[key["column"]] = {"ranges": 1 if key["bound"] else len(together.ranges)}
+            used[key["column"]] = _told(together.around() if key["bound"] else together)
         rows = self._rows_of(scan, asked)
         for column, bound, ranges in asked:
             name = quote(column)
-            rows = rows.where(ranges.bounded(name, bound) if bound else ranges.condition(name))
+            rows = rows.where(ranges.bounded(name, bound) if bound else ranges.listed(name))
         rows.createOrReplaceTempView(quote(scan["view"]))
 
     def _rows_of(self, scan: dict[str, Any], asked: list[tuple[str, str, Ranges]]) -> DataFrame:
@@ -247,13 +252,22 @@ def ranges_of(
     return {each: ranges for each, ranges in found.items() if ranges is not None}
 
 
+def _told(ranges: Ranges) -> dict[str, int]:
+    """In how many ranges a table is read, and among how many values where these are listed."""
+    listed = {"values": len(ranges.values)} if ranges.values else {}
+    return {"ranges": len(ranges.ranges)} | listed
+
+
 def _together(held: list[Ranges]) -> Ranges:
-    """The values of several columns."""
+    """The values of several columns; themselves where they are few."""
     ranges = tuple(one for each in held for one in each.ranges)
+    values = dict.fromkeys(value for each in held for value in each.values)
+    few = all(each.values for each in held) and len(values) <= FEW_VALUES
     integers = None
     if all(each.integers is not None for each in held):
         integers = tuple(one for each in held for one in each.integers or ())
-    return Ranges(ranges, any(each.nulls for each in held), integers=integers)
+    nulls = any(each.nulls for each in held)
+    return Ranges(ranges, nulls, tuple(values) if few else (), integers=integers)
 
 
 def _ranges(kind: str, parts: list[tuple[Any, Any]], nulls: bool) -> Ranges | None:
@@ -271,6 +285,8 @@ def _ranges(kind: str, parts: list[tuple[Any, Any]], nulls: bool) -> Ranges | No
     values = values if sum(map(len, values)) <= _LISTED else ()
     literals = tuple((_literal(kind, low), _literal(kind, high)) for low, high in merged)
     share = share_of([low for low, _ in parts]) if values else 1.0
+    if integers is not None and 0 < len(values) <= FEW_VALUES:
+        integers = tuple(sorted(parts))
     return Ranges(literals, nulls, values, share, integers)
 
 
