@@ -184,6 +184,32 @@ def test_a_scan_by_few_values_leaves_pages_out(spark: Any, tmp_path: Path) -> No
     assert leaves.head().metrics().apply("numOutputRows").value() == 15 * 20_000
 
 
+def test_a_merge_by_few_values_writes_the_right_rows(spark: Any, tmp_path: Path) -> None:
+    """Where pages are left out, rows must still be numbered as deletion vectors number them."""
+    places = {name: f"delta.`{tmp_path / name}`" for name in "fd"}
+    columns = {"f": "id, id % 5 AS k, id AS n", "d": "id AS k, CAST(id AS STRING) AS name"}
+    for name, rows in (("f", spark.range(0, 600_000, 1, 1)), ("d", spark.range(5))):
+        rows = rows.selectExpr(*columns[name].split(", ")).write.format("delta")
+        rows.option("delta.enableChangeDataFeed", "true").save(str(tmp_path / name))
+    sql = "SELECT f.id, f.n, d.name FROM f JOIN d ON f.k = d.k"
+    sources = {name: str(tmp_path / name) for name in "fd"}
+    keys = {"f": ("id",), "d": ("k",)}
+    model = deltajoin.Model("m", sql, sources, str(tmp_path / "m"), keys, mode="incremental")
+    deltajoin.run(model, spark)
+    for epoch in range(2):
+        few = f"id % 40000 = {7000 + epoch}"
+        spark.sql(f"UPDATE {places['f']} SET n = -n WHERE {few}")
+        spark.sql(f"DELETE FROM {places['f']} WHERE id = {90_000 + epoch}")
+        for name, place in places.items():
+            spark.read.table(place).createOrReplaceTempView(name)
+        record = deltajoin.run(model, spark)
+        assert record.strategy == "incremental"
+        assert (record.narrowed or {})["target"]["id"] == {"ranges": 1, "values": 16}
+        there, wanted = deltajoin.read(model, spark), spark.sql(sql)
+        assert there.exceptAll(wanted).isEmpty()
+        assert wanted.exceptAll(there).isEmpty()
+
+
 #: Queries by ranges over points `f` and intervals `d`; the columns by whose values a run leaves out
 #: files of `d` when points have come, and of `f` when an interval has. Rows of a window are read
 #: whole, as its partitions must be.
