@@ -8,7 +8,14 @@ import duckdb
 import pytest
 
 from deltajoin.emit.narrowing import NarrowedKey, bounded
-from deltajoin.runtime.narrowing import Ranges, merged_ranges, share_of
+from deltajoin.runtime.narrowing import (
+    FEW_VALUES,
+    Ranges,
+    _ranges,
+    _together,
+    merged_ranges,
+    share_of,
+)
 
 HELD = (("changes", "at"),)
 WITHIN = {("s", "at"): frozenset(HELD), ("s", "till"): frozenset({("changes", "till")})}
@@ -66,6 +73,25 @@ def test_a_file_with_a_row_that_is_asked_for_is_read() -> None:
     assert left_out > 300
     assert asked.meets(None, "")
     assert Ranges((("'a'", "'b'"),), nulls=False).meets((1, 2, False), "")
+
+
+def test_few_values_of_several_columns_are_listed() -> None:
+    some, single = range(0, 90, 9), [5, 500]
+    many = _ranges("bigint", [(value, value) for value in some], False)
+    few = _ranges("bigint", [(value, value) for value in single], True)
+    wide = _ranges("bigint", [(1, 40), (900, 940)], False)
+    assert many
+    assert few
+    assert wide
+    both = _together([many, few])
+    assert both.values == tuple(f"{value}L" for value in (*some, *single))
+    assert both.listed("x").startswith(f"{both.condition('x')} AND (x IN (0L, 9L, 18L,")
+    assert both.integers == tuple((value, value) for value in (*some, *single))
+    assert not _together([few]).values  # each has a range of its own
+    assert not _together([many, wide]).values
+    more = _ranges("bigint", [(n, n) for n in range(0, 20 * FEW_VALUES, 20)], False)
+    assert more
+    assert not _together([many, more]).values
 
 
 def test_the_column_that_leaves_out_most_has_the_smallest_share() -> None:

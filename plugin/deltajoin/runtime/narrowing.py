@@ -261,13 +261,17 @@ def _told(ranges: Ranges) -> dict[str, int]:
 def _together(held: list[Ranges]) -> Ranges:
     """The values of several columns; themselves where they are few."""
     ranges = tuple(one for each in held for one in each.ranges)
-    values = dict.fromkeys(value for each in held for value in each.values)
-    few = all(each.values for each in held) and len(values) <= FEW_VALUES
+    values = [
+        each.values or tuple(low for low, high in each.ranges if low == high) for each in held
+    ]
+    known = all(len(of) >= len(each.ranges) for of, each in zip(values, held, strict=True))
+    listed = tuple(dict.fromkeys(value for of in values for value in of))
+    few = known and any(each.values for each in held) and len(listed) <= FEW_VALUES
     integers = None
     if all(each.integers is not None for each in held):
         integers = tuple(one for each in held for one in each.integers or ())
     nulls = any(each.nulls for each in held)
-    return Ranges(ranges, nulls, tuple(values) if few else (), integers=integers)
+    return Ranges(ranges, nulls, listed if few else (), integers=integers)
 
 
 def _ranges(kind: str, parts: list[tuple[Any, Any]], nulls: bool) -> Ranges | None:
