@@ -2,8 +2,8 @@
 
 A column of a change is summarised as at most RANGES closed ranges that hold all its values: those
 between its largest gaps, where these leave out more than they cost, else the one from its least to
-its greatest value. A read within them lets Delta leave out files, and Parquet pages, by the bounds
-that it knows; what is read beyond them is left to the join.
+its greatest value; few values are listed besides. A read within them lets Delta leave out files,
+and Parquet pages, by the bounds that it knows; what is read beyond them is left to the join.
 
 Rule: only values that compare alike on both sides are used: integers, dates, timestamps, strings
 without a collation, of one type. Texts of values are literals for Spark, so that they are known
