@@ -7,7 +7,8 @@ run. So it is of the last quote before each trade, as (l.id, r.ts) fix l, and wi
 
     row_number() OVER (PARTITION BY l.id ORDER BY r.ts DESC)  of  l LEFT JOIN r ON l.k = r.k AND ...
 
-Elsewhere the statements look for rows that differ and tie. As long as there are none, the window
+Elsewhere the statements look for rows that differ and tie, under windows in two such orders also
+for copies of a row, which each order numbers in its own way. As long as there are none, the window
 has one result, and is kept; from the first ones on the query is run as its own text.
 
 In an aggregate over ordered rows, those of a group that tie must agree in what the value is made

@@ -85,19 +85,22 @@ def windowed(rows: exp.Expr, windowing: Windowing) -> exp.Select:
     """The stored rows of all rows of some partitions, which stand under the alias INPUT."""
     peers = {f"{_PEERS}_{i}": order for i, order in enumerate(windowing.orders)}
     calls = [(name, expression(sql)) for name, sql in windowing.windows]
-    calls += [(name, _peers(order)) for name, order in peers.items()]
+    # Copies of a row tie in every order: of two, each may number them in its own way.
+    copies = len({order.peers for order in windowing.orders if order.compared}) > 1
+    calls += [(name, _peers(order, copies)) for name, order in peers.items()]
     inner = exp.select(star(INPUT)).select(*(named(call, name) for name, call in calls))
     outputs = (*windowing.outputs, *windowing.hidden)
     select = exp.select(*(named(expression(o.sql), o.name) for o in outputs))
     select = select.from_(aliased(inner.from_(rows), INPUT))
-    conditions = [_no_ties(name, order) for name, order in peers.items()]
+    conditions = [_no_ties(name, order, copies) for name, order in peers.items()]
     conditions += [expression(sql) for sql in windowing.conditions]
     return select.where(*conditions) if conditions else select
 
 
-def _peers(order: Order) -> exp.Expr:
-    """How many rows tie with each; where no key rules ties out, whether these differ."""
-    if not order.compared:
+def _peers(order: Order, copies: bool) -> exp.Expr:
+    """How many rows tie with each; where no key rules ties out, and copies don't matter, whether
+    these differ."""
+    if not order.compared or copies:
         return expression(order.peers)
 
     def of_peers(aggregate: str) -> exp.Expr:
@@ -108,14 +111,14 @@ def _peers(order: Order) -> exp.Expr:
     return exp.not_(exp.paren(same(of_peers("min"), of_peers("max"))))
 
 
-def _no_ties(name: str, order: Order) -> exp.Expr:
+def _no_ties(name: str, order: Order, copies: bool) -> exp.Expr:
     """Stops the statement where rows tie, which a declared key rules out, or differ although they
-    tie."""
-    tied: exp.Expr = column(name, INPUT)
+    tie; where `copies` matter, also where they are the same."""
+    tied: exp.Expr = column(name, INPUT) > 1
+    code = "KEY_VIOLATED"
     if order.compared:
-        tied, code = exp.and_(*map(expression, order.within), tied), "WINDOW_TIES"
-    else:
-        tied, code = tied > 1, "KEY_VIOLATED"
+        differ = tied if copies else column(name, INPUT)
+        tied, code = exp.and_(*map(expression, order.within), differ), "WINDOW_TIES"
     return exp.case().when(tied, fail(code)).else_(exp.true())
 
 
