@@ -3,9 +3,10 @@
 A MERGE looks for its rows in the files whose keys may meet those of the change; a large join leaves
 its rows spread by a hash, so that all files are read. Here the key is divided into ranges of about
 as many rows each, by what the log says of the source's files; the runtime writes a file for each.
+Of several columns of a key the one is taken that makes most ranges.
 
 Rows never depend on it. It is left out where the user declares a layout, where the join keeps the
-order that its one large source has, and for keys whose values are no numbers or times.
+order of its one large source, and for keys whose values are no numbers or times.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from deltajoin.catalog import TableState
 from deltajoin.delta.layout import Layout
 from deltajoin.graph import JoinGraph
 
-#: A target of fewer rows is read within a second or two.
-LARGE = 10_000_000
+#: A target of fewer rows is a file or two.
+LARGE = 2_000_000
 #: Sources of fewer rows are broadcast as a rule, which leaves the other side's order as it is.
-_MOVED = 1_000_000
+_MOVED = 100_000
 ROWS_A_FILE = 1_000_000
 _MOST_FILES = 1_000
 
@@ -48,20 +49,23 @@ def key_order(
     if layout.partition_by or layout.clustered_by:
         return None
     sources = {relation.name: relation.source for relation in graph.relations}
-    moved = [s for s in sources.values() if s not in tables or (tables[s].rows or 0) >= _MOVED]
-    if len(moved) < 2:
+    rows = {s: tables[s].rows or 0 if s in tables else _MOVED for s in sources.values()}
+    columns = {
+        output.name: (sources[output.column[0]], output.column[1])
+        for output in graph.projections
+        if output.name in key and output.column is not None
+    }
+    most = max((rows[source] for source, _ in columns.values()), default=0)
+    if most < LARGE or sum(each >= _MOVED for each in rows.values()) < 2:
         return None
-    for output in graph.projections:
-        if output.name not in key or output.column is None:
-            continue
-        relation, column = output.column
-        table = tables.get(sources[relation])
-        if table is None or table.log is None or (table.rows or 0) < LARGE:
-            continue
-        values = table.log.quantiles(column, min(_MOST_FILES, (table.rows or 0) // ROWS_A_FILE))
-        if values:
-            return KeyOrder(output.name, tuple(map(_literal, values)))
-    return None
+    orders = []
+    for name, (source, column) in columns.items():
+        table = tables.get(source)
+        if table is not None and table.log is not None:
+            values = table.log.quantiles(column, min(_MOST_FILES, most // ROWS_A_FILE))
+            orders.append(KeyOrder(name, tuple(map(_literal, values))))
+    found = max(orders, key=lambda order: len(order.bounds), default=None)
+    return found if found and found.bounds else None
 
 
 def _literal(value: Any) -> str:
