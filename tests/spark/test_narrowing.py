@@ -210,6 +210,40 @@ def test_a_merge_by_few_values_writes_the_right_rows(spark: Any, tmp_path: Path)
         assert wanted.exceptAll(there).isEmpty()
 
 
+def test_a_merge_lists_keys_of_several_columns(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups by a value of each type, NULLs too, are found by the hash of their key."""
+    monkeypatch.setattr(narrowing, "_MANY", 0)
+    kinds = [kind for kind in KEYS if kind != "double"]
+    names = [f"k{number}" for number in range(len(kinds))]
+    place, session = f"delta.`{tmp_path / 't'}`", spark.newSession()
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+    feed = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+    session.sql(f"CREATE TABLE {place} ({columns}, b boolean, v int) {feed}")
+    rows = []
+    for number in range(5):
+        row = [KEYS[kind][number] for kind in kinds]
+        for each in (row, ["NULL" if at == number else value for at, value in enumerate(row)]):
+            rows.append(f"({', '.join(each)}, {number} > 2, {number})")
+    session.sql(f"INSERT INTO {place} VALUES {', '.join(rows)}")
+    sql = f"SELECT {', '.join(names)}, b, sum(v) AS v FROM t GROUP BY ALL"
+    sources, target = {"t": str(tmp_path / "t")}, str(tmp_path / "m")
+    model = deltajoin.Model("m", sql, sources, target, mode="incremental")
+    assert deltajoin.run(model, session).strategy == "full"
+    for statement in (
+        f"UPDATE {place} SET v = v + 10 WHERE v % 2 = 0",
+        f"UPDATE {place} SET b = NULL WHERE v = 1",
+        f"DELETE FROM {place} WHERE v = 3 OR k1 IS NULL",
+        f"INSERT INTO {place} SELECT * FROM {place} WHERE b",
+    ):
+        session.sql(statement)
+        record = deltajoin.run(model, session)
+        assert record.strategy == "incremental", record.detail
+        assert ", ".join([*names, "b"]) in (record.narrowed or {})["target"]
+        assert shown(deltajoin.read(model, session)) == as_written(session, {"t": place}, sql)
+
+
 #: Queries by ranges over points `f` and intervals `d`; the columns by whose values a run leaves out
 #: files of `d` when points have come, and of `f` when an interval has. Rows of a window are read
 #: whole, as its partitions must be.

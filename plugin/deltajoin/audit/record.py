@@ -36,7 +36,7 @@ class AuditRecord:
     clock, stamps     the moment that the query's clock showed; what the rows written got
     narrowed          reads within ranges of what changed: table -> column -> how many ranges,
                       how many values where these were listed, and how many files were read, of
-                      how many, where not Delta chose them
+                      how many, where not Delta chose them; columns of a key -> how many hashes
     predicted         seconds to the commit that either strategy was expected to take
     phases, seconds   of the run (`runtime/stopwatch.py`), and all of them: up to the write only
                       where the record was made anew from the commit

@@ -138,9 +138,13 @@ def _narrowed(tables: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str
         ['  target read within ranges of id (1, 90 values), at (3)']
         >>> _narrowed({"t version 3": {"id": {"ranges": 1, "files": 2, "of_files": 68}}})
         ['  t version 3 read within ranges of id (1): 2 of 68 files']
+        >>> _narrowed({"target": {"a": {"ranges": 2}, "a, b": {"hashes": 90}}})
+        ['  target read within ranges of a (2), a, b together (90 hashes)']
     """
 
     def one(column: str, report: Mapping[str, int]) -> str:
+        if "hashes" in report:
+            return f"{column} together ({report['hashes']:,} hashes)"
         listed = f", {report['values']:,} values" if "values" in report else ""
         return f"{column} ({report['ranges']:,}{listed})"
 

@@ -343,7 +343,8 @@ class _Run:
         if not rows:
             return " AND FALSE"
         stored = targets.read_stored(self.spark, self.target)
-        near = self.narrowing.of_target("to_write", rows, stored, self.target["key"])
+        key, records = self.target["key"], self.target.get("records")
+        near = self.narrowing.of_target("to_write", rows, stored, key, records)
         return near and f" AND {near}"
 
     def _run_merge(self, near: str) -> None:

@@ -13,6 +13,7 @@ when it plans.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -41,6 +42,8 @@ _LISTED = 1_000_000
 #: Of at most so many values, Parquet leaves out pages by each of them; it looks for each one in the
 #: dictionary of every file, and compares them in a recursion as deep as they are many.
 FEW_VALUES = 64
+#: Of a target with so many rows, keys of several columns are listed by their hashes.
+_MANY = 100_000
 #: Columns of a target without a key whose ranges are looked at.
 _COMPARED = 8
 _EPOCH = datetime(1970, 1, 1)
@@ -52,6 +55,8 @@ _AS_INTEGER = {
     "date": "CAST(unix_date({}) AS BIGINT)",
     "timestamp": "unix_micros({})",
 }
+#: Types of which equal values have the same bytes, and so the same hash.
+_HASHED = re.compile(r"(tiny|small|big)?int|boolean|string|date|timestamp(_ntz)?|decimal\(.*\)")
 #: Bytes that are no text become U+FFFD here, as Spark Connect hands on texts alone.
 _AS_TEXT = "make_valid_utf8({})"
 
@@ -127,7 +132,8 @@ class Narrowing:
         self._spark, self._waiting = spark, scans
         self._held: dict[str, int] = {}
         self._ranges: dict[tuple[str, str], Ranges] = {}
-        #: Table -> column -> how many ranges, and how many values where these were listed.
+        #: Table -> column -> how many ranges, and how many values where these were listed; columns
+        #: of a key -> how many hashes.
         self.used: dict[str, dict[str, dict[str, int]]] = {}
 
     def hold(self, rows: dict[str, int]) -> None:
@@ -148,10 +154,14 @@ class Narrowing:
             for scan, of in zip(ready, keys, strict=True):
                 self._open(scan, of)
 
-    def of_target(self, view: str, rows: int, stored: DataFrame, key: list[str]) -> str:
+    def of_target(
+        self, view: str, rows: int, stored: DataFrame, key: list[str], records: int | None
+    ) -> str:
         """The condition that rows of the target `t` have keys of a materialised view of so many
         rows, or without a key some columns alike; empty where none can be told. The column whose
-        values leave out most is told by them, the others from the least to the greatest."""
+        values leave out most is told by them, the others from the least to the greatest; where it
+        has few values for so many keys, these are told by their hashes besides, if the target has
+        many `records`."""
         held = self._spark.table(quote(view))
         both = [name for name in stored.columns if name in held.columns]
         both.sort(key=lambda name: name != ROW_HASH)
@@ -161,14 +171,21 @@ class Narrowing:
             wanted = [name for name in wanted if kinds[name] in _AS_INTEGER][:_COMPARED]
         asked = {(view, name): kinds[name] for name in wanted}
         ranges = ranges_of(self._spark, asked, {view: rows})
-        if not ranges:
-            return ""
-        telling = min(ranges, key=lambda each: ranges[each].order)
-        conditions, used = [], self.used.setdefault("target", {})
+        telling = min(ranges, key=lambda each: ranges[each].order, default=None)
+        conditions: list[str] = []
+        used: dict[str, dict[str, int]] = {}
         for (_, name), each in ranges.items():
             told = each if (view, name) == telling else each.around()
             used[name] = _told(told)
             conditions.append(told.listed(f"`t`.{quote(name)}"))
+        many = rows <= _TAKEN and (records is None or records >= _MANY)
+        few_values = telling is None or 2 * len(ranges[telling].values) < rows
+        if len(key) > 1 and many and few_values and _hash_alike(stored, held, key):
+            found = held.selectExpr(f"{_hash(key)} AS hash").distinct().collect()
+            used[", ".join(key)] = {"hashes": len(found)}
+            hashes = ", ".join(f"{row['hash']}L" for row in found)
+            conditions.append(f"{_hash(key, 't')} IN ({hashes})")
+        self.used |= {"target": used} if used else {}
         return " AND ".join(conditions)
 
     def _comparable(self, scan: dict[str, Any]) -> list[_ComparedKey]:
@@ -381,6 +398,25 @@ def _kind(frame: DataFrame, name: str) -> str:
     if kind == "timestamp" and value_of(frame.sparkSession, "spark.sql.timestampType") != _ZONED:
         return ""  # Delta fails to leave out files by such a literal then
     return kind if kind in _AS_INTEGER or kind == "string" else ""
+
+
+def _hash_alike(one: DataFrame, other: DataFrame, key: list[str]) -> bool:
+    """Whether keys that are equal have the same hash on both sides."""
+    kinds = [
+        {field.name.lower(): field.dataType.simpleString() for field in frame.schema}
+        for frame in (one, other)
+    ]
+    return all(
+        kinds[0][name.lower()] == kinds[1][name.lower()]
+        and _HASHED.fullmatch(kinds[0][name.lower()])
+        for name in key
+    )
+
+
+def _hash(key: list[str], of: str = "") -> str:
+    """The hash of a key's columns; of NULL as of any value."""
+    start = f"{quote(of)}." if of else ""
+    return f"xxhash64({', '.join(start + quote(name) for name in key)})"
 
 
 def _views(scan: dict[str, Any]) -> set[str]:
