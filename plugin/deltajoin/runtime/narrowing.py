@@ -179,7 +179,7 @@ class Narrowing:
             used[name] = _told(told)
             conditions.append(told.listed(f"`t`.{quote(name)}"))
         many = rows <= _TAKEN and (records is None or records >= _MANY)
-        few_values = telling is None or 2 * len(ranges[telling].values) < rows
+        few_values = telling is None or 10 * len(ranges[telling].values) < rows
         if len(key) > 1 and many and few_values and _hash_alike(stored, held, key):
             found = held.selectExpr(f"{_hash(key)} AS hash").distinct().collect()
             used[", ".join(key)] = {"hashes": len(found)}
