@@ -371,7 +371,8 @@ DEFECTS = (
         "delta/key_order.py",
         "key_order",
         ("a declared layout", "if layout.partition_by or layout.clustered_by:", "if False:"),
-        ("few rows", "or (table.rows or 0) < LARGE", ""),
+        ("one moved table", "for each in rows.values()) < 2", "for each in rows.values()) < 1"),
+        ("few values", "key=lambda order: len(order.bounds), ", "key=lambda order: order.column, "),
     ),
     *_of(
         "sql/scalars.py",

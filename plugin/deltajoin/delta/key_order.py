@@ -20,10 +20,9 @@ from deltajoin.catalog import TableState
 from deltajoin.delta.layout import Layout
 from deltajoin.graph import JoinGraph
 
-#: A target of fewer rows is a file or two.
-LARGE = 2_000_000
 #: Sources of fewer rows are broadcast as a rule, which leaves the other side's order as it is.
 _MOVED = 100_000
+#: A target of less than two such files stays as it comes.
 ROWS_A_FILE = 1_000_000
 _MOST_FILES = 1_000
 
@@ -55,9 +54,9 @@ def key_order(
         for output in graph.projections
         if output.name in key and output.column is not None
     }
-    most = max((rows[source] for source, _ in columns.values()), default=0)
-    if most < LARGE or sum(each >= _MOVED for each in rows.values()) < 2:
+    if sum(each >= _MOVED for each in rows.values()) < 2:
         return None
+    most = max((rows[source] for source, _ in columns.values()), default=0)
     orders = []
     for name, (source, column) in columns.items():
         table = tables.get(source)
