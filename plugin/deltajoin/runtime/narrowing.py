@@ -393,24 +393,21 @@ def _literal(kind: str, value: Any) -> str:
 
 def _kind(frame: DataFrame, name: str) -> str:
     """The type of a column; empty for one whose values are not compared by ranges."""
-    types = {field.name.lower(): field.dataType.simpleString() for field in frame.schema}
-    kind = types[name.lower()]
+    kind = _types(frame)[name.lower()]
     if kind == "timestamp" and value_of(frame.sparkSession, "spark.sql.timestampType") != _ZONED:
         return ""  # Delta fails to leave out files by such a literal then
     return kind if kind in _AS_INTEGER or kind == "string" else ""
 
 
+def _types(frame: DataFrame) -> dict[str, str]:
+    return {field.name.lower(): field.dataType.simpleString() for field in frame.schema}
+
+
 def _hash_alike(one: DataFrame, other: DataFrame, key: list[str]) -> bool:
     """Whether keys that are equal have the same hash on both sides."""
-    kinds = [
-        {field.name.lower(): field.dataType.simpleString() for field in frame.schema}
-        for frame in (one, other)
-    ]
-    return all(
-        kinds[0][name.lower()] == kinds[1][name.lower()]
-        and _HASHED.fullmatch(kinds[0][name.lower()])
-        for name in key
-    )
+    kinds, others = _types(one), _types(other)
+    names = [name.lower() for name in key]
+    return all(kinds[n] == others[n] and _HASHED.fullmatch(kinds[n]) for n in names)
 
 
 def _hash(key: list[str], of: str = "") -> str:
