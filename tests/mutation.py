@@ -372,7 +372,7 @@ DEFECTS = (
         "key_order",
         ("a declared layout", "if layout.partition_by or layout.clustered_by:", "if False:"),
         ("one moved table", "for each in rows.values()) < 2", "for each in rows.values()) < 1"),
-        ("few values", "key=lambda order: len(order.bounds), ", "key=lambda order: order.column, "),
+        ("few values", "order: len(order.bounds)", "order: -len(order.bounds)"),
     ),
     *_of(
         "sql/scalars.py",

@@ -60,11 +60,11 @@ def key_order(
     orders = []
     for name, (source, column) in columns.items():
         table = tables.get(source)
-        if table is not None and table.log is not None:
-            values = table.log.quantiles(column, min(_MOST_FILES, most // ROWS_A_FILE))
+        if table is None or table.log is None:
+            continue
+        if values := table.log.quantiles(column, min(_MOST_FILES, most // ROWS_A_FILE)):
             orders.append(KeyOrder(name, tuple(map(_literal, values))))
-    found = max(orders, key=lambda order: len(order.bounds), default=None)
-    return found if found and found.bounds else None
+    return max(orders, key=lambda order: len(order.bounds), default=None)
 
 
 def _literal(value: Any) -> str:
