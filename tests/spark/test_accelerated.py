@@ -21,7 +21,7 @@ from types import MappingProxyType
 from unittest.mock import patch
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import deltajoin
 from deltajoin.accelerate import choose
@@ -33,7 +33,7 @@ from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Views
 from deltajoin.emit.whole_query import full_sql
 from deltajoin.errors import DeltaJoinError
-from deltajoin.names import COUNT
+from deltajoin.names import COUNT, RESERVED_PREFIX, SHOWN
 from deltajoin.runtime.read import open_statements
 from deltajoin.sql.dialect import parse_expression, text
 
@@ -347,7 +347,7 @@ def _compared(
     session: SparkSession, folder: Path, kind: str, text: str, right: str
 ) -> Counter[tuple[int, str]]:
     """The rows of a query, each with its data set: the same by candidates of a kind, as often."""
-    own = counted(session, text)
+    own = counted(session.sql(text))
     served, ours = accelerated_rows(session, folder, text, {"a", right})
     assert set(served) == {kind}, text
     lost, added = own - ours, ours - own
@@ -356,9 +356,8 @@ def _compared(
     return own
 
 
-def counted(session: SparkSession, text: str) -> Counter[tuple[int, str]]:
+def counted(rows: DataFrame) -> Counter[tuple[int, str]]:
     """Rows, each with its data set; in the rows of a bag their last column says how often."""
-    rows = session.sql(text)
     bag = rows.columns[-1] == COUNT
     found: Counter[tuple[int, str]] = Counter()
     for row in rows.collect():
@@ -383,7 +382,9 @@ def accelerated_rows(
     with patch.object(choose, "FEW_PAIRS", 0), patch.object(choose, "FEW_PER_KEY", 0):
         plan = deltajoin.plan(model)
         assert plan.full_query is not None
-        served = [found.kind for arm in plan.full_query.arms for _, found in arm.accelerated]
+        queries = (plan.full_query, *(derived.full_query for derived in plan.derived))
+        arms = [arm for query in queries if query for arm in query.arms]
+        served = [found.kind for arm in arms for _, found in arm.accelerated]
         views = Views(plan)
         apart = list[Statement]()
         emitted = full_sql(plan, views, apart=apart)
@@ -391,4 +392,9 @@ def accelerated_rows(
         view = views.scan(source.source, source.version).view
         session.table(source.source).createOrReplaceTempView(view)
     open_statements(session, [asdict(statement) for statement in apart])
-    return served, counted(session, emitted)
+    rows = session.sql(emitted)
+    if SHOWN in rows.columns:
+        rows = rows.where(SHOWN)
+    if plan.state:  # beside what the query gives out
+        rows = rows.select(*[name for name in rows.columns if not name.startswith(RESERVED_PREFIX)])
+    return served, counted(rows)

@@ -59,7 +59,7 @@ def test_the_rows_are_those_of_the_text(spark: SparkSession, tables: Path, text:
         spark.read.format("delta").load(str(tables / name)).createOrReplaceTempView(name)
     served, ours = accelerated_rows(spark, tables, sql, names)
     assert sorted(served) == sorted(QUERIES[text])
-    own = counted(spark, sql)
+    own = counted(spark.sql(sql))
     assert own
     assert ours == own, f"{ours - own}\n{own - ours}"
 
@@ -96,7 +96,7 @@ def test_rows_by_their_time(
         sql = f"SELECT a.id AS i, r.id AS j FROM a LEFT JOIN {right} r ON {on}"
         served, ours = accelerated_rows(spark, tmp_path, sql, "ab", {"b": ["k", "ts"]})
         assert served == ["range"], macro
-        assert ours == counted(spark, sql), macro
+        assert ours == counted(spark.sql(sql)), macro
         numbers = {row: number for number, row in enumerate(times["b"])}
         found = {}
         for number, (k, at) in enumerate(times["a"]):

@@ -241,7 +241,7 @@ def test_the_rows_are_those_of_the_text_and_of_geometry(
         text = query(macros, join, name)
         served, ours = accelerated_rows(spark, folder, text, "ab")
         assert served == ["range"], text
-        assert ours == counted(spark, text), f"{join}, {name}"
+        assert ours == counted(spark.sql(text)), f"{join}, {name}"
         own = spark.sql(text).collect()
         exact = expected(rows, join, name)
         assert Counter(map(tuple, own)) == exact, f"{join}, {name}"

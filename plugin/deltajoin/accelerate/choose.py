@@ -122,6 +122,8 @@ def _check(found: Candidates, sides: Sides) -> None:
     right side aren't part of the result."""
     if found.extreme and sides.kind not in ("semi", "anti"):
         raise ValueError(f"an extreme can't serve a join of type {sides.kind}")
+    if found.running and not sides.aggregated:
+        raise ValueError("running aggregates can't serve a join whose right rows are given out")
     for side, parts in (("left", found.left), ("right", found.right)):
         if not parts:
             raise ValueError("it names no candidates")

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from deltajoin.accelerate.protocol import TypeOf
 from deltajoin.sql.dialect import closed, text
-from deltajoin.sql.kinds import kind_of
+from deltajoin.sql.kinds import INTEGERS, PLAIN, kind_of
 
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -96,6 +96,25 @@ def _digits(kinds: Iterable[str]) -> tuple[int, int]:
     found = [each for each in map(_DECIMAL.fullmatch, kinds) if each]
     whole = max((_OF_INTEGERS, *(int(each[1]) - int(each[2]) for each in found)))
     return whole, max((0, *(int(each[2]) for each in found)))
+
+
+def alike(one: exp.Expr, other: exp.Expr, type_of: TypeOf) -> bool:
+    """True where two values are of one type, or both integers, and compare as they are sorted.
+
+    Example:
+        >>> from deltajoin.sql.dialect import parse_expression
+        >>> def both(one: str, other: str) -> bool:
+        ...     kinds = {"i": "int", "l": "bigint", "s": "string", "c": "string collate UNICODE"}
+        ...     return alike(*map(parse_expression, (one, other)), lambda c: kinds[c.name])
+        >>> both("a.i", "b.l"), both("a.s", "b.s"), both("a.s", "b.i"), both("a.c", "b.c")
+        (True, True, False, False)
+    """
+    kinds = {family(value, type_of) or kind_of(value, type_of) for value in (one, other)}
+    if kinds <= {*INTEGERS}:
+        return True
+    (kind, *more) = kinds
+    sorts = PLAIN.fullmatch(kind) is not None and "char" not in kind
+    return not more and (sorts or kind in _NUMBERS)
 
 
 def as_doubles(

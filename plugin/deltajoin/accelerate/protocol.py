@@ -4,6 +4,8 @@ of rows can meet it at all, in a form that an equality finds.
     Span      both rows have an interval of one line; rows match only where these meet
     Shared    both rows have values; rows match only where they have one in common
     Extreme   of a semi or anti join: some row matches exactly where the extreme one does
+    Running   of a join whose right rows are only aggregated: those that match one left row are the
+              first ones of an order, so that their aggregates are running ones
 
 The candidates may be more than what matches: the condition itself is checked on each. Their use in
 each type of join is the driver's part (`emit.candidates`). Expressions are Spark SQL over
@@ -24,11 +26,15 @@ TypeOf = Callable[[exp.Column], str]
 @dataclass(frozen=True)
 class Sides:
     """A join: the relations of its right side, all others stand on the left; the types of columns
-    ("" where unknown); its kind (inner, left, semi, anti)."""
+    ("" where unknown); its kind (inner, left, semi, anti).
+
+    `aggregated`: of its right rows nothing is given out but aggregates that can be made of others.
+    """
 
     right: frozenset[str]
     type_of: TypeOf
     kind: str = "inner"
+    aggregated: bool = False
 
     def of(self, node: exp.Expr) -> str:
         """The side whose columns an expression reads: left, right, both or neither ("")."""
@@ -77,6 +83,19 @@ class Extreme:
 
 
 @dataclass(frozen=True)
+class Running:
+    """`left` compares (<, <=, >, >=) with `right`, within equal `keys` of the left and the right.
+
+    Each pair of values is of one type, of which values compare as they are sorted.
+    """
+
+    left: str
+    operator: str
+    right: str
+    keys: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Which pairs can match.
 
@@ -89,6 +108,7 @@ class Candidates:
     spans: tuple[Span, ...] = ()
     shared: Shared | None = None
     extreme: Extreme | None = None
+    running: Running | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The kind and what it serves, for people."""
@@ -106,7 +126,10 @@ class Candidates:
 
     def _of(self, side: str) -> tuple[str, ...]:
         ends = (end for span in self.spans for end in getattr(span, side))
-        return (*ends, *(getattr(part, side) for part in (self.shared, self.extreme) if part))
+        parts = (self.shared, self.extreme, self.running)
+        keys = self.running.keys if self.running else ()
+        values = (getattr(part, side) for part in parts if part)
+        return (*ends, *values, *(key[side == "right"] for key in keys))
 
 
 class Accelerator(Protocol):

@@ -189,7 +189,7 @@ class _Order:
     def _join(self, join: SubPlan, left: SubPlan, right: SubPlan) -> dict[str, Any]:
         way = self.cost.way(join.kind, left, right)
         names, compared = self._names(right.relations), ""
-        if right.relations not in dict(self.full.accelerated):
+        if self.full.serving(join) is None:
             on = [p.sql for e in join.edges if not e.implied for p in e.predicates]
             rows = (left.rows, right.rows)
             sides = join_of(self.graph, self.statistics, on, names, join.kind, rows)

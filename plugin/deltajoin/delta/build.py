@@ -59,7 +59,7 @@ from deltajoin.delta.sources import (
     source_versions,
     with_files,
 )
-from deltajoin.delta.state import GroupState, group_state, hidden_columns
+from deltajoin.delta.state import GroupState, group_state, hidden_columns, merged_columns
 from deltajoin.delta.strategy import Situation, decide
 from deltajoin.delta.ties import ambiguous_aggregate, open_windows, with_ties_compared
 from deltajoin.errors import DeltaJoinError, Refusal
@@ -195,7 +195,8 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
 
     @cache
     def full_query() -> FullQuery | None:
-        choice = Choice(model.reorder, tuple(model.order))
+        merged = merged_columns(graph, described.types)
+        choice = Choice(model.reorder, tuple(model.order), merged)
         types = described.types
         return plan_full_query(graph, statistics, types, choice, pins.order) if graph else None
 

@@ -19,6 +19,7 @@ from deltajoin.delta.lookup_paths import TOUCHED
 from deltajoin.delta.plan import Target
 from deltajoin.delta.state import Aggregate, GroupState, hidden_columns
 from deltajoin.emit.ast import (
+    aliased,
     call,
     coalesce,
     column,
@@ -53,14 +54,44 @@ Outputs = list[tuple[str, exp.Expr]]
 
 def grouped(rows: exp.Expr, grouping: Grouping, state: GroupState | None) -> exp.Select:
     """The stored columns of the query's groups, over its input rows under the alias INPUT."""
+    shown, having = _shown(grouping, state, states(state) if state else [])
+    select = exp.select(*shown).from_(rows)
+    select = select.group_by(*(column(key, INPUT) for key in grouping.keys))
+    return select.having(having) if having else select
+
+
+def groups_of_states(
+    rows: exp.Query, grouping: Grouping, parts: GroupState, state: GroupState | None
+) -> exp.Select:
+    """The same, over states of parts of groups."""
+    zeros = {c: _zero(a) for a in parts.aggregates for c, kind in a.kinds.items() if kind == "sum"}
+    whole = exp.select(*(column(key, INPUT) for key in grouping.keys))
+    for name, function in merging(parts).items():
+        value: exp.Expr = call(function, column(name, INPUT))
+        if function == "sum":
+            value = coalesce(value, zeros.get(name, _ZERO))
+        whole = whole.select(named(value, name))
+    whole = whole.from_(aliased(rows, INPUT)).group_by(*(column(k, INPUT) for k in grouping.keys))
+    own: Outputs = [(name, column(name, INPUT)) for name in (state.columns if state else ())]
+    shown, having = _shown(grouping, state, own, parts)
+    select = exp.select(*shown).from_(aliased(whole, INPUT))
+    return select.where(having) if having else select
+
+
+def _shown(
+    grouping: Grouping, state: GroupState | None, own: Outputs, parts: GroupState | None = None
+) -> tuple[list[exp.Expr], exp.Expr | None]:
+    """The stored columns, and what decides which groups are stored; `own` are the state's columns.
+    Aggregates are made of the states of parts, where there are some."""
     having = expression(grouping.having) if grouping.having else None
     outputs = _outputs(grouping, having if state else None)
-    if state is not None:
-        outputs += [(SHOWN, coalesce(having, exp.false()))] if having else []
-        outputs += [(ROWS, call("count", number(1))), *_states(state, None)]
-    select = exp.select(*(named(value, name) for name, value in _stored(grouping, outputs, state)))
-    select = select.from_(rows).group_by(*(column(key, INPUT) for key in grouping.keys))
-    return select.having(having) if having and not state else select
+    if having and state:
+        outputs.append((SHOWN, coalesce(having, exp.false())))
+    if parts is not None:
+        outputs = [(name, _from_state(value, parts)) for name, value in outputs]
+        having = _from_state(having, parts) if having else None
+    stored = _stored(grouping, [*outputs, *own], state)
+    return [named(value, name) for name, value in stored], None if state else having
 
 
 def _outputs(grouping: Grouping, shown: exp.Expr | None) -> Outputs:
@@ -85,6 +116,18 @@ def _stored(grouping: Grouping, outputs: Outputs, state: GroupState | None) -> O
     return [*rest[:given], *hidden, *rest[given:]]
 
 
+def states(state: GroupState) -> Outputs:
+    """The state columns over plain rows."""
+    return [(ROWS, call("count", number(1))), *_states(state, None)]
+
+
+def merging(state: GroupState) -> dict[str, str]:
+    """The function that makes each state column of those of parts of a group."""
+    kinds = {name: kind for a in state.aggregates for name, kind in a.kinds.items()}
+    extremes = ("min", "max")
+    return {n: kinds[n] if kinds.get(n) in extremes else "sum" for n in state.columns}
+
+
 def _states(state: GroupState, weight: exp.Expr | None) -> Outputs:
     """The state columns but ROWS: over plain rows, or over changes with a weight."""
     found: dict[str, exp.Expr] = {}
@@ -106,13 +149,20 @@ def _folded(aggregate: Aggregate, kind: str, weight: exp.Expr | None) -> exp.Exp
         return coalesce(call("sum", exp.case().when(there, weight)), _ZERO)
     if aggregate.type == "int":
         value: exp.Expr = exp.cast(argument, "bigint")
-        return coalesce(call("sum", value if weight is None else value * weight), _ZERO)
+        return coalesce(call("sum", value if weight is None else value * weight), _zero(aggregate))
     if aggregate.may_overflow:
         return _sum_of_wide(argument, aggregate.scale, weight)
     value = decimal(argument, _VALUE_DIGITS + (weight is None), aggregate.scale)
     if weight is not None:
         value = value * decimal(weight.copy(), 10, 0)
-    return coalesce(call("sum", value), decimal(_ZERO.copy(), _SUM_DIGITS, aggregate.scale))
+    return coalesce(call("sum", value), _zero(aggregate))
+
+
+def _zero(aggregate: Aggregate) -> exp.Expr:
+    """The sum of no values."""
+    if aggregate.type == "int":
+        return number(0)
+    return decimal(number(0), _SUM_DIGITS, aggregate.scale)
 
 
 def _sum_of_wide(argument: exp.Expr, scale: int, weight: exp.Expr | None) -> exp.Expr:

@@ -79,7 +79,8 @@ class Views:
         self._plain: dict[str, tuple[str, PlainFiles]] = {}
         self._changes: dict[str, str] = {}
         self._statistics = plan.statistics
-        self._types = known_types(plan.all_sources)
+        #: (source, column) -> type, where it is certain.
+        self.types = known_types(plan.all_sources)
         rows = [source.rows for source in plan.sources]
         #: True where the sources are known to have few rows together.
         self.few_rows = None not in rows and sum(map(int, filter(None, rows))) <= FEW_ROWS
@@ -155,7 +156,7 @@ class Views:
 
     def type_of(self, source: str, column: str) -> str:
         """The type of a source's column, empty where it is not known."""
-        return self._types.get((source, column), "")
+        return self.types.get((source, column), "")
 
     @property
     def narrowed(self) -> tuple[NarrowedScan, ...]:
@@ -178,7 +179,7 @@ class Views:
         """A NULL for each column of the relations that a branch misses; of a table's, typed."""
         relations = [relation for relation in graph.relations if relation.name in set(missing)]
         return {
-            (r.name, c): null(self._types.get((r.source, c), ""))
+            (r.name, c): null(self.types.get((r.source, c), ""))
             for r in relations
             for c in r.columns
         }

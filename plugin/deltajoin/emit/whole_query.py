@@ -11,11 +11,12 @@ from deltajoin.delta.clock import micros
 from deltajoin.delta.evidence import MOST_PAIRS, compares_rows, compares_too_many
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan
-from deltajoin.delta.state import GroupState
+from deltajoin.delta.state import GroupState, group_state
 from deltajoin.emit.ast import aliased, column, expression, named, pretty, table, union_all
-from deltajoin.emit.kept_groups import grouped
+from deltajoin.emit.kept_groups import grouped, groups_of_states
 from deltajoin.emit.nesting import Arms, add_from
 from deltajoin.emit.parts import generated, windowed
+from deltajoin.emit.running import running_states
 from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Views
 from deltajoin.emit.write import count_select, stamped
@@ -63,6 +64,11 @@ def query_rows(
         select = exp.select(*(named(expression(p.sql, nulls), p.name) for p in part.projections))
         columns = {relation.name: relation.columns for relation in part.relations}
         hints = Arms(plan.broadcast, columns, plan.accelerated, beside)
+        if plan.running and graph.grouping:
+            made = group_state(graph, views.types)
+            assert made is not None  # noqa: S101 - as the planner found
+            parts = running_states(part, plan, made, scan, hints)
+            return _before(groups_of_states(parts, graph.grouping, made, state), lines)
         selects.append(add_from(select, plan.hypergraph, plan.plan, scan, hints))
     rows = union_all(*selects)
     if graph.generation:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from math import prod
 
 from sqlglot import exp
@@ -10,7 +11,7 @@ from sqlglot import exp
 from deltajoin.accelerate import choose
 from deltajoin.accelerate.choose import Sizes, accelerated, joined_by, recognised
 from deltajoin.accelerate.protocol import Candidates, Sides
-from deltajoin.graph import JoinGraph
+from deltajoin.graph import JoinGraph, Projection
 from deltajoin.planner.combine import SubPlan
 from deltajoin.planner.hypergraph import Hypergraph
 from deltajoin.planner.statistics import Statistics
@@ -112,3 +113,39 @@ def accelerated_joins(
         if found := accelerated(on, sides, sizes):
             served.append((join.right.relations, found))
     return tuple(served), compared
+
+
+def running_join(
+    graph: JoinGraph,
+    hypergraph: Hypergraph,
+    plan: SubPlan,
+    statistics: Statistics,
+    aggregated: Collection[str],
+) -> tuple[tuple[int, Candidates], ...]:
+    """The side of the last join whose rows are only aggregated, with what serves it by running
+    aggregates, if anything; `aggregated` are the columns of the joined rows that are."""
+    left, right = plan.left, plan.right
+    if plan.kind not in ("inner", "left") or left is None or right is None:
+        return ()
+    within = (left.relations, right.relations)
+    if any(all(f.needs & ~side for side in within) for f in hypergraph.filters):
+        return ()
+    on = [p.sql for e in plan.edges if not e.implied for p in e.predicates]
+    for mine, other in ((left, right), (right, left))[: 2 if plan.kind == "inner" else 1]:
+        names = {name for name, bit in hypergraph.bit.items() if bit & other.relations}
+        if not all(_apart(p, names, aggregated) for p in graph.projections):
+            continue
+        rows = mine.rows, other.rows
+        sides, sizes = join_of(graph, statistics, on, names, plan.kind, rows)
+        found = accelerated(on, replace(sides, aggregated=True), sizes)
+        if found is not None and found.running is not None:
+            return ((other.relations, found),)
+    return ()
+
+
+def _apart(output: Projection, right: Collection[str], aggregated: Collection[str]) -> bool:
+    """True for a column that is aggregated and of the right side alone, and for any of the left."""
+    reads = {relation for relation, _ in output.refs}
+    if output.name in aggregated:
+        return bool(reads) and reads <= {*right}
+    return reads.isdisjoint(right)

@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deltajoin.accelerate import choose
-from deltajoin.accelerate.protocol import Candidates
+from deltajoin.accelerate.protocol import Candidates, Running
 from deltajoin.errors import DeltaJoinError
 from deltajoin.graph import Core, JoinGraph
-from deltajoin.planner.accelerated import accelerated_joins
+from deltajoin.planner.accelerated import accelerated_joins, running_join
 from deltajoin.planner.build_graph import Types, build_hypergraph
 from deltajoin.planner.combine import Combiner, SubPlan
 from deltajoin.planner.cost import SparkCost
@@ -37,10 +37,15 @@ from deltajoin.sql.normalise import as_block
 
 @dataclass(frozen=True)
 class Choice:
-    """What a user says of orders: `reorder` off keeps the query's own, `order` forces one."""
+    """What a user says of orders: `reorder` off keeps the query's own, `order` forces one.
+
+    `aggregated`: columns of the joined rows of which only aggregates are given out that can be made
+    of others; None where that isn't so.
+    """
 
     reorder: bool = True
     order: tuple[str, ...] = ()
+    aggregated: frozenset[str] | None = None
 
 
 #: Pairs of rows that take as long to compare interpreted as a plan takes to compile.
@@ -77,6 +82,23 @@ class FullQuery:
     def arms(self) -> tuple[FullQuery, ...]:
         """The plans of all branches that are planned by themselves."""
         return (self, *self.further)
+
+    @property
+    def running(self) -> tuple[SubPlan, SubPlan, Running] | None:
+        """The left and the right side of the last join and the order of the right's rows, where
+        its aggregates are running ones; an inner join may be turned round."""
+        found, plan = dict(self.accelerated), self.plan
+        if plan.left is None or plan.right is None:
+            return None
+        for left, right in ((plan.left, plan.right), (plan.right, plan.left)):
+            if (served := found.get(right.relations)) is not None and served.running is not None:
+                return left, right, served.running
+        return None
+
+    def serving(self, join: SubPlan) -> Candidates | None:
+        """What serves one of its joins, if anything."""
+        right = self.running[1] if join is self.plan and self.running else join.right
+        return dict(self.accelerated).get(right.relations) if right is not None else None
 
     def parts(self, graph: JoinGraph) -> Iterator[tuple[JoinGraph, FullQuery, tuple[str, ...]]]:
         """What is planned by itself, with its plan and the relations that are NULL in it."""
@@ -134,12 +156,12 @@ def _nested(graph: Hypergraph, plan: SubPlan) -> str:
 
 
 def _joins(query: FullQuery) -> Iterator[dict[str, Any]]:
-    graph, accelerated = query.hypergraph, dict(query.accelerated)
+    graph = query.hypergraph
     for join in query.plan.joins():
         if join.left is None or join.right is None:
             continue
         predicates = [p.sql for edge in join.edges if not edge.implied for p in edge.predicates]
-        served = accelerated.get(join.right.relations)
+        served = query.serving(join)
         yield {
             "kind": "cross" if any(edge.cross for edge in join.edges) else join.kind,
             "left": _nested(graph, join.left),
@@ -201,12 +223,12 @@ def _by_joins(
     if choice.order:
         forced = _left_deep(combiner, choice.order)
         query = FullQuery(hypergraph, forced, "forced", 0, "an order is given", written.cost)
-        return _joined(query, graph, statistics, cost)
+        return _joined(query, graph, statistics, choice, cost)
     unknown = statistics.unknown(graph)
     if unknown or not choice.reorder:
         reason = f"no row count of {', '.join(unknown)}" if unknown else "reordering is off"
         query = FullQuery(hypergraph, written, "written", 0, reason, written.cost)
-        return _joined(query, graph, statistics)
+        return _joined(query, graph, statistics, choice)
     found = full_plan(combiner, written=written)
     best = FullQuery(
         hypergraph, found.plan, found.method, found.pairs, found.fallback, written.cost
@@ -219,15 +241,25 @@ def _by_joins(
             best = replace(best, plan=old, method="pinned", fallback=reason, kept=last)
         else:
             best = replace(best, replanned=replanned("full query", *costs))
-    return _joined(best, graph, statistics, cost)
+    return _joined(best, graph, statistics, choice, cost)
 
 
 def _joined(
-    query: FullQuery, graph: JoinGraph, statistics: Statistics, cost: SparkCost | None = None
+    query: FullQuery,
+    graph: JoinGraph,
+    statistics: Statistics,
+    choice: Choice,
+    cost: SparkCost | None = None,
 ) -> FullQuery:
     """The plan with how its joins are made."""
-    found, compared = accelerated_joins(graph, query.hypergraph, query.plan, statistics)
+    joins = graph, query.hypergraph, query.plan, statistics
+    found, compared = accelerated_joins(*joins)
     served = {right for right, _ in found}
+    last = query.plan.right
+    if choice.aggregated is not None and last is not None and last.relations not in served:
+        running = running_join(*joins, choice.aggregated)
+        served |= {last.relations} if running else set()
+        found += running
     hints = _broadcast(cost, query.plan) if cost else ()
     sent = tuple(right for right in hints if right not in served)
     return replace(query, broadcast=sent, accelerated=found, compared=compared)
@@ -259,7 +291,11 @@ def _by_branches(
     found = []
     for branch in branches:
         order = tuple(name for name in choice.order if name in branch.by_name)
-        found.append(plan_full_query(branch, statistics, types, replace(choice, order=order)))
+        found.append(
+            plan_full_query(
+                branch, statistics, types, replace(choice, order=order, aggregated=None)
+            )
+        )
     return replace(found[0], further=tuple(found[1:]))
 
 
