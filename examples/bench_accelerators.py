@@ -52,7 +52,7 @@ class Kind:
     """A join of `l` with `r`: expressions of both tables' columns beside `id`, and the condition.
 
     `rows` is what stands for the right table, `after` what follows the join; `key` the right
-    table's; `duckdb` the FROM where DuckDB writes it otherwise.
+    table's; `duckdb` the FROM where DuckDB writes it otherwise. `values` give two numbers.
     """
 
     name: str
@@ -63,18 +63,19 @@ class Kind:
     duckdb: str = ""
     after: str = ""
     key: tuple[str, ...] = ("id",)
+    values: str = "l.id AS i, r.id AS j"
 
     @property
     def sql(self) -> str:
         """The join in Spark SQL, as a user writes it."""
         source = f"left_rows l JOIN {self.rows} r ON {self.on} {self.after}".rstrip()
-        return f"SELECT l.id AS i, r.id AS j FROM {source}"
+        return f"SELECT {self.values} FROM {source}"
 
     @property
     def duckdb_sql(self) -> str:
         """The join in DuckDB's SQL, which has no `1.5D`."""
-        source = self.duckdb or f"left_rows l JOIN {self.rows} r ON {self.on}"
-        return re.sub(r"([0-9])D", r"\1", f"SELECT l.id AS i, r.id AS j FROM {source}")
+        source = self.duckdb or f"left_rows l JOIN {self.rows} r ON {self.on} {self.after}"
+        return re.sub(r"([0-9])D", r"\1", f"SELECT {self.values} FROM {source}")
 
 
 @dataclass
@@ -193,6 +194,14 @@ def kinds_of(right: int) -> Iterator[Kind]:
         duckdb=asof,
         after="QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY r.ts DESC) = 1",
         key=("k", "ts"),
+    )
+    yield Kind(
+        "running",  # what came before: each right row matches half of the left ones
+        {"at": point},
+        {"at": start, "v": "id % 1000"},
+        "l.at >= r.at",
+        after="GROUP BY l.id",
+        values="l.id AS i, sum(r.v) + count(*) AS j",
     )
     # A circle about a place holds about three others.
     most = 2 * 6371 * (3 / right) ** 0.5
