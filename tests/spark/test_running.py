@@ -6,7 +6,9 @@ comparison, and without it, so that a row may match any other.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from unittest.mock import patch
@@ -18,11 +20,14 @@ import deltajoin
 from deltajoin.accelerate import choose
 from tests.spark.test_accelerated import (
     DATA_SETS,
+    SCHEMA,
     accelerated_rows,
     counted,
     session,
     tables,
 )
+from tests.spark.test_accelerated_paths import ROWS
+from tests.spark.test_narrowing import as_written, shown
 
 __all__ = ["session", "tables"]  # fixtures
 
@@ -165,6 +170,66 @@ def test_a_change_of_either_side_is_kept(session: SparkSession, tmp_path: Path) 
         session.read.format("delta").load(sources["events"]).createOrReplaceTempView("events")
         own = sorted(map(str, session.sql(text).collect()))
         assert sorted(map(str, deltajoin.read(model, session).collect())) == own
+
+
+#: Groups by one comparison, with what their paths end in, by driver.
+KEPT = {
+    "SELECT a.k, a.lo, count(*) AS n, sum(b.lo) AS l, avg(b.m) AS m, count(b.s) AS s "
+    "FROM a JOIN b ON a.lo >= b.hi GROUP BY a.k, a.lo": {"a": True, "b": True},
+    "SELECT a.s, sum(b.m) AS m, sum(b.k + b.lo) AS lo FROM a JOIN b ON a.t < b.t AND a.k = b.k "
+    "WHERE b.lo > 0 AND a.hi > 0 GROUP BY a.s HAVING count(*) > 3": {"a": True, "b": True},
+    "SELECT count(*) AS n, sum(b.m) AS m FROM a JOIN b ON b.d > a.d": {"a": True, "b": True},
+    "SELECT c.s, a.k, sum(b.lo) AS lo, count(*) AS n FROM a JOIN c ON a.id = c.id JOIN b "
+    "ON a.day <= b.day GROUP BY c.s, a.k": {"a": True, "b": False, "c": True},
+}
+#: The same, as long as rows only come.
+GROWING = (
+    "SELECT a.k, max(b.m) AS m, min(b.s) AS s, sum(b.lo) AS lo FROM a JOIN b ON a.lo >= b.hi "
+    "GROUP BY a.k"
+)
+
+
+def test_changes_are_added_without_their_pairs(spark: SparkSession, tmp_path: Path) -> None:
+    """Every source changes by itself, then all together."""
+    source = random.Random(11)
+    places = {name: str(tmp_path / name) for name in "abc"}
+    tables = {name: f"delta.`{place}`" for name, place in places.items()}
+
+    def append(name: str, numbers: range) -> None:
+        made = [(0, number, *ROWS.row(source)) for number in numbers]
+        frame = spark.createDataFrame(made, SCHEMA).coalesce(1)
+        frame.write.format("delta").mode("append").save(places[name])
+
+    def model(number: int, text: str) -> deltajoin.Model:
+        read = {name: place for name, place in places.items() if f"{name}." in text}
+        keys = {name: ["id"] for name in read}
+        return deltajoin.Model("m", text, read, str(tmp_path / f"t{number}"), keys, "incremental")
+
+    def run(texts: Iterable[str], changed: str) -> None:
+        for text in texts:
+            record = deltajoin.run(models[text], spark).to_dict()
+            assert shown(deltajoin.read(models[text], spark)) == as_written(spark, tables, text)
+            for path in record["paths"]:
+                expected = KEPT.get(text, {}).get(path["driver"], True)
+                last = path["steps"][-1].get("accelerated") or {}
+                assert last.get("kind") == ("inequality" if expected else None), (text, changed)
+                assert record["strategy"] == "incremental"
+
+    for name in places:
+        append(name, range(15))
+    models = {text: model(number, text) for number, text in enumerate([*KEPT, GROWING])}
+    with patch.object(choose, "FEW_PAIRS", 0), patch.object(choose, "FEW_PER_KEY", 0):
+        run(models, "")
+        for number, changed in enumerate(("a", "b", "c", "abc")):
+            for name in changed:
+                append(name, range(15 + 3 * number, 18 + 3 * number))
+            run([GROWING], changed)
+            for name in changed:
+                spark.sql(f"DELETE FROM {tables[name]} WHERE id % 7 = {number}")
+                later = "lo = lo + 2, hi = hi - 1, t = u, d = d + 1, m = -m, s = 'b'"
+                spark.sql(f"UPDATE {tables[name]} SET {later} WHERE id % 5 = {number}")
+            run(KEPT, changed)
+            deltajoin.run(models[GROWING], spark)
 
 
 def _compared(session: SparkSession, folder: Path, text: str) -> Counter[tuple[int, str]]:

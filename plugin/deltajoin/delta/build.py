@@ -49,6 +49,7 @@ from deltajoin.delta.pinning import Pins
 from deltajoin.delta.plan import DeltaPlan, Rebuild, Recent, Target, fingerprint
 from deltajoin.delta.rebuild import is_groupable, plan_rebuild
 from deltajoin.delta.routes import Routes, routes_of, too_many_lookups
+from deltajoin.delta.running import with_running
 from deltajoin.delta.seconds import predict
 from deltajoin.delta.signed_zeros import told_apart, with_one_extreme
 from deltajoin.delta.sources import (
@@ -146,6 +147,9 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
     statistics = knowledge.statistics
     by = (statistics, knowledge.versions, strategy, pins)
     routes = routes_of(graph, *by) if graph else Routes()
+    read = knowledge.versions.values()
+    paths = with_running(routes.paths, graph, statistics, meaning.state, read)
+    routes = replace(routes, paths=paths)
 
     unkept = meaning.obstacle or order_dependent(graph, described, target.kind)
     whole = next((o for o in (*(p.untraced for p in derived), routes.untraced) if o), None)

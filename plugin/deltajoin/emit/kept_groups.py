@@ -64,14 +64,7 @@ def groups_of_states(
     rows: exp.Query, grouping: Grouping, parts: GroupState, state: GroupState | None
 ) -> exp.Select:
     """The same, over states of parts of groups."""
-    zeros = {c: _zero(a) for a in parts.aggregates for c, kind in a.kinds.items() if kind == "sum"}
-    whole = exp.select(*(column(key, INPUT) for key in grouping.keys))
-    for name, function in merging(parts).items():
-        value: exp.Expr = call(function, column(name, INPUT))
-        if function == "sum":
-            value = coalesce(value, zeros.get(name, _ZERO))
-        whole = whole.select(named(value, name))
-    whole = whole.from_(aliased(rows, INPUT)).group_by(*(column(k, INPUT) for k in grouping.keys))
+    whole = merged(grouping, parts, rows)
     own: Outputs = [(name, column(name, INPUT)) for name in (state.columns if state else ())]
     shown, having = _shown(grouping, state, own, parts)
     select = exp.select(*shown).from_(aliased(whole, INPUT))
@@ -121,11 +114,39 @@ def states(state: GroupState) -> Outputs:
     return [(ROWS, call("count", number(1))), *_states(state, None)]
 
 
-def merging(state: GroupState) -> dict[str, str]:
-    """The function that makes each state column of those of parts of a group."""
+def merging(state: GroupState, *, of_changes: bool = False) -> dict[str, str]:
+    """The function that makes each state column of those of parts of a group, or of its change."""
     kinds = {name: kind for a in state.aggregates for name, kind in a.kinds.items()}
     extremes = ("min", "max")
-    return {n: kinds[n] if kinds.get(n) in extremes else "sum" for n in state.columns}
+    found = {n: kinds[n] if kinds.get(n) in extremes else "sum" for n in state.columns}
+    return found | ({_LEAST: "min"} if of_changes and not state.is_linear else {})
+
+
+def merged(
+    grouping: Grouping,
+    state: GroupState,
+    rows: exp.Query,
+    weight: exp.Expr | None = None,
+    *,
+    of_changes: bool = False,
+) -> exp.Select:
+    """Per group: the states of parts of it put together; those that are there as often as a
+    `weight` says make a change."""
+    sums = {c: a for a in state.aggregates for c, kind in a.kinds.items() if kind == "sum"}
+    keys = [column(key, INPUT) for key in grouping.keys]
+    select = exp.select(*keys)
+    for name, function in merging(state, of_changes=of_changes or weight is not None).items():
+        value, owner = column(name, INPUT), sums.get(name)
+        made: exp.Expr
+        if function != "sum":
+            made = call(function, weight if weight is not None and name == _LEAST else value)
+        elif weight is not None and owner is not None and owner.type != "int":
+            made = _sum_of_wide(value, owner.scale, weight)
+        else:
+            zero = _zero(owner) if owner else _ZERO
+            made = coalesce(call("sum", value if weight is None else value * weight), zero)
+        select = select.select(named(made, name))
+    return select.from_(aliased(rows, INPUT)).group_by(*keys)
 
 
 def _states(state: GroupState, weight: exp.Expr | None) -> Outputs:
@@ -265,19 +286,18 @@ def _key_values(grouping: Grouping, view: str) -> dict[str, exp.Expr]:
     return {name: column(key, view) for name, key in keys} or {TOTAL: number(1)}
 
 
-def change_sql(graph: JoinGraph, state: GroupState, net: exp.Select) -> str:
-    """Per group of the net change, as weighted rows: what is added to its state."""
-    grouping = graph.grouping
-    assert grouping is not None  # noqa: S101 - a state has a grouping
-    weight = column(WEIGHT, INPUT)
+def change_of(grouping: Grouping, state: GroupState, rows: exp.Query) -> exp.Select:
+    """Per group of weighted rows: what they add to its state."""
     keys = [column(key, INPUT) for key in grouping.keys]
-    select = exp.select(
-        *keys,
-        named(coalesce(call("sum", weight), _ZERO), ROWS),
-        *(named(value, name) for name, value in _states(state, weight)),
-        *([] if state.is_linear else [named(call("min", weight), _LEAST)]),
-    )
-    return pretty(select.from_(net.subquery(INPUT)).group_by(*keys))
+    changes = changed_states(state, column(WEIGHT, INPUT))
+    select = exp.select(*keys, *(named(value, name) for name, value in changes))
+    return select.from_(aliased(rows, INPUT)).group_by(*keys)
+
+
+def changed_states(state: GroupState, weight: exp.Expr) -> Outputs:
+    """What weighted rows add to each state column."""
+    found = [(ROWS, coalesce(call("sum", weight), _ZERO)), *_states(state, weight)]
+    return found if state.is_linear else [*found, (_LEAST, call("min", weight))]
 
 
 def _sum(name: str, state: GroupState) -> exp.Expr:

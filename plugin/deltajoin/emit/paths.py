@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from deltajoin.delta.path import LookupPath, LookupStep
 from deltajoin.delta.sharing import SharedEnd, shared_ends
+from deltajoin.delta.state import GroupState
 from deltajoin.emit.ast import pretty, table, union_all
 from deltajoin.emit.stream import Statement, StepEmitter
 from deltajoin.emit.views import Views
@@ -77,15 +78,17 @@ def path_statements(
 
 
 def path_programs(
-    graph: JoinGraph, paths: Sequence[LookupPath], views: Views
+    graph: JoinGraph, paths: Sequence[LookupPath], views: Views, state: GroupState | None = None
 ) -> tuple[tuple[PathProgram, ...], tuple[SharedProgram, ...]]:
-    """The statements of every path, and of the lookups that several of them share."""
+    """The statements of every path, and of the lookups that several of them share; those of groups
+    that have a `state` may end with what they add to it."""
+    state = state if gives_states(paths) else None
     ends = shared_ends(paths)
     alone, streams, spare = [], [], []
     for number, path in enumerate(paths):
         ahead = max((end.first for end in ends if number in end.paths), default=0)
         prefix = views.part.paths[path.driver, path.branch]
-        emitter = StepEmitter(graph, path.branch, views, prefix, number)
+        emitter = StepEmitter(graph, path.branch, views, prefix, number, state)
         change = emitter.change(path, marked=ahead > 0)
         streams.append(emitter.follow(path.steps, change, ahead))
         spare.append(emitter.spare)
@@ -94,7 +97,7 @@ def path_programs(
     shared = []
     for i, end in enumerate(ends):
         members = [paths[number] for number in end.paths]
-        emitter = StepEmitter(graph, members[0].branch, views, views.part.shared[i])
+        emitter = StepEmitter(graph, members[0].branch, views, views.part.shared[i], state=state)
         inputs = {streams[number].view: streams[number] for number in end.paths}
         united = emitter.united(tuple(inputs.values()))
         stream = emitter.follow(_ahead(members, end), united, end.last)
@@ -116,6 +119,12 @@ def path_programs(
             for part in shared
         ),
     )
+
+
+def gives_states(paths: Iterable[LookupPath]) -> bool:
+    """Whether paths end with what they add to groups: where one of them has no rows to give."""
+    found = (step.accelerated for path in paths for step in path.steps[-1:])
+    return any(each is not None and each.running is not None for each in found)
 
 
 def _read(statements: Iterable[Statement], ends: Iterable[str], views: Views) -> Mapping[str, bool]:

@@ -36,7 +36,7 @@ from deltajoin.emit.change import Feed, feed_of
 from deltajoin.emit.comparison import TARGET_BEFORE, ShadowProgram, comparisons
 from deltajoin.emit.derived_sources import DerivedProgram, derived_program
 from deltajoin.emit.difference import rebuild_statements
-from deltajoin.emit.kept_groups import add_sql, change_sql
+from deltajoin.emit.kept_groups import add_sql, change_of, merged
 from deltajoin.emit.narrowing import NarrowedScan, placed
 from deltajoin.emit.parts import (
     PART_ROWS,
@@ -49,6 +49,7 @@ from deltajoin.emit.parts import (
 from deltajoin.emit.paths import (
     PathProgram,
     SharedProgram,
+    gives_states,
     path_programs,
     path_statements,
     regroup_statements,
@@ -56,7 +57,7 @@ from deltajoin.emit.paths import (
 from deltajoin.emit.stream import Statement
 from deltajoin.emit.views import Scan, Views
 from deltajoin.emit.whole_query import Evidence, at_clock, evidence_of, full_sql, own_text
-from deltajoin.emit.write import Merge, fold_sql, merge_of, stamps_sql
+from deltajoin.emit.write import PATH_ROWS, Merge, fold_sql, merge_of, stamps_sql
 from deltajoin.graph import JoinGraph
 from deltajoin.sql.reading import depends_on_session
 
@@ -128,7 +129,7 @@ def build_program(plan: DeltaPlan) -> Program:
         return Program()
     read, derived = _reads(plan, views)
     scans = tuple(views.scan(source, version) for source, version in sorted(read))
-    paths, shared = path_programs(plan.graph, plan.paths, views)
+    paths, shared = path_programs(plan.graph, plan.paths, views, plan.state)
     touched, regroup, fold = _folded(plan, plan.graph, views)
     stored = (stored_of_touched(plan.graph, views.part.touched),) if touched else ()
     return Program(
@@ -179,8 +180,12 @@ def _folded(
         rows = regroup_statements(graph, plan.paths, plan.regroup, views, REGROUPED)
         parts = part_rows(graph, target, plan.state)
         return touched_sql(graph, net_rows), (*rows, parts), fold_sql(target, table(PART_ROWS))
-    if plan.state:
-        return change_sql(graph, plan.state, net_rows), (), add_sql(target, graph, plan.state)
+    if plan.state and graph.grouping:
+        change = change_of(graph.grouping, plan.state, net_rows)
+        if gives_states(plan.paths):
+            states = exp.select("*").from_(table(PATH_ROWS))
+            change = merged(graph.grouping, plan.state, states, of_changes=True)
+        return pretty(change), (), add_sql(target, graph, plan.state)
     return None, (), fold_sql(target, net_rows.subquery("generated"))
 
 

@@ -22,8 +22,10 @@ from math import inf
 
 from sqlglot import exp
 
+from deltajoin.accelerate.protocol import Running
 from deltajoin.delta.lookup_paths import TOUCHED, own_filters
 from deltajoin.delta.path import LookupPath, LookupStep
+from deltajoin.delta.state import GroupState
 from deltajoin.emit.ast import (
     aliased,
     broadcast,
@@ -40,6 +42,7 @@ from deltajoin.emit.ast import (
     union_all,
 )
 from deltajoin.emit.candidates import Side, candidates_of
+from deltajoin.emit.kept_groups import change_of, changed_states, merged, merging, states
 from deltajoin.emit.narrowing import (
     Within,
     asked,
@@ -50,8 +53,10 @@ from deltajoin.emit.narrowing import (
     handed_on,
     of_all,
 )
+from deltajoin.emit.running import compared_values, known_states, parted, up_to_each
 from deltajoin.emit.views import Views
-from deltajoin.graph import ColumnRef, JoinGraph
+from deltajoin.graph import ColumnRef, JoinGraph, Projection
+from deltajoin.layers import INPUT
 from deltajoin.names import PATH, WEIGHT, UniqueNames
 from deltajoin.sql.dialect import parse
 from deltajoin.sql.keys import TURNED, compared
@@ -104,11 +109,19 @@ class StepEmitter:
 
     Args:
         number: the path's, for rows that are marked with it.
+        state: of groups, if paths end with what they add to it in place of rows.
     """
 
     def __init__(
-        self, graph: JoinGraph, branch: int, views: Views, prefix: str, number: int = 0
+        self,
+        graph: JoinGraph,
+        branch: int,
+        views: Views,
+        prefix: str,
+        number: int = 0,
+        state: GroupState | None = None,
     ) -> None:
+        self._state = state
         self._graph, self._views, self._prefix, self._number = graph, views, prefix, number
         self._core = graph.branches[branch]
         self._outputs = graph.outputs(self._core)
@@ -161,6 +174,10 @@ class StepEmitter:
         Args:
             nested: these are no path's steps: see `_chain`.
         """
+        last = steps[-1].accelerated if steps and not left else None
+        if last is not None and last.running is not None:
+            stream = self._chain(steps, stream, self._end, 1)
+            return self._ended(self._up_to_each(steps[-1], last.running, stream), stream)
         stream = self._chain(steps, stream, self._end, left, nested=nested)
         if left:
             return stream
@@ -168,8 +185,45 @@ class StepEmitter:
         found = {**self._found(stream, "stream"), **nulls}
         outputs = [named(expression(p.sql, found), p.name) for p in self._outputs]
         select = exp.select(*outputs, column(WEIGHT, "stream")).from_(table(stream.view, "stream"))
+        if self._state is not None and self._graph.grouping is not None:
+            select = change_of(self._graph.grouping, self._state, select)
+        return self._ended(select, stream)
+
+    def _ended(self, select: exp.Select, stream: Stream) -> Stream:
         self.statements.append(Statement(f"{self._prefix}_rows", pretty(select)))
         return replace(stream, view=f"{self._prefix}_rows")
+
+    def _up_to_each(self, step: LookupStep, order: Running, stream: Stream) -> exp.Select:
+        """What the stream's last lookup adds to each group's state, by running aggregates."""
+        grouping, state = self._graph.grouping, self._state
+        assert grouping is not None and state is not None  # noqa: S101, PT018 - of such paths
+        looked_up_is_right = step.relation in {relation for relation, _ in refs_in(order.right)}
+        right = {step.relation} if looked_up_is_right else stream.bound
+        kept, given = parted(self._outputs, right)
+
+        def side(outputs: Sequence[Projection], of_right: bool) -> exp.Select:
+            """The rows of a side, with the weight that those of the stream have."""
+            is_looked_up = of_right == looked_up_is_right
+            alias = "stream_" if step.relation.lower() == "stream" else "stream"
+            names = {step.relation} if is_looked_up else stream.bound
+            found = self._own(step.relation) if is_looked_up else self._found(stream, alias)
+            values = [(p.name, p.sql) for p in outputs]
+            values += compared_values(order, step.on, names, of_right)
+            select = exp.select(*(named(expression(sql, found), name) for name, sql in values))
+            if is_looked_up:
+                return select.from_(self._relation(step, stream, alias))
+            return select.select(column(WEIGHT, alias)).from_(table(stream.view, alias))
+
+        shown, weight = [p.name for p in kept], column(WEIGHT, INPUT)
+        if looked_up_is_right:
+            known = known_states(order, side(given, True), states(state))
+            carried = [*shown, WEIGHT]
+            rows = up_to_each(order, known, side(kept, False), carried, merging(state))
+            return merged(grouping, state, rows, weight)
+        known = known_states(order, side(given, True), changed_states(state, weight))
+        functions = merging(state, of_changes=True)
+        rows = up_to_each(order, known, side(kept, False), shown, functions)
+        return merged(grouping, state, rows, of_changes=True)
 
     def _chain(
         self,

@@ -133,14 +133,31 @@ def running_join(
     on = [p.sql for e in plan.edges if not e.implied for p in e.predicates]
     for mine, other in ((left, right), (right, left))[: 2 if plan.kind == "inner" else 1]:
         names = {name for name, bit in hypergraph.bit.items() if bit & other.relations}
-        if not all(_apart(p, names, aggregated) for p in graph.projections):
-            continue
         rows = mine.rows, other.rows
-        sides, sizes = join_of(graph, statistics, on, names, plan.kind, rows)
-        found = accelerated(on, replace(sides, aggregated=True), sizes)
-        if found is not None and found.running is not None:
+        found = running_aggregates(graph, statistics, on, names, plan.kind, rows, aggregated)
+        if found is not None:
             return ((other.relations, found),)
     return ()
+
+
+def running_aggregates(
+    graph: JoinGraph,
+    statistics: Statistics,
+    on: Sequence[str],
+    right: Collection[str],
+    kind: str,
+    rows: tuple[float, float],
+    aggregated: Collection[str],
+) -> Candidates | None:
+    """What serves a join below groups by running aggregates of its right side, if anything;
+    arguments as those of `candidates` and `running_join`."""
+    if not all(_apart(p, right, aggregated) for p in graph.projections):
+        return None
+    if rows[0] * rows[1] < choose.FEW_PAIRS:
+        return None
+    sides, sizes = join_of(graph, statistics, on, right, kind, rows)
+    found = accelerated(on, replace(sides, aggregated=True), sizes)
+    return found if found is not None and found.running is not None else None
 
 
 def _apart(output: Projection, right: Collection[str], aggregated: Collection[str]) -> bool:
