@@ -1,5 +1,5 @@
 """Random trees whose joins stand on ranges, which accelerators serve, or on conditions that compare
-no column with another one, more than on equalities."""
+no column with another one, more than on equalities; and groups over one comparison."""
 
 from __future__ import annotations
 
@@ -55,3 +55,47 @@ class _Ranges(_Trees):
         if self.chance(0.15):
             found += f" AND {pick(mine)} <> {pick(theirs)}"
         return found
+
+
+def generate_running(seed: int, profile: Profile = TUNED, attempt: int = 0) -> Case:
+    """A query whose groups are of one side of a comparison, with aggregates of the other."""
+    return _Running(seed, profile, attempt).case()
+
+
+class _Running(_Trees):
+    def __init__(self, seed: int, profile: Profile, attempt: int) -> None:
+        super().__init__(seed, profile, attempt)
+        self.random = Random(f"deltajoin:running:{seed}:{attempt}")
+        self.crossed = self.scalars = self.literals = 0.0
+        self.nested = int(self.chance(0.3))
+
+    def query(self, count: int) -> str:
+        left, right = self.tree(max(1, count - 1)), self.tree(1 if self.chance(0.8) else 2)
+        alike = [
+            (one, other)
+            for one, _ in left.columns
+            for other, _ in right.columns
+            if self.kinds.get(one, "") == self.kinds.get(other)
+        ]
+        if not alike:
+            return super().query(count)
+        pick = self.random.choice
+        one, other = pick(alike)
+        on = f"{one} {pick(('<', '<=', '>', '>='))} {other}"
+        if self.chance(0.5):
+            on += " AND {} = {}".format(*pick(alike))
+        on += f" AND ({self.filter(pick((left, right)))})" if self.chance(0.2) else ""
+        kind, where = ("JOIN", [left, right]) if self.chance(0.75) else ("LEFT JOIN", [left])
+        made = [
+            f"{name} AS g{n}" for n, (name, _) in enumerate(self.random.sample(left.columns, 1))
+        ]
+        keys = [each.partition(" AS ")[0] for each in made]
+        self.sorts = pick((1, 1, 2) if kind == "JOIN" else (1,))
+        made += [f"{self.aggregate(right)} AS a{n}" for n in range(self.random.randint(1, 3))]
+        text = (
+            f"SELECT {', '.join(made)}, count(*) AS n FROM {left.text} {kind} {right.text} ON {on}"
+        )
+        filters = [f"({self.filter(side)})" for side in where if self.chance(0.2)]
+        text += f" WHERE {' AND '.join(filters)}" if filters else ""
+        text += f" GROUP BY {', '.join(keys)}"
+        return text + (f" HAVING {self.having(right)}" if self.chance(0.2) else "")

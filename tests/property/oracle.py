@@ -32,7 +32,8 @@ from deltajoin.delta.identity import row_key
 from deltajoin.delta.lookup_paths import lookup_paths, regroup
 from deltajoin.delta.path import SourceVersion
 from deltajoin.delta.plan import DeltaPlan, Target
-from deltajoin.delta.state import group_state, hidden_columns
+from deltajoin.delta.running import with_running
+from deltajoin.delta.state import group_state, hidden_columns, merged_columns
 from deltajoin.delta.ties import ambiguous_aggregate, with_ties_compared
 from deltajoin.emit.derived_sources import DerivedProgram
 from deltajoin.emit.narrowing import placed
@@ -40,7 +41,7 @@ from deltajoin.emit.sql import Program, build_program
 from deltajoin.emit.stream import Statement
 from deltajoin.graph import JoinGraph
 from deltajoin.names import SHOWN, quote
-from deltajoin.planner.full_query import plan_full_query
+from deltajoin.planner.full_query import Choice, plan_full_query
 from deltajoin.planner.solver import COST, STRATEGIES
 from deltajoin.planner.statistics import Statistics
 from deltajoin.sql.bind import bind
@@ -430,6 +431,8 @@ class _PlanMaker:
         statistics, versions = known.statistics, dict(known.versions)
         if order is None:
             order, _ = epoch_order(self.graph, statistics, versions, self.strategy)
+        choice = Choice(aggregated=merged_columns(self.graph, self.described.types))
+        paths = lookup_paths(self.graph, statistics, order, versions, self.strategy)
         return DeltaPlan(
             model="m",
             fingerprint="",
@@ -445,8 +448,10 @@ class _PlanMaker:
             keys=tuple(sorted((s, k) for s, k in self.keys.items() if s in tables)),
             graph=self.graph,
             epoch_order=order,
-            find_full_query=lambda: plan_full_query(self.graph, statistics, self.described.types),
-            paths=lookup_paths(self.graph, statistics, order, versions, self.strategy),
+            find_full_query=lambda: plan_full_query(
+                self.graph, statistics, self.described.types, choice
+            ),
+            paths=with_running(paths, self.graph, statistics, self.state, versions.values()),
             settings=None,
             regroup=regroup(self.graph, statistics, order, versions, self.state),
             derived=derived,

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from deltajoin.accelerate import choose
+from deltajoin.delta import running
 from deltajoin.planner import accelerated
-from tests.property.accelerated import generate_ranges
-from tests.property.oracle import check, draw
+from tests.property.accelerated import generate_ranges, generate_running
+from tests.property.oracle import Make, check, draw
 from tests.property.shrink import failure
 
 CHUNK, FEWEST = 3, 6
@@ -40,10 +43,27 @@ def test_random_ranges(request: pytest.FixtureRequest, processes: ProcessPoolExe
     assert seen["inequality semi"]
 
 
-def run_chunk(seeds: range) -> tuple[Counter[str], str | None]:
+def test_random_running_aggregates(
+    request: pytest.FixtureRequest, processes: ProcessPoolExecutor
+) -> None:
+    count = max(2 * FEWEST, request.config.getoption("--cases") // 15)
+    first = request.config.getoption("--seed")
+    chunks = [range(s, min(s + CHUNK, first + count)) for s in range(first, first + count, CHUNK)]
+    seen: Counter[str] = Counter()
+    for found, failed in processes.map(run_chunk, chunks, repeat(generate_running)):
+        seen += found
+        assert failed is None, failed
+    print(f"\n{count} cases from seed {first}: {dict(seen)}")
+    assert seen["changed"] / seen["epochs"] >= LEAST_CHANGED
+    assert seen["inequality inner"] >= count / 2
+    assert seen["inequality left"]
+    assert seen["in paths"] >= count / 3
+
+
+def run_chunk(seeds: range, make: Make = generate_ranges) -> tuple[Counter[str], str | None]:
     """Counts over the epochs of some seeds, and the first failure."""
     seen: Counter[str] = Counter()
-    real = accelerated.accelerated
+    real, of_paths = accelerated.accelerated, running.running_aggregates
 
     def counted(on: object, sides: object, sizes: object) -> object:
         found = real(on, sides, sizes)
@@ -52,13 +72,19 @@ def run_chunk(seeds: range) -> tuple[Counter[str], str | None]:
             seen[f"{found.kind} {sides.kind}"] += 1
         return found
 
+    def counted_in_paths(*join: Any) -> object:
+        found = of_paths(*join)
+        seen["in paths"] += found is not None
+        return found
+
     with (
         patch.object(choose, "FEW_PAIRS", 0),
         patch.object(choose, "FEW_PER_KEY", 0),
         patch.object(accelerated, "accelerated", counted),
+        patch.object(running, "running_aggregates", counted_in_paths),
     ):
         for seed in seeds:
-            case = draw(seed, make=generate_ranges)
+            case = draw(seed, make=make)
             try:
                 for outcome in check(case):
                     seen += Counter(epochs=1, changed=outcome.changed)
