@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +20,7 @@ import deltajoin
 from deltajoin.accelerate import choose
 from deltajoin.accelerate.choose import Sizes, accelerated, accelerators, recognised
 from deltajoin.accelerate.families import as_doubles, family
-from deltajoin.accelerate.protocol import Candidates, Extreme, Shared, Sides, Span
+from deltajoin.accelerate.protocol import Candidates, Extreme, Running, Shared, Sides, Span
 from deltajoin.emit.sql import build_program
 from deltajoin.errors import DeltaJoinError
 from deltajoin.sql.dialect import parse_expression, text
@@ -261,6 +261,39 @@ def test_an_extreme_is_compared_from_the_left(condition: str, operator: str) -> 
 )
 def test_no_extreme_stands_for_other_conditions(conditions: list[str]) -> None:
     assert found(*conditions, kind="anti") is None
+
+
+@pytest.mark.parametrize("kind", ["inner", "left"])
+def test_running_aggregates_stand_for_rows_that_are_aggregated_alone(kind: str) -> None:
+    conditions = ["b.j < a.i", "a.s = b.s", "b.k > 1"]
+    nodes = [parse_expression(sql) for sql in conditions]
+    assert recognised(nodes, sides(kind)) is None
+    served = recognised(nodes, replace(sides(kind), aggregated=True))
+    assert served
+    keys = (("`a`.`s`", "`b`.`s`"),)
+    assert served.running == Running("`a`.`i`", ">", "`b`.`j`", keys)
+    assert served.left == ("`a`.`i`", "`a`.`s`")
+    assert served.right == ("`b`.`j`", "`b`.`s`")
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        ["a.i < b.i", "a.j < b.j"],
+        ["a.i < b.i", "a.j <> b.j"],
+        ["a.i < b.i", "a.j <=> b.j"],
+        ["a.i < b.i", "a.j = b.x"],
+        ["a.i < b.x"],
+        ["a.i < b.money"],
+        ["a.f < b.x"],
+        ["a.day < b.at"],
+        ["a.unknown < b.unknown"],
+        ["a.i + b.i < b.j"],
+    ],
+)
+def test_no_running_aggregates_stand_for_other_conditions(conditions: list[str]) -> None:
+    nodes = [parse_expression(sql) for sql in conditions]
+    assert recognised(nodes, replace(sides(), aggregated=True)) is None
 
 
 def documented() -> list[tuple[str, str]]:
@@ -671,6 +704,11 @@ def test_a_kind_of_another_package_comes_after_ours(broken: Broken) -> None:
             "the accelerator broken failed",
         ),
         ("`a`.`s` = `b`.`s`", None, "the accelerator broken failed"),
+        (
+            Candidates("broken", (), running=Running("`a`.`x`", "<", "`b`.`x`")),
+            None,
+            "running aggregates can't serve a join whose right rows are given out",
+        ),
         (
             Candidates("broken", (), extreme=Extreme("`a`.`x`", "<", "`b`.`x`")),
             None,
