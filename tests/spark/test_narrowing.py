@@ -318,6 +318,8 @@ def served(record: Any) -> set[str]:
         steps += [*step.get("inside", ()), *step.get("previous", ())]
         if accelerated := step.get("accelerated"):
             assert accelerated["serves"]
+            if step["kind"] == "inner" and step["rows_out"] is not None:
+                assert step["candidates"] >= step["rows_out"]
             found.add(accelerated["kind"])
     return found
 

@@ -55,14 +55,17 @@ def _accelerator(join: Mapping[str, Any]) -> str:
     """What serves a join that no equality makes.
 
     Example:
-        >>> _accelerator({"accelerated": {"kind": "range", "serves": ["`a`.`x` < `b`.`y`"]}})
-        ', accelerated by range: a.x < b.y'
+        >>> served = {"kind": "range", "serves": ["`a`.`x` < `b`.`y`"]}
+        >>> _accelerator({"accelerated": served, "candidates": 1200})
+        ', accelerated by range: a.x < b.y, of 1,200 candidates'
     """
     served = join.get("accelerated")
     if not served:
         return ""
     conditions = (f"({sql})" if " or " in sql.lower() else sql for sql in served["serves"])
-    return f", accelerated by {served['kind']}: {' AND '.join(conditions)}".replace("`", "")
+    told = f", accelerated by {served['kind']}: {' AND '.join(conditions)}".replace("`", "")
+    among = join.get("candidates")
+    return told if among is None else f"{told}, of {among:,} candidates"
 
 
 def derived_lines(derived: Mapping[str, Any]) -> list[str]:

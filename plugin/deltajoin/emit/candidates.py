@@ -66,12 +66,19 @@ class Side:
 
 @dataclass(frozen=True)
 class Joined:
-    """The right side with what an equality needs, the conditions, and what the left side is
-    joined with before: one row each."""
+    """The right side with what an equality needs, the equalities that give candidates, the
+    conditions that decide among them, and what the left side is joined with before: one row each.
+    """
 
     right: exp.Expr
-    on: tuple[exp.Expr, ...]
+    equal: tuple[exp.Expr, ...]
+    among: tuple[exp.Expr, ...]
     before: tuple[exp.Expr, ...] = ()
+
+    @property
+    def on(self) -> list[exp.Expr]:
+        """The whole condition."""
+        return [*self.equal, *self.among]
 
 
 def candidates_of(
@@ -96,7 +103,7 @@ def candidates_of(
     lines = _lines(found.spans, left, right)
     measured = define(_measured(lines, left, right))
     rows, place, equal = _binned(lines, measured, right)
-    return Joined(rows, (*equal, *on), (table(measured), place))
+    return Joined(rows, tuple(equal), tuple(on), (table(measured), place))
 
 
 # spans --------------------------------------------------------------------------------------------
@@ -303,10 +310,10 @@ def _sharing(
     if "left" in shared.many:
         return _by_values(found, shared, left, right, on)
     if "right" not in shared.many:
-        return Joined(right.rows, (parse_expression(f"{mine} = {other}"), *on))
+        return Joined(right.rows, (parse_expression(f"{mine} = {other}"),), tuple(on))
     equal = parse_expression(f"{mine} <=> {alias}.`{_TOKEN}`")
     repeated = _sub(_repeated(alias, right.source, other), right.alias)
-    return Joined(repeated, (equal, *on))
+    return Joined(repeated, (equal,), tuple(on))
 
 
 def _repeated(alias: str, rows: str, values: str) -> str:
@@ -352,7 +359,7 @@ def _by_values(
         f"AND {' AND '.join(f'({each})' for each in conditions)}"
     )
     equal = [same(column(n, left.alias), column(name, right.alias)) for n, name in names.items()]
-    return Joined(_sub(select, right.alias), (*equal, *on))
+    return Joined(_sub(select, right.alias), tuple(equal), tuple(on))
 
 
 # extremes -----------------------------------------------------------------------------------------
@@ -378,7 +385,7 @@ def _grouped(found: Extreme, left: Side, right: Side, on: Sequence[exp.Expr]) ->
     if keys:
         select += " GROUP BY " + ", ".join(str(i + 1) for i in range(len(keys)))
     compared = f"{left.text(found.left)} {found.operator} {quote(right.alias)}.`{_TOKEN}`"
-    return Joined(_sub(select, right.alias), (*equal, parse_expression(compared)))
+    return Joined(_sub(select, right.alias), tuple(equal), (parse_expression(compared),))
 
 
 def _sub(select: str, alias: str) -> exp.Expr:

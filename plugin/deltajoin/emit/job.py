@@ -26,7 +26,7 @@ _SHIPPED = ("__init__.py", "contract.py", "errors.py", "names.py", "storage.py",
 #: Left out of the program where they are empty.
 _SELDOM = frozenset(
     "by_hash shadow derived crossing sketch evidence syntax stamps narrowed apart measured "
-    "sent kept files".split()
+    "sent kept files candidates".split()
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -77,7 +77,7 @@ class Statement:
 
     `relation` is the one looked up, None where none is: the change itself, the output rows.
     `measured`: one row, which is computed once and then read as literals. `kept`: computed once,
-    whoever reads it.
+    whoever reads it. `candidates`: rows among which those of the lookup are yet to be found.
     """
 
     view: str
@@ -85,6 +85,7 @@ class Statement:
     relation: str | None = None
     measured: bool = False
     kept: bool = False
+    candidates: bool = False
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,14 @@ class StepEmitter:
     ) -> Stream:
         """Rows of `nested` steps are not counted, and are estimated for one row that enters."""
         for at, step in enumerate(steps[: len(steps) - left], start=1):
-            select, after = self._taken(step, stream, self._needed(steps[at:], end))
+            needed = self._needed(steps[at:], end)
+            if step.kind == "inner" and step.accelerated is not None and not nested:
+                wanted = needed | _refs(step.on)
+                select, after = self._joined(step, stream, wanted, candidates=True)
+                after = self._emit(select, step.relation, after, candidates=True)
+                select, after = self._taken(replace(step, kind="filter"), after, needed)
+            else:
+                select, after = self._taken(step, stream, needed)
             if step.kind == "inner":
                 rows = stream.rows * max(1, step.estimated_rows) if nested else step.estimated_rows
                 after = replace(after, rows=float(rows))
@@ -323,8 +331,11 @@ class StepEmitter:
 
     # joins with the stream -----------------------------------------------------------------------
 
-    def _joined(self, step: LookupStep, stream: Stream, needed: Refs) -> tuple[exp.Select, Stream]:
-        """The stream joined with a relation, or with what further steps make of several."""
+    def _joined(
+        self, step: LookupStep, stream: Stream, needed: Refs, *, candidates: bool = False
+    ) -> tuple[exp.Select, Stream]:
+        """The stream joined with a relation, or with what further steps make of several; with all
+        `candidates` of a lookup, or those alone that its conditions hold for."""
         alone = not step.inside and step.relation.lower() == "stream"
         alias = "stream_" if alone else "stream"
         left: exp.Expr = table(stream.view, alias)
@@ -354,7 +365,7 @@ class StepEmitter:
             there = "side" if step.inside else step.relation
             read = partial(expression, rename=found | added)
             sides = Side(left, alias, read), Side(right, there, read, small=False)
-            select = self._by_candidates(select, step, *sides, on)
+            select = self._by_candidates(select, step, *sides, on, candidates=candidates)
         if step.kind != "inner":
             return select, after
         if self._sends(stream.bound, stream, step):
@@ -363,14 +374,23 @@ class StepEmitter:
         return select, replace(after, within=within)
 
     def _by_candidates(
-        self, select: exp.Select, step: LookupStep, left: Side, right: Side, on: list[exp.Expr]
+        self,
+        select: exp.Select,
+        step: LookupStep,
+        left: Side,
+        right: Side,
+        on: list[exp.Expr],
+        *,
+        candidates: bool = False,
     ) -> exp.Select:
         """The left rows joined with those that an accelerator finds."""
         assert step.accelerated is not None  # noqa: S101 - of such steps
         found = candidates_of(step.accelerated, left, right, on, self._define)
         for each in found.before:
             select = joined(select, "cross", each)
-        return joined(select, _JOIN[step.kind], found.right, found.on)
+        return joined(
+            select, _JOIN[step.kind], found.right, found.equal if candidates else found.on
+        )
 
     def _define(self, sql: str) -> str:
         """A query of one row that others read, as a view."""
@@ -486,9 +506,11 @@ class StepEmitter:
         self._streams += 1
         return f"{self._prefix}_{self._streams - 1}"
 
-    def _emit(self, select: exp.Select, label: str | None, stream: Stream) -> Stream:
+    def _emit(
+        self, select: exp.Select, label: str | None, stream: Stream, *, candidates: bool = False
+    ) -> Stream:
         view = self._view()
-        self.statements.append(Statement(view, pretty(select), label))
+        self.statements.append(Statement(view, pretty(select), label, candidates=candidates))
         return replace(stream, view=view)
 
 

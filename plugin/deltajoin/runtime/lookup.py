@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class PathRun:
-    """A path in flight and the counters along it: relation, counter, which of its figures."""
+    """A path in flight and the counters along it: relation, counter, which of its figures; those of
+    what lookups choose from by themselves."""
 
     driver: str
     change_rows: int
     counters: list[tuple[str, Counter, str]] = field(default_factory=list)
+    candidates: list[tuple[str, Counter, str]] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
         """Rows into the path, out of each lookup, and out of the path. Call after the action.
@@ -28,17 +30,20 @@ class PathRun:
         A lookup that Spark never reached (an empty one beside it) has no count; the path's end then
         had no rows. Neither has one that the rest of the path does without.
         """
-        out: dict[str, int | None] = {}
-        for relation, counter, figure in self.counters:
-            counted = counter.read()
-            out[relation] = counted[figure] if counted else None
+        out, candidates = _counted(self.counters), _counted(self.candidates)
         last = list(out.values())[-1] if out else self.change_rows
         return {
             "driver": self.driver,
             "change_rows": self.change_rows,
             "lookup_rows": out,
+            "candidates": candidates,
             "rows_out": (last or 0) if self.change_rows else 0,
         }
+
+
+def _counted(counters: list[tuple[str, Counter, str]]) -> dict[str, int | None]:
+    found = ((relation, counter.read(), figure) for relation, counter, figure in counters)
+    return {relation: counted[figure] if counted else None for relation, counted, figure in found}
 
 
 @dataclass
@@ -115,7 +120,8 @@ def _chain(
         if relation is not None:  # others may lack the path's number
             counter = Counter(statement["view"], columns)
             for name, run in zip(columns, runs, strict=True):
-                run.counters.append((relation, counter, name))
+                counters = run.candidates if statement.get("candidates") else run.counters
+                counters.append((relation, counter, name))
         if statement.get("kept"):
             frame = counter.materialise(frame)
         elif relation is not None:

@@ -84,8 +84,11 @@ def _path_records(paths: list[dict[str, Any]], reports: Reports) -> list[dict[st
     records = []
     for path, report in zip_longest(paths, reports):
         found = report or {"change_rows": None, "rows_out": None, "lookup_rows": {}}
-        out = found["lookup_rows"]
+        out, among = found["lookup_rows"], found.get("candidates", {})
         steps = [{**step, "rows_out": out.get(step["relation"])} for step in path["steps"]]
+        for step in steps:
+            if among.get(step["relation"]) is not None:
+                step["candidates"] = among[step["relation"]]
         counts = {name: found[name] for name in ("change_rows", "rows_out")}
         records.append({**path, **counts, "steps": steps})
     return records
