@@ -296,6 +296,21 @@ def test_no_running_aggregates_stand_for_other_conditions(conditions: list[str])
     assert recognised(nodes, replace(sides(), aggregated=True)) is None
 
 
+def test_few_rows_that_are_summed_are_compared(tmp_path: Path) -> None:
+    """To sort the other side takes longer."""
+    tables = {"days": range(20_000), "many": range(30_000), "few": range(40)}
+    for name, rows in tables.items():
+        write_deltalake(tmp_path / name, pa.table({"day": rows, "v": rows}))
+    for name, expected in (("many", "inequality"), ("few", None)):
+        sources = {each: str(tmp_path / each) for each in ("days", name)}
+        sql = (
+            f"SELECT d.day, sum(r.v) AS v FROM days d JOIN {name} r ON r.day <= d.day GROUP BY ALL"
+        )
+        model = deltajoin.Model("m", sql, sources, str(tmp_path / "t"), keys={"days": ["day"]})
+        (join,) = deltajoin.plan(model).full_query.to_dict()["joins"]
+        assert join.get("accelerated", {}).get("kind") == expected
+
+
 def documented() -> list[tuple[str, str]]:
     """Kind and example of each row of the documentation's table that has one."""
     text = DOCUMENTATION.read_text(encoding="utf-8")

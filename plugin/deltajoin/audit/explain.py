@@ -189,14 +189,15 @@ class _Order:
     def _join(self, join: SubPlan, left: SubPlan, right: SubPlan) -> dict[str, Any]:
         way = self.cost.way(join.kind, left, right)
         names, compared = self._names(right.relations), ""
-        if self.full.serving(join) is None:
+        served = self.full.serving(join)
+        if served is None:
             on = [p.sql for e in join.edges if not e.implied for p in e.predicates]
             rows = (left.rows, right.rows)
             sides = join_of(self.graph, self.statistics, on, names, join.kind, rows)
             compared = why_compared(on, *sides)
         return {
             "source": self.estimator.source(join.relations),
-            "broadcast": names if way.broadcast else [],
+            "broadcast": names if way.broadcast and served is None else [],
             "exchanged": [self._names(getattr(join, side).relations) for side in way.exchanged],
             "compared": compared,
         }

@@ -150,12 +150,15 @@ def running_aggregates(
     aggregated: Collection[str],
 ) -> Candidates | None:
     """What serves a join below groups by running aggregates of its right side, if anything;
-    arguments as those of `candidates` and `running_join`."""
+    arguments as those of `candidates` and `running_join`. With few rows of the right side, pairs
+    take less time than to sort the left one."""
     if not all(_apart(p, right, aggregated) for p in graph.projections):
         return None
     if rows[0] * rows[1] < choose.FEW_PAIRS:
         return None
     sides, sizes = join_of(graph, statistics, on, right, kind, rows)
+    if sizes.per_key < choose.FEW_PER_KEY:
+        return None
     found = accelerated(on, replace(sides, aggregated=True), sizes)
     return found if found is not None and found.running is not None else None
 
