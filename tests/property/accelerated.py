@@ -86,16 +86,14 @@ class _Running(_Trees):
             on += " AND {} = {}".format(*pick(alike))
         on += f" AND ({self.filter(pick((left, right)))})" if self.chance(0.2) else ""
         kind, where = ("JOIN", [left, right]) if self.chance(0.75) else ("LEFT JOIN", [left])
-        made = [
-            f"{name} AS g{n}" for n, (name, _) in enumerate(self.random.sample(left.columns, 1))
-        ]
-        keys = [each.partition(" AS ")[0] for each in made]
+        ((key, _),) = self.random.sample(left.columns, 1)
         self.sorts = pick((1, 1, 2) if kind == "JOIN" else (1,))
-        made += [f"{self.aggregate(right)} AS a{n}" for n in range(self.random.randint(1, 3))]
+        made = [f"{self.aggregate(right)} AS a{n}" for n in range(self.random.randint(1, 3))]
         text = (
-            f"SELECT {', '.join(made)}, count(*) AS n FROM {left.text} {kind} {right.text} ON {on}"
+            f"SELECT {key} AS g0, {', '.join(made)}, count(*) AS n "
+            f"FROM {left.text} {kind} {right.text} ON {on}"
         )
         filters = [f"({self.filter(side)})" for side in where if self.chance(0.2)]
         text += f" WHERE {' AND '.join(filters)}" if filters else ""
-        text += f" GROUP BY {', '.join(keys)}"
+        text += f" GROUP BY {key}"
         return text + (f" HAVING {self.having(right)}" if self.chance(0.2) else "")

@@ -431,7 +431,8 @@ class _PlanMaker:
         statistics, versions = known.statistics, dict(known.versions)
         if order is None:
             order, _ = epoch_order(self.graph, statistics, versions, self.strategy)
-        choice = Choice(aggregated=merged_columns(self.graph, self.described.types))
+        state = group_state(self.graph, self.described.types)
+        choice = Choice(aggregated=merged_columns(self.graph, state))
         paths = lookup_paths(self.graph, statistics, order, versions, self.strategy)
         return DeltaPlan(
             model="m",

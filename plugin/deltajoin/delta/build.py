@@ -199,10 +199,12 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
 
     @cache
     def full_query() -> FullQuery | None:
-        merged = merged_columns(graph, described.types)
-        choice = Choice(model.reorder, tuple(model.order), merged)
         types = described.types
-        return plan_full_query(graph, statistics, types, choice, pins.order) if graph else None
+        return (
+            plan_full_query(graph, statistics, types, _choice(model, graph, types), pins.order)
+            if graph
+            else None
+        )
 
     if model.order or works:
         full_query()
@@ -250,6 +252,11 @@ def build_plan(model: Model, inputs: Inputs) -> DeltaPlan:
         replanned=tuple(n for n in (routes.note, *(d.replanned for d in derived)) if n and live),
         rebuild=rebuild and replace(rebuild, order=key_order(graph, target.key, layout, tables)),
     )
+
+
+def _choice(model: Model, graph: JoinGraph, types: Types) -> Choice:
+    merged = merged_columns(graph, group_state(graph, types))
+    return Choice(model.reorder, tuple(model.order), merged)
 
 
 @dataclass(frozen=True)

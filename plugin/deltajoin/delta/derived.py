@@ -25,7 +25,7 @@ from deltajoin.delta.path import UNKNOWN, LookupPath, LookupStep, SourceVersion,
 from deltajoin.delta.pinning import Paths, Pins
 from deltajoin.delta.routes import routes_of
 from deltajoin.delta.signed_zeros import told_apart
-from deltajoin.delta.state import merged_columns
+from deltajoin.delta.state import group_state, merged_columns
 from deltajoin.errors import Refusal
 from deltajoin.graph import ColumnRef, Derived, JoinGraph
 from deltajoin.planner.full_query import Choice, FullQuery, plan_full_query
@@ -208,7 +208,8 @@ def _plan(
     runs = knowledge.within.get(derived.name, ())
     statistics, pins = replace(knowledge.statistics, measured=measured_steps(runs)), Pins.of(runs)
     routes = routes_of(graph, statistics, versions, strategy, pins)
-    choice = replace(choice or Choice(), aggregated=merged_columns(graph, types))
+    aggregated = merged_columns(graph, group_state(graph, types))
+    choice = replace(choice or Choice(), aggregated=aggregated)
     full = plan_full_query(graph, statistics, types, choice)
     below = tuple(versions[name] for name in sorted({r.source for r in graph.relations}))
     rows = _rows(graph, statistics, sum(branch.plan.rows for branch in full.arms))

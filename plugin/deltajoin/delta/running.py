@@ -30,7 +30,7 @@ def with_running(
     """
     if graph is None or state is None or graph.cores or not state.takes(sources):
         return paths
-    aggregated = merged_columns(graph, statistics.types)
+    aggregated = merged_columns(graph, state)
     if aggregated is None:
         return paths
     return tuple(_ended(path, graph, statistics, aggregated) for path in paths)
@@ -39,15 +39,16 @@ def with_running(
 def _ended(
     path: LookupPath, graph: JoinGraph, statistics: Statistics, aggregated: frozenset[str]
 ) -> LookupPath:
-    *before, step = path.steps or (None,)
-    if step is None or step.kind != "inner" or step.accelerated is not None:
+    if not path.steps:
         return path
-    stream = {path.driver, *(each.relation for each in before if each is not None)}
-    rows = max(1.0, path.rows_before(len(before))), statistics.table_rows(step.source)
-    for right, (mine, other) in (({step.relation}, rows), (stream, rows[::-1])):
-        sizes = mine, other
-        found = running_aggregates(graph, statistics, step.on, right, "inner", sizes, aggregated)
+    *before, step = path.steps
+    if step.kind != "inner" or step.accelerated is not None:
+        return path
+    stream = {path.driver, *(each.relation for each in before)}
+    sizes = max(1.0, path.rows_before(len(before))), statistics.table_rows(step.source)
+    for right, rows in (({step.relation}, sizes), (stream, sizes[::-1])):
+        found = running_aggregates(graph, statistics, step.on, right, "inner", rows, aggregated)
         if found is not None:
-            last = replace(step, accelerated=found, estimated_rows=round(mine))
+            last = replace(step, accelerated=found, estimated_rows=round(rows[0]))
             return replace(path, steps=(*before, last))
     return path

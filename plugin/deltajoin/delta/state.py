@@ -111,16 +111,15 @@ def group_state(
     return None if any(a.kept == GROUPS for a in found) else GroupState(found)
 
 
-def merged_columns(graph: JoinGraph | None, types: Types) -> frozenset[str] | None:
+def merged_columns(graph: JoinGraph, state: GroupState | None) -> frozenset[str] | None:
     """Columns of the joined rows that are only aggregated, where all aggregates of a group can be
     made of those of parts of it; None where some can't, or what they are of isn't that plain.
 
     Beside an outer join, a row without a match must count as one whose values are missing.
     """
-    if graph is None or graph.has_union or graph.generation or graph.windowing:
+    if state is None or graph.has_union or graph.generation or graph.windowing:
         return None
-    state = group_state(graph, types)
-    if state is None or any(a.may_overflow for a in state.aggregates):
+    if any(a.may_overflow for a in state.aggregates):
         return None
     arguments = [parse_expression(a.argument) for a in state.aggregates if a.argument]
     if graph.cores and not all(isinstance(node, exp.Column) for node in arguments):

@@ -309,7 +309,7 @@ def _sum(name: str, state: GroupState) -> exp.Expr:
         return call("least" if kind == "min" else "greatest", old, new)
     if owner is None or kind == "count" or owner.type == "int":
         return exp.cast(coalesce(old, _ZERO) + new, "bigint")
-    zero = decimal(_ZERO.copy(), _SUM_DIGITS, owner.scale)
+    zero = _zero(owner)
     stored: exp.Expr = coalesce(old, zero)
     if owner.may_overflow:  # the sum of a group that is there is NULL where the query's overflowed
         stored = exp.case().when(is_null(column(ROWS, "t")), zero).else_(old)

@@ -60,8 +60,6 @@ def query_rows(
 
     selects: list[exp.Query] = []
     for part, plan, missing in query.parts(graph):
-        nulls = views.nulls(graph, missing)
-        select = exp.select(*(named(expression(p.sql, nulls), p.name) for p in part.projections))
         columns = {relation.name: relation.columns for relation in part.relations}
         hints = Arms(plan.broadcast, columns, plan.accelerated, beside)
         if plan.running and graph.grouping:
@@ -69,6 +67,8 @@ def query_rows(
             assert made is not None  # noqa: S101 - as the planner found
             parts = running_states(part, plan, made, scan, hints)
             return _before(groups_of_states(parts, graph.grouping, made, state), lines)
+        nulls = views.nulls(graph, missing)
+        select = exp.select(*(named(expression(p.sql, nulls), p.name) for p in part.projections))
         selects.append(add_from(select, plan.hypergraph, plan.plan, scan, hints))
     rows = union_all(*selects)
     if graph.generation:
