@@ -96,12 +96,7 @@ class Market:
 
 def able(spark: Any, sql: str) -> Any:
     """A session for a query: interpreted, Spark divides by what HAVING rules out."""
-    if "HAVING" not in sql:
-        return quick(spark)
-    session = compiled(spark)  # set, not unset, as a run takes over what its caller has set
-    session.conf.set("spark.sql.codegen.wholeStage", "true")
-    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
-    return session
+    return compiled(spark) if "HAVING" in sql else quick(spark)
 
 
 def rows_of(frame: Any) -> Counter[Any]:

@@ -21,6 +21,7 @@ from deltajoin.delta import lookup_paths
 from deltajoin.planner import lookup
 from deltajoin.runtime import narrowing
 from deltajoin.runtime.narrowing import Narrowing, _kind, ranges_of
+from tests.spark.test_oracle import compiled
 
 #: Type -> five values of a key; the third is updated to the last.
 KEYS = {
@@ -186,6 +187,7 @@ def test_a_scan_by_few_values_leaves_pages_out(spark: Any, tmp_path: Path) -> No
 
 def test_a_merge_by_few_values_writes_the_right_rows(spark: Any, tmp_path: Path) -> None:
     """Where pages are left out, rows must still be numbered as deletion vectors number them."""
+    spark = compiled(spark)
     places = {name: f"delta.`{tmp_path / name}`" for name in "fd"}
     columns = {"f": "id, id % 5 AS k, id AS n", "d": "id AS k, CAST(id AS STRING) AS name"}
     for name, rows in (("f", spark.range(0, 600_000, 1, 1)), ("d", spark.range(5))):

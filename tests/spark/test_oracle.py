@@ -195,9 +195,9 @@ def quick(spark: SparkSession) -> SparkSession:
 def compiled(spark: SparkSession) -> SparkSession:
     """A session that compiles its plans, as Spark does where it isn't told otherwise."""
     session = another(spark)
-    for key in ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"):
-        session.conf.unset(key)
-        assert session.conf.get(key) not in ("false", "NO_CODEGEN")
+    # Set, not unset: a run takes over what its caller has set.
+    session.conf.set("spark.sql.codegen.wholeStage", "true")
+    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     session.conf.set(FEW_ROWS_SETTING, "0")
     return session
 
