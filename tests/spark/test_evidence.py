@@ -148,6 +148,17 @@ def test_how_far_it_goes(spark: Any, tmp_path: Path) -> None:
     assert record.evidence == {"compared": "columns"}
 
 
+def test_a_text_that_spark_compares_only_as_the_first_side(spark: Any, tmp_path: Path) -> None:
+    """Spark renames the columns of a union's second side, and misses those that LATERAL reads."""
+    shop = open_shop(tmp_path)
+    model = shop.model(sql="SELECT o.order_id, q.x FROM orders o, LATERAL (SELECT amount) q(x)")
+    assert deltajoin.run(model, spark).evidence == {"compared": "columns and rows", "rows": 40}
+    shop.append("orders", (100, 1, 5))
+    assert deltajoin.run(model, spark).strategy == "incremental"
+    plain = "SELECT order_id, amount FROM orders"
+    assert as_rows(deltajoin.read(model, spark).toArrow()) == expected(shop, plain)
+
+
 def test_what_spark_refuses_is_refused_before_anything_is_there(spark: Any, tmp_path: Path) -> None:
     shop = open_shop(tmp_path)
     with pytest.raises(deltajoin.DeltaJoinError, match="SPARK_ANALYSIS") as caught:

@@ -139,7 +139,8 @@ def _compare_rows(sides: tuple[DataFrame, ...], columns: list[tuple[str, str]]) 
     from pyspark.sql.functions import lit
 
     ours, written = (s.select(lit(i).alias("side"), "*") for i, s in enumerate(sides))
-    found = ours.unionAll(written).collect()
+    # The text first: Spark renames the columns of what comes second, and misses those in LATERAL.
+    found = written.unionAll(ours).collect()
     mine, text = (row.asDict() for row in sorted(found, key=lambda row: row["side"]))
     count = int(text["rows"])
     if mine["rows"] != text["rows"]:

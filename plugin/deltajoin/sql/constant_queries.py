@@ -10,6 +10,8 @@ and only where no order of rows decides the result.
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from sqlglot import exp
 
 from deltajoin.graph import Derived
@@ -41,7 +43,8 @@ def rows_of(name: str, query: exp.Query) -> Derived | None:
     outputs = _outputs(query)
     columns = [column for column, _ in outputs or []]
     unique = len({column.lower() for column in columns}) == len(columns) > 0
-    if not unique or not all(map(_is_certain, (query, *around))):
+    parts = (query, *around)
+    if not unique or not all(_is_certain(part) and _is_closed(part) for part in parts):
         return None
     kinds = [kind for _, kind in outputs or []]
     return query_source(name, query, columns, kinds, around)
@@ -78,6 +81,28 @@ def _is_certain(tree: exp.Expr) -> bool:
             if name not in functions.EQUAL_FOR_PEERS and not _numbers_rows(over):
                 return False
     return all(call.find_ancestor(exp.Where) for call in clock_calls(tree))
+
+
+def _is_closed(tree: exp.Expr) -> bool:
+    """True where every column is one of the tree's own rows, none of rows around it."""
+    for column in tree.find_all(exp.Column):
+        around = list(takewhile(lambda node: node is not tree.parent, ancestors(column)))
+        selects = [node for node in around if isinstance(node, exp.Select)]
+        if not any(_knows(select, column, around) for select in selects):
+            return False
+    return True
+
+
+def _knows(select: exp.Select, column: exp.Column, around: list[exp.Expr]) -> bool:
+    """True where the first part of a name is an item of FROM, a column of one, or an alias."""
+    source = select.args.get("from_")
+    joined = (join.this for join in select.args.get("joins") or [])
+    items = [*([source.this] if source else []), *joined, *(select.args.get("laterals") or [])]
+    names = [name for item in items for name in (item.alias_or_name, *item.alias_column_names)]
+    names += [name for name, _ in _listed(select) or []]
+    others = (e for e in select.expressions if not any(e is node for node in around))
+    names += [entry.alias for entry in others]
+    return column.parts[0].name.lower() in map(str.lower, names)
 
 
 def _numbers_rows(over: exp.Window) -> bool:

@@ -19,9 +19,9 @@ from deltajoin.sql.constant_queries import reads_no_table, rows_of
 from deltajoin.sql.constants import constant_source, is_constant, one_row
 from deltajoin.sql.dialect import text, unwrapped
 from deltajoin.sql.generators import lateral_of, lateral_view, make_generation, not_kept
-from deltajoin.sql.group import make_grouping, name_outputs
+from deltajoin.sql.group import make_grouping
 from deltajoin.sql.nearest import nearest
-from deltajoin.sql.nodes import Named, column, is_star, number
+from deltajoin.sql.nodes import Named, column, is_star, number, own_name
 from deltajoin.sql.pivot import apart, pivoted, unpivoted
 from deltajoin.sql.refuse import Unsupported, join_kind
 from deltajoin.sql.scalars import is_total, takes_first
@@ -251,10 +251,7 @@ def _right(
         return _from(binder, node, block, left.outer), []
     of_all = kind == "inner" and _is_total(node)
     if of_all and (values := totals_of(binder, query, block, left)) is not None:
-        name_outputs(query)
-        shown = [
-            (one.alias_or_name, value) for one, value in zip(query.selects, values, strict=True)
-        ]
+        shown = [(own_name(one), value) for one, value in zip(query.selects, values, strict=True)]
         return Scope([item_of(under(node.alias), shown, node)], outer=left.outer), []
     found = nearest(binder, query, left) if query.args.get("limit") else None
     if found is not None:
@@ -295,6 +292,10 @@ def _hold(binder: Binder, block: Block, items: list[Item]) -> None:
     cells = _cells(items)
     if block.items or not cells:
         return
+    for item, key in cells:
+        if item.columns[key][1].find(exp.Column):
+            what = "LEFT JOIN LATERAL of what the row itself says"
+            raise Unsupported("SUBQUERY", what, item.columns[key][1], "Say it in a CASE.")
     row = [(f"c{i}", item.columns[key][1]) for i, (item, key) in enumerate(cells)]
     source = one_row(binder.sources.names.take(_ONE_ROW), row)
     held = binder.over(source, _ONE_ROW, exp.Select())

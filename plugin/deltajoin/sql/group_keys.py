@@ -99,7 +99,8 @@ def _key(node: exp.Expr, outputs: list[Named], scope: Scope) -> exp.Expr:
 def _all_keys(select: exp.Select, outputs: list[Named], scope: Scope) -> list[exp.Expr]:
     """GROUP BY ALL: the outputs without aggregates."""
     group = select.args["group"]
-    if group.expressions or "all" in scope.names:
+    named = scope.names | {name.lower() for name, _ in outputs}
+    if group.expressions or "all" in named:
         raise Unsupported("AGGREGATE", "GROUP BY ALL beside a name", select, "List the keys.")
     return [value for _, value in outputs if not any(is_aggregate(n) for n in value.walk())]
 

@@ -110,4 +110,8 @@ def own_name(node: exp.Expr) -> str:
         return node.alias
     if isinstance(node, exp.Column):
         return node.name
-    return node.expression.name if isinstance(node, exp.Dot) else ""
+    inner = node
+    while isinstance(inner, (exp.Dot, exp.Paren)):
+        inner = inner.this
+    is_field = isinstance(node, exp.Dot) and isinstance(inner, exp.Column)
+    return node.expression.name if is_field else ""

@@ -10,7 +10,7 @@ first; those of the other side remain, but only under the name of their table:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -42,22 +42,29 @@ class UnknownColumn(DeltaJoinError):
         super().__init__(refusal.code, refusal.message, where=refusal.where, remedy=refusal.remedy)
         self.name, self.parts = name, parts
 
-    def is_known(self, query: exp.Query) -> bool:
-        """True where the query knows the name elsewhere: as an alias or, where there are subqueries
-        in expressions, as a table."""
+    def is_known(self, query: exp.Query, columns: Mapping[str, tuple[str, ...]]) -> bool:
+        """True where the query knows the name elsewhere: as an alias, as what Spark calls a column
+        without a name or, where a subquery may speak of rows around it, as a table or a column of
+        one. Spark tells then."""
         selects = [*query.find_all(exp.Select)]
         entries = (e for select in selects for e in select.expressions)
         names = {own_name(e).lower() for e in entries if not is_word(e)}
-        if self.parts > 1 and any(map(_in_expression, selects)):
-            names |= {t.alias_or_name.lower() for t in query.find_all(exp.Table, exp.Subquery)}
+        if "" in names and not self.name.isidentifier():
+            return bool(self.name)
+        if any(map(_may_be_correlated, selects)):
+            tables = query.find_all(exp.Table, exp.Subquery)
+            aliases = {table.alias_or_name.lower() for table in tables}
+            inside = {name.lower() for names in columns.values() for name in names}
+            names |= aliases if self.parts > 1 else inside
         return self.name in names - {""} or self.name == _OF_SETS
 
 
-def _in_expression(select: exp.Select) -> bool:
+def _may_be_correlated(select: exp.Select) -> bool:
+    """True in an expression or in LATERAL."""
     around = select.parent
     while isinstance(around, (exp.Subquery, exp.SetOperation)):
         around = around.parent
-    return around is not None and not isinstance(around, (exp.From, exp.Join, exp.CTE, exp.Lateral))
+    return around is not None and not isinstance(around, (exp.From, exp.Join, exp.CTE))
 
 
 @dataclass
@@ -260,8 +267,12 @@ class Scope:
         node = star.this if isinstance(star, exp.Column) else star
         if node.args.get("replace") or node.args.get("rename"):
             raise Unsupported("STAR", "* REPLACE", star, "List the columns.")
-        columns = self._of_table(star) if isinstance(star, exp.Column) else self.shown()
-        if any(c.item is not None and (c.item.unnamed or c.item.several) for c in columns):
+        if isinstance(star, exp.Column):
+            columns = self._of_table(star)
+            items = self._qualified([part.name for part in star.parts[:-1]])
+        else:
+            columns, items = self.shown(), self.items
+        if any(item.unnamed or item.several for item in items):
             what = "* over columns without a name or with the same"
             raise Unsupported("UNNAMED_COLUMN", what, star, "Give each column its own name.")
         dropped = [self._dropped(e, columns, star) for e in node.args.get("except_") or []]
@@ -278,8 +289,10 @@ class Scope:
             first += [name for name in self.merged if self.owners.get(name) is item]
             order = [*first, *(name for name in item.columns if name not in first)]
             found += [Shown(*item.columns[name], item) for name in order]
-        if not items and self._is_column(parts):
-            raise Unsupported("STAR", f"{table}.* over a struct", star, "List the fields.")
+        around = not items and self.outer is not None and self.outer._qualified(parts)
+        if around or not items and self._is_column(parts):
+            what = "a table around it" if around else "a struct"
+            raise Unsupported("STAR", f"{table}.* over {what}", star, "List the columns.")
         if not items:
             what = f"no table '{table}' in FROM"
             raise refused("UNKNOWN_TABLE", what, star, "Use an alias of this FROM.")

@@ -117,7 +117,8 @@ def note_slots(tree: exp.Expr, text: str, tokens: Sequence[Any]) -> None:
     # A hint is a comment, parsed by itself: its places are none of this text.
     for node in [node for hint in tree.find_all(exp.Hint) for node in hint.walk()]:
         node.meta.pop(_SPAN, None)
-    nodes = list(tree.walk(prune=lambda node: isinstance(node, exp.Hint)))
+    walk = tree.walk(prune=lambda node: isinstance(node, exp.Hint))
+    nodes = {id(node): node for node in walk}.values()  # a key of a pipe stands in its list too
     for node in nodes:
         if (place := _place(node, tokens)) is not None:
             node.meta[_SPAN] = Span(places, *place)

@@ -16,7 +16,7 @@ from deltajoin.layers import Generation
 from deltajoin.sql.clock import moves
 from deltajoin.sql.dialect import closed, parse_expression, text, with_columns
 from deltajoin.sql.generators import View, make_generation
-from deltajoin.sql.group import Groups
+from deltajoin.sql.group import Groups, check_names
 from deltajoin.sql.kinds import TypeOf, common_kind, kind_of, typed
 from deltajoin.sql.nodes import Given, Named, call, column, number
 from deltajoin.sql.refuse import Unsupported
@@ -118,5 +118,6 @@ def repeated(block: Block, shown: list[Named], view: str) -> Generation:
     block.outputs = [
         (name, column(f"c{i}", relation), origin) for i, (name, origin) in enumerate(shown)
     ]
+    check_names(block.outputs)
     numbers = call("sequence", typed(number(1), "bigint"), column(_COPIES, relation))
     return make_generation(block, [View(view, call("explode", numbers), False, ("copy",))], [])
