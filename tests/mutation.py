@@ -78,7 +78,7 @@ DEFECTS = (
         "catalog_changes",
         ("files named again", "and own and olds", "and olds"),
         ("a folder without a name", 'v.get(c) == "" for', "False for"),
-        ("files that Spark passes over", "not any(is_misread(path) for side", "not any(0 for side"),
+        ("files that Spark passes over", "any(is_misread(path) for side", "any(0 for side"),
     ),
     *_of(
         "delta/history.py",

@@ -112,18 +112,24 @@ MAKES = {
     "partitioned": ({}, "PARTITIONED BY (b)"),
     "clustered": ({VECTORS: "true"}, "CLUSTER BY (b, a)"),
     "all": ({VECTORS: "true", MAPPING: "name"}, "PARTITIONED BY (b)"),
+    "feed": ({FEED: "true", VECTORS: "false"}, ""),
+    "feed and vectors": ({FEED: "true", VECTORS: "true"}, ""),
+    "feed and folders": ({FEED: "true"}, "PARTITIONED BY (b)"),
 }
 WAYS = {
     "vectors": {"parquet", "names"},
     "partitioned": {"folders"},
     "clustered": {"parquet", "names"},
     "all": {"names"},
+    "feed": {"feed's files", "feed"},
+    "feed and vectors": {"feed's files", "feed"},
+    "feed and folders": {"feed"},
 }
 
 
 def way(changes: Changes) -> str:
-    if changes.files is None:
-        return changes.method
+    if changes.files is None or changes.method == "feed":
+        return changes.method + ("'s files" if changes.files else "")
     if changes.files.names:
         return "folders" if changes.files.partitions else "names"
     return "parquet"

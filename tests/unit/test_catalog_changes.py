@@ -19,6 +19,9 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from deltajoin.catalog import Changes, Consumed, load_table, read_changes
+from deltajoin.catalog.difference import feed_files
+from deltajoin.catalog.files import open_files
+from deltajoin.catalog.log import read_commit
 from deltajoin.delta.path import SourceVersion
 from deltajoin.emit.change import feed_of
 from deltajoin.names import COUNT
@@ -407,7 +410,66 @@ def by_files(source: Source, changes: Changes) -> dict[tuple[int, str], int]:
             read = pq.read_table(path, columns=["Id", "s"]).to_pydict()
             for row in zip(*read.values(), strict=True):
                 found[row] += weight
+    for path in changes.files.events:
+        read = pq.read_table(path, columns=["Id", "s", "_change_type"]).to_pydict()
+        for *row, event in zip(*read.values(), strict=True):
+            found[tuple(row)] += 1 if event in ("insert", "update_postimage") else -1
     return {row: weight for row, weight in found.items() if weight}
+
+
+@pytest.mark.parametrize(
+    ("work", "files", "change"),
+    [
+        (lambda s: s.append(7), (0, 1, 0), {(7, "v7"): 1}),
+        (lambda s: s.delete('"Id" = 2'), (0, 0, 1), {(2, "v2"): -1}),
+        (lambda s: s.delete(), (2, 0, 0), {(i, f"v{i}"): -1 for i in range(1, 7)}),
+        (lambda s: (s.append(7), s.optimize(), s.delete('"Id" = 7')), (0, 1, 1), {}),
+        (lambda s: s.overwrite(rows(1, 9)), (2, 1, 0), None),
+        (lambda s: (s.delete('"Id" < 3'), s.merge(2, 4)), (0, 0, 2), {(1, "v1"): -1}),
+    ],
+    ids=["append", "delete", "delete all", "compacted", "overwrite", "merge"],
+)
+def test_a_feed_is_read_by_its_files(
+    source: Source,
+    work: Callable[[Source], object],
+    files: tuple[int, int, int],
+    change: dict[tuple[int, str], int] | None,
+) -> None:
+    """Change files where a commit has any, else what it added and removed."""
+    work(source)
+    changes = source.changes()
+    assert (changes.method, changes.problem) == ("feed", None)
+    found = changes.files
+    assert found is not None
+    assert (len(found.left), len(found.came), len(found.events)) == files
+    whole = {(i, f"v{i}"): -1 for i in range(2, 7)} | {(9, "v9"): 1}
+    assert by_files(source, changes) == (whole if change is None else change)
+
+
+def test_a_feed_that_delta_must_read(source: Source, tmp_path: Path, monkeypatch: Any) -> None:
+    source.append(7)
+    assert source.changes().files is not None
+    monkeypatch.setattr("deltajoin.catalog.difference.MAX_FILES", 0)
+    assert source.changes().files is None
+    monkeypatch.undo()
+    source.feed("true")
+    assert (source.changes().method, source.changes().files) == ("feed", None)
+    folders = Source.__new__(Source)
+    folders.path = tmp_path / "folders"
+    write_deltalake(folders.path, rows(1), partition_by=["s"], configuration=FEED)
+    folders.consumed = folders.consume()
+    folders.append(2)
+    assert (folders.changes().method, folders.changes().files) == ("feed", None)
+
+
+def test_a_deletion_vector_leaves_the_feed_to_delta(source: Source) -> None:
+    source.append(7)
+    text = source.commit_file(2).read_text()
+    vector = '{"add":{"deletionVector":{"storageType":"u","pathOrInlineDv":"x"},'
+    source.commit_file(2).write_text(text.replace('{"add":{', vector))
+    commit = read_commit(open_files(str(source.path)), 2)
+    assert commit is not None
+    assert feed_files(str(source.path), [commit]) is None
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from deltajoin.catalog.difference import ChangedFiles, changed_files
+from deltajoin.catalog.difference import ChangedFiles, changed_files, feed_files
 from deltajoin.catalog.estimate import changed_rows
 from deltajoin.catalog.files import open_files
 from deltajoin.catalog.history import (
@@ -50,7 +50,8 @@ class Changes:
     `kind`: noop (no row came or went), insert_only, replaced (the whole content was exchanged at
     least once), mutating (anything else). `rows` estimates changed rows, an updated row counted
     once; of a replaced table it counts what came and went, equal or not. `files` belong to the
-    method files, `why` (code and text) to any method but feed.
+    method files, and to the feed where it can be read without Delta; `why` (code and text) belongs
+    to any method but feed.
 
     `problem` is None or one of SOURCE_RECREATED, SOURCE_ROLLED_BACK, SOURCE_SCHEMA_CHANGED,
     NO_CHANGE_FEED, FEED_GAP, STATIC_SOURCE_CHANGED, with `detail` for people.
@@ -174,7 +175,9 @@ def _classify(
     if lost is not None:
         return _refused(table, previous, "FEED_GAP", lost, _kind(feed))
     rows = changed_rows(table.location, previous, [c for c in feed if c.data_change])
-    return Changes(_kind(feed), previous, table.version, rows)
+    steady = table.is_plain and not in_force
+    files = feed_files(table.location, feed) if steady else None
+    return Changes(_kind(feed), previous, table.version, rows, files=files)
 
 
 def _other_reading(in_force: Sequence[InForce], used: frozenset[str], whole: bool) -> str | None:

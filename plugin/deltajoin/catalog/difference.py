@@ -1,4 +1,4 @@
-"""Which data files differ between two versions of a table, and how their rows can be read.
+"""Which files hold the change between two versions of a table, and how their rows can be read.
 
 Rule: rows(this) - rows(previous) = rows(files that came) - rows(files that left), because a file of
 both versions gives the same rows to both. A file is its path *and* its deletion vector. A commit
@@ -7,12 +7,15 @@ and takes nothing: both sides leave them out. Files are read as Parquet where th
 (`catalog.plain`). Else Delta reads both versions, filtered by the files' names: a file of another
 folder with such a name is read on both sides, and cancels.
 
+The change feed is files too: a commit's change files where it has any, else what it added and what
+it removed. Delta finds them by Spark jobs of its own, so that plain ones are read as Parquet.
+
 Caller: rows are consolidated afterwards, so that a rewritten file with equal rows is no change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -37,20 +40,38 @@ Actions = dict[Key, Action]
 
 @dataclass(frozen=True)
 class ChangedFiles:
-    """The files to read: as Parquet (`left`, `came`: absolute paths), or by Delta, those of both
-    versions whose file name is in `names`; then `partitions` may hold the folders that they are
-    in, each as (column, type, value), so that Delta opens no other. Nothing at all where the same
-    files came back."""
+    """The files to read: as Parquet (`left`, `came`, and `events`, the change feed's own, whose
+    rows tell what became of them: absolute paths), or by Delta, those of both versions whose file
+    name is in `names`; then `partitions` may hold the folders that they are in, each as (column,
+    type, value), so that Delta opens no other. Nothing at all where the same files came back."""
 
     left: tuple[str, ...] = ()
     came: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     partitions: tuple[Folder, ...] = ()
 
     @property
     def count(self) -> int:
         """How many files are read, each once a side."""
-        return len(self.left) + len(self.came) + len(self.names)
+        return len(self.left) + len(self.came) + len(self.events) + len(self.names)
+
+
+def feed_files(location: str, commits: Sequence[Commit]) -> ChangedFiles | None:
+    """The files of the change feed of a plain table over some commits; None where Delta must read
+    it."""
+    with_feed = [commit for commit in commits if commit.changes]
+    others = [commit for commit in commits if not commit.changes]
+    sides = (
+        [a for commit in others for a in commit.removes if a.get("dataChange")],
+        [a for commit in others for a in commit.adds if a.get("dataChange")],
+        [a for commit in with_feed for a in commit.changes],
+    )
+    actions = [action for side in sides for action in side]
+    if len(actions) > MAX_FILES or any(action.get("deletionVector") for action in actions):
+        return None
+    paths = _paths(location, *sides)
+    return None if paths is None else ChangedFiles(left=paths[0], came=paths[1], events=paths[2])
 
 
 def changed_files(
@@ -71,10 +92,8 @@ def changed_files(
         return ChangedFiles()
     masked = any(action.get("deletionVector") for action in actions)
     if not masked and is_plain(before) and is_plain(after):
-        paths = tuple(
-            tuple(sorted(_absolute(location, a) for a in side.values())) for side in (left, came)
-        )
-        if not any(is_misread(path) for side in paths for path in side):
+        paths = _paths(location, left.values(), came.values())
+        if paths is not None:
             return ChangedFiles(left=paths[0], came=paths[1])
     names = sorted({unquote(str(a["path"])).rpartition("/")[2] for a in actions})
     if not all(map(is_safe, names)):
@@ -133,6 +152,12 @@ def _net_files(before: DeltaTable, commits: Sequence[Commit]) -> tuple[Actions, 
             left = {key: action for key, action in left.items() if key not in olds}
             came = {key: action for key, action in came.items() if key not in news}
     return left, came
+
+
+def _paths(location: str, *sides: Iterable[Action]) -> tuple[tuple[str, ...], ...] | None:
+    """The absolute paths of each side's files; None where Spark would take one for another."""
+    paths = tuple(tuple(sorted(_absolute(location, action) for action in side)) for side in sides)
+    return None if any(is_misread(path) for side in paths for path in side) else paths
 
 
 def _absolute(location: str, action: Action) -> str:

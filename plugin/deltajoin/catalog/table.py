@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltajoin.catalog.files import normalise, open_files
 from deltajoin.catalog.log import commit_digest
-from deltajoin.catalog.plain import PlainFiles, plain_files_of
+from deltajoin.catalog.plain import PlainFiles, is_plain, plain_files_of
 from deltajoin.catalog.schema import Column, columns_of
 from deltajoin.catalog.statistics import FileStatistics
 from deltajoin.contract import FEED_PROPERTY
@@ -41,8 +41,9 @@ class TableState:
     """One version of a source; `bytes` and `files` count the active data files.
 
     `log` tells of values per file; None for a state that was not loaded from a log. `static` is
-    None for a Delta table. `plain` are its files where they hold its rows as they are. `commit`
-    tells the version's commit from another one of the same number.
+    None for a Delta table. `is_plain` tells that a file without deletion vector holds its rows as
+    they are, `plain` are all files where they do. `commit` tells the version's commit from another
+    one of the same number.
     """
 
     name: str
@@ -57,6 +58,7 @@ class TableState:
     properties: tuple[tuple[str, str], ...]
     log: FileStatistics | None = field(default=None, repr=False, compare=False)
     static: StaticFiles | None = None
+    is_plain: bool = False
     plain: PlainFiles | None = None
     commit: str | None = None
 
@@ -117,6 +119,7 @@ def load_table(
         change_feed=feed_is_on(metadata.configuration),
         properties=properties,
         log=log,
+        is_plain=is_plain(table),
         plain=plain,
         commit=opened.commit,
     )

@@ -108,13 +108,14 @@ def _is_ours(table: TableState) -> bool:
 def _how_changed(changes: Changes | None, used: tuple[str, ...]) -> dict[str, Any]:
     if changes is None:
         return {}
-    unreadable = changes.files and not used  # files are read by their columns
+    by_files = changes.method == "files"
     return {
         "change_rows": changes.rows,
         "change_kind": changes.kind,
         "why": changes.why,
-        "method": "difference" if unreadable else changes.method,
-        "files": None if unreadable else changes.files,
+        # Files are read by their columns.
+        "method": "difference" if by_files and not used else changes.method,
+        "files": changes.files if used else None,
     }
 
 

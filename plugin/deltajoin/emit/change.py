@@ -2,6 +2,7 @@
 
 All three give the same rows: used columns and a weight that is not 0. Of files and versions, rows
 that left have -1 and those that came +1: one that is on both sides cancels, whatever file it is in.
+A feed that can be read without Delta is files, too.
 A row of a bag counts as often as its table says: where a scan has not done so, its multiplicity is
 a factor.
 """
@@ -20,6 +21,9 @@ from deltajoin.emit.write import net
 from deltajoin.graph import JoinGraph
 from deltajoin.names import COUNT, WEIGHT, quote
 from deltajoin.sql.dialect import cast
+
+#: What became of a row of a change feed: insert, delete, update_preimage or update_postimage.
+_EVENT = "_change_type"
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,8 @@ class FileRead:
 class Feed:
     """A source's change from version `first` - 1 to `last`, and the SQL that consolidates it.
 
-    `raw_view` is the change feed over (first..last) for the method feed, `reads` are for the method
-    files; the method difference reads the pinned versions.
+    `raw_view` is the change feed over (first..last), "" where it is no feed or read by its files;
+    `reads` are files to read. The method difference reads the pinned versions.
     """
 
     view: str
@@ -63,21 +67,21 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
     types = dict(source.columns)
     exactly = tuple(name for name in used if holds_floats(types[name]))
     raw_view, reads = "", _file_reads(source, used, view)
-    rows: exp.Expr
-    if source.method == "feed":
+    sides = [(sign, read.view) for sign, read in reads]
+    if source.method == "difference":
+        sides = [(number(-1), versions[0]), (number(1), versions[1])]
+    elif not reads:
         raw_view = f"{view}_feed"
-        rows, weight = table(raw_view), _times(_sign_of_event(), source.bag)
-    else:
-        by_version = {source.previous: versions[0], source.version: versions[1]}
-        if source.method == "files":
-            by_version = {read.version: read.view for read in reads}
-        counted = source.bag and source.method == "files"
-        sides = [
-            weighted(used, _times(number(sign), counted), table(by_version[version]))
-            for version, sign in ((source.previous, -1), (source.version, 1))
-            if version in by_version
-        ]
-        rows, weight = union_all(*sides).subquery("sides"), column(WEIGHT)
+        sides = [(_sign_of_event(), raw_view)]
+    counted = source.bag and source.method != "difference"
+    weights = [sign * column(COUNT) if counted else sign for sign, _ in sides]
+    rows: exp.Expr = table(sides[0][1])
+    weight = weights[0]
+    if len(sides) > 1:
+        whole = (
+            weighted(used, w, table(name)) for w, (_, name) in zip(weights, sides, strict=True)
+        )
+        rows, weight = union_all(*whole).subquery("sides"), column(WEIGHT)
     return Feed(
         view=view,
         raw_view=raw_view,
@@ -87,34 +91,38 @@ def feed_of(graph: JoinGraph, source: SourceVersion, view: str, versions: tuple[
         last=source.version,
         sql=pretty(net(used, rows, exactly, weight)),
         method=source.method,
-        reads=reads,
+        reads=tuple(read for _, read in reads),
     )
-
-
-def _times(sign: exp.Expr, counted: bool) -> exp.Expr:
-    return sign * column(COUNT) if counted else sign
 
 
 def _sign_of_event() -> exp.Expr:
     return (
-        exp.case(column("_change_type"))
+        exp.case(column(_EVENT))
         .when(string("insert"), number(1))
         .when(string("update_postimage"), number(1))
         .else_(number(-1))
     )
 
 
-def _file_reads(source: SourceVersion, used: tuple[str, ...], view: str) -> tuple[FileRead, ...]:
+def _file_reads(
+    source: SourceVersion, used: tuple[str, ...], view: str
+) -> list[tuple[exp.Expr, FileRead]]:
+    """The files to read, each with the sign of its rows."""
     files = source.files
     if files is None or source.previous is None:
-        return ()
+        return []
     types = dict(source.columns)
     read = [f"{quote(name)} {zoned(types[name])}" for name in used]
     schema = ", ".join([*read, f"{quote(COUNT)} bigint"] if source.bag else read)
-    partitions = _partition_filter(files.partitions)
-    left = FileRead(f"{view}_left", source.previous, files.left, schema, files.names, partitions)
-    came = FileRead(f"{view}_came", source.version, files.came, schema, files.names, partitions)
-    return tuple(read for read in (left, came) if read.paths or read.names)
+    with_event = f"{schema}, {quote(_EVENT)} string"
+    names, partitions = files.names, _partition_filter(files.partitions)
+    before, this = source.previous, source.version
+    found = [
+        (number(-1), FileRead(f"{view}_left", before, files.left, schema, names, partitions)),
+        (number(1), FileRead(f"{view}_came", this, files.came, schema, names, partitions)),
+        (_sign_of_event(), FileRead(f"{view}_events", this, files.events, with_event, (), None)),
+    ]
+    return [(sign, read) for sign, read in found if read.paths or read.names]
 
 
 def _partition_filter(

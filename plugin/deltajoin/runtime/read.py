@@ -139,7 +139,7 @@ def materialised(
 
 def _open_raw(spark: SparkSession, feed: dict[str, Any]) -> None:
     """Register what the change is made from: the feed's events, or rows of files."""
-    if feed["method"] == "feed":
+    if feed["raw_view"]:
         raw = (
             spark.read.format("delta")
             .option("readChangeFeed", "true")
