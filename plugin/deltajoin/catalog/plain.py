@@ -48,11 +48,12 @@ class PlainFiles:
 
 
 def plain_files_of(table: DeltaTable, location: str, log: FileStatistics) -> PlainFiles | None:
-    """The files of a version; None where they are not plain, none or many."""
+    """The files of a version of a plain table; None where they have deletion vectors, none or
+    many."""
     if not 0 < log.files <= MOST_FILES:
         return None
     names = log.paths
-    if not is_plain(table) or not all(map(is_safe, names)) or _is_masked(table):
+    if not all(map(is_safe, names)) or _is_masked(table):
         return None
     paths = tuple(f"{location}/{name}" for name in names)
     return None if any(map(is_misread, paths)) else PlainFiles(paths, log)

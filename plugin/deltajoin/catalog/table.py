@@ -100,7 +100,8 @@ def load_table(
         columns = columns_of(table.schema().to_json())
         log = FileStatistics.of(table)
         rows = count_rows(table, location, log)
-        plain = plain_files_of(table, location, log)
+        simple = is_plain(table)
+        plain = plain_files_of(table, location, log) if simple else None
     except Exception as failure:
         if version is not None:
             cause = in_one_line(failure)
@@ -119,7 +120,7 @@ def load_table(
         change_feed=feed_is_on(metadata.configuration),
         properties=properties,
         log=log,
-        is_plain=is_plain(table),
+        is_plain=simple,
         plain=plain,
         commit=opened.commit,
     )
@@ -144,7 +145,8 @@ def plain_files(location: str, version: int) -> PlainFiles | None:
 
     try:
         table = open_table(location, version)
-        return plain_files_of(table, location, FileStatistics.of(table))
+        log = FileStatistics.of(table)
+        return plain_files_of(table, location, log) if is_plain(table) else None
     except (DeltaError, OSError):
         return None
 
