@@ -151,10 +151,10 @@ def _bind(
         if isinstance(stop, UnknownColumn) and not stop.is_known(query, columns):
             raise
         refusal = _NESTED if isinstance(stop, RecursionError) else stop.refusal
-        # What changes by itself is told before anything else.
         if isinstance(stop, UnknownColumn):
             what = f"a query in which {refusal.message}, which Spark may know otherwise,"
             refusal = replace(refusal, message=what)
+        # What changes by itself is told before anything else.
         found = next((bare.refusal for bare in bare_functions(query)), refusal)
         why = replace(found, message=f"{found.message} is not kept incrementally")
         return BoundQuery(sql, tables, None, why, canonical).as_text(stamps)

@@ -95,9 +95,7 @@ def _is_closed(tree: exp.Expr) -> bool:
 
 def _knows(select: exp.Select, column: exp.Column, around: list[exp.Expr]) -> bool:
     """True where the first part of a name is an item of FROM, a column of one, or an alias."""
-    source = select.args.get("from_")
-    joined = (join.this for join in select.args.get("joins") or [])
-    items = [*([source.this] if source else []), *joined, *(select.args.get("laterals") or [])]
+    items = (*_items(select), *(select.args.get("laterals") or []))
     names = [name for item in items for name in (item.alias_or_name, *item.alias_column_names)]
     names += [name for name, _ in _listed(select) or []]
     others = (e for e in select.expressions if not any(e is node for node in around))
@@ -141,12 +139,18 @@ def _outputs(query: exp.Expr) -> Outputs | None:
     return found
 
 
+def _items(select: exp.Select) -> list[exp.Expr]:
+    """The items of FROM."""
+    source = select.args.get("from_")
+    joined = (join.this for join in select.args.get("joins") or [])
+    return [*([source.this] if source else []), *joined]
+
+
 def _listed(select: exp.Select) -> Outputs | None:
     """The columns of all items of FROM."""
     joins = select.args.get("joins") or []
-    source = select.args.get("from_")
     found: Outputs = []
-    for item in (*([source.this] if source else []), *(join.this for join in joins)):
+    for item in _items(select):
         cte = find_cte(item) if isinstance(item, exp.Table) else None
         if is_constant(item):
             below: Outputs | None = [(name, "") for name in names_of(item)]
